@@ -1,0 +1,137 @@
+"""What we have: GPU kinds, machines, regions and the links between them, at one moment.
+
+Built from node labels and a HetRLTopology, or from a fleet described in a file. Reading
+those is left to the edges; choosing among the machines is left to the planner.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuKind:
+    """One model of GPU, as the cost model sees it."""
+
+    name: str
+    """Short name, as jobs and plans say it: ``A100-80GB``."""
+
+    memory_bytes: int
+    bf16_flops: float
+    """Dense peak, operations per second."""
+
+    hbm_bytes_per_second: float
+    intra_node_bytes_per_second: float
+    """Between two GPUs of one machine: NVLink where there is one, else PCIe."""
+
+    dollars_per_hour: float
+    compute_efficiency: float = 0.45
+    """Share of the peak that large matrix products reach in training and prefill."""
+
+    memory_efficiency: float = 0.75
+    """Share of the HBM bandwidth that decoding reaches."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "memory_bytes", "bf16_flops", "hbm_bytes_per_second", "intra_node_bytes_per_second",
+        ):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{self.name}: {name} must be > 0, got {getattr(self, name)}")
+        if self.dollars_per_hour < 0:
+            raise ValueError(
+                f"{self.name}: dollars_per_hour must be >= 0, got {self.dollars_per_hour}"
+            )
+        for name in ("compute_efficiency", "memory_efficiency"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{self.name}: {name} must be in (0, 1], got {getattr(self, name)}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One node and the GPUs on it that a job may use."""
+
+    name: str
+    gpu_kind: str
+    num_gpus: int
+    region: str = "local"
+    zone: str = ""
+    pool: str = ""
+    """The job's pool that it belongs to; empty when the job names none."""
+
+    def __post_init__(self) -> None:
+        if self.num_gpus < 1:
+            raise ValueError(f"machine {self.name}: num_gpus must be >= 1, got {self.num_gpus}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The way from one region to another, or between machines of one region."""
+
+    source: str
+    target: str
+    bytes_per_second: float
+    latency_seconds: float
+    egress_dollars_per_gib: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_second <= 0:
+            raise ValueError(
+                f"link {self.source} -> {self.target}: bandwidth must be > 0, "
+                f"got {self.bytes_per_second}"
+            )
+        if self.latency_seconds < 0:
+            raise ValueError(
+                f"link {self.source} -> {self.target}: latency must be >= 0, "
+                f"got {self.latency_seconds}"
+            )
+
+
+DEFAULT_WITHIN_REGION = Link(source="*", target="*", bytes_per_second=12.5e9, latency_seconds=50e-6)
+"""Between machines of one region where nothing is said: 100 Gbit/s, as in cloud GPU nodes."""
+
+DEFAULT_ACROSS_REGIONS = Link(
+    source="*", target="*", bytes_per_second=0.125e9, latency_seconds=60e-3
+)
+"""Between regions where nothing is said: 1 Gbit/s and 60 ms, a modest wide-area link."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSnapshot:
+    """The fleet at one moment. Equal snapshots give equal plans."""
+
+    gpu_kinds: tuple[GpuKind, ...]
+    machines: tuple[Machine, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = {kind.name for kind in self.gpu_kinds}
+        for machine in self.machines:
+            if machine.gpu_kind not in known:
+                raise ValueError(f"machine {machine.name}: unknown GPU kind {machine.gpu_kind!r}")
+        if len({machine.name for machine in self.machines}) != len(self.machines):
+            raise ValueError("two machines have the same name")
+
+    @cached_property
+    def _kinds(self) -> dict[str, GpuKind]:
+        return {kind.name: kind for kind in self.gpu_kinds}
+
+    @cached_property
+    def _links(self) -> dict[tuple[str, str], Link]:
+        return {(link.source, link.target): link for link in self.links}
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of every kind together."""
+        return sum(machine.num_gpus for machine in self.machines)
+
+    def kind(self, name: str) -> GpuKind:
+        """Return the GPU kind of that name; ``KeyError`` when the snapshot has none."""
+        return self._kinds[name]
+
+    def link(self, source: str, target: str) -> Link:
+        """Return the link between two regions, either direction; a default where none is given."""
+        found = self._links.get((source, target)) or self._links.get((target, source))
+        if found:
+            return found
+        return DEFAULT_WITHIN_REGION if source == target else DEFAULT_ACROSS_REGIONS

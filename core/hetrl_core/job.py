@@ -1,0 +1,229 @@
+"""What the user asked for, parsed and validated once: the values behind a HetRLJob.
+
+The pydantic models of ``hetrl_api`` make these; planner, operator and command line read
+them. How a field is spelled in YAML is the API's business.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hetrl_core.architecture import ModelArchitecture
+
+
+class AlgorithmType(StrEnum):
+    """The RL algorithm."""
+
+    GRPO = "GRPO"
+    PPO = "PPO"
+
+
+class Mode(StrEnum):
+    """Whether generation runs ahead of training. ``SYNC`` promises staleness zero."""
+
+    ASYNC = "Async"
+    SYNC = "Sync"
+
+
+class Engine(StrEnum):
+    """What generates in a rollout worker."""
+
+    VLLM = "vllm"
+    TRANSFORMERS = "transformers"
+
+
+class Strategy(StrEnum):
+    """Which search makes the plan."""
+
+    AUTO = "Auto"
+    AREAL_HEX = "ArealHex"
+    HETRL = "HetRL"
+    ILP = "ILP"
+    HOMOGENEOUS = "Homogeneous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmSpec:
+    """The algorithm and its constants; the defaults are those of the API reference."""
+
+    type: AlgorithmType = AlgorithmType.GRPO
+    mode: Mode = Mode.ASYNC
+    max_staleness: int = 2
+    group_size: int = 8
+    global_batch_size: int = 256
+    """Trajectories consumed per policy version."""
+
+    minibatches: int = 1
+    """Optimizer steps per version, each on an equal share of the batch."""
+
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    behaviour_weight_cap: float = 5.0
+    """Largest importance weight proximal/behaviour in the decoupled objective."""
+
+    kl_coefficient: float = 0.0
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        _at_least("algorithm.maxStaleness", self.max_staleness, 0)
+        _at_least("algorithm.groupSize", self.group_size, 1)
+        _at_least("algorithm.globalBatchSize", self.global_batch_size, 1)
+        if self.global_batch_size % self.group_size:
+            raise ValueError(
+                f"algorithm.globalBatchSize ({self.global_batch_size}) must be a multiple of "
+                f"algorithm.groupSize ({self.group_size})"
+            )
+        if self.mode is Mode.SYNC and self.max_staleness:
+            raise ValueError(
+                f"algorithm.maxStaleness must be 0 when algorithm.mode is Sync, "
+                f"got {self.max_staleness}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Where the model comes from and, for planning, what it looks like."""
+
+    source: str
+    """A local path, or a hub id ``owner/name``; ``is_path`` tells which."""
+
+    is_path: bool = True
+    revision: str = ""
+    architecture: ModelArchitecture | None = None
+    """None until a ``config.json`` has been read or the job has given the dimensions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSpec:
+    """Prompts, how answers are scored, and how long both may be."""
+
+    prompts: str
+    """Path of a JSONL file with ``question`` and ``answer`` on each line."""
+
+    reward: str = "math"
+    max_prompt_tokens: int = 512
+    max_response_tokens: int = 1024
+    mean_response_tokens: int | None = None
+    """What planning expects; None: half of ``max_response_tokens``."""
+
+    def __post_init__(self) -> None:
+        _at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
+        _at_least("data.maxResponseTokens", self.max_response_tokens, 1)
+
+    @property
+    def expected_response_tokens(self) -> int:
+        """Tokens that an average response is planned to have."""
+        return self.mean_response_tokens or max(1, self.max_response_tokens // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSpec:
+    """The optimizer's run."""
+
+    steps: int
+    """Policy versions to publish."""
+
+    learning_rate: float = 1e-6
+    checkpoint_every_steps: int = 20
+    checkpoint_path: str = ""
+    """Directory for checkpoints; empty: the run's own state directory."""
+
+    keep_last_checkpoints: int = 3
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        _at_least("training.steps", self.steps, 1)
+        _at_least("training.checkpointEverySteps", self.checkpoint_every_steps, 1)
+        if self.learning_rate < 0:
+            raise ValueError(f"training.learningRate must be >= 0, got {self.learning_rate}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """Machines that the job may use, chosen by GPU product or by labels."""
+
+    name: str
+    gpu_product: str = ""
+    """A GPU kind's name or a node's ``nvidia.com/gpu.product``; empty: any."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    max_gpus: int | None = None
+    dollars_per_gpu_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcesSpec:
+    """Limits on what a plan may take. No pools: every GPU machine is eligible."""
+
+    pools: tuple[PoolSpec, ...] = ()
+    budget_dollars_per_hour: float | None = None
+    max_gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """Rollout replicas *of the plan*. ``replicas`` unset: the planner decides."""
+
+    min_replicas: int = 1
+    max_replicas: int | None = None
+    replicas: int | None = None
+
+    def __post_init__(self) -> None:
+        _at_least("rollout.minReplicas", self.min_replicas, 1)
+        if self.max_replicas is not None and self.max_replicas < self.min_replicas:
+            raise ValueError(
+                f"rollout.maxReplicas must be >= minReplicas ({self.min_replicas}), "
+                f"got {self.max_replicas}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class MaximiseThroughput:
+    """As many samples a second as the limits allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinimiseCost:
+    """The cheapest fleet share that reaches a rate."""
+
+    required_samples_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeetDeadline:
+    """The cheapest fleet share that finishes all steps in time."""
+
+    seconds_left: float
+
+
+Objective = MaximiseThroughput | MinimiseCost | MeetDeadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningSpec:
+    """How to search. ``seed`` makes a search that ended by work repeatable."""
+
+    objective: Objective = field(default_factory=MaximiseThroughput)
+    strategy: Strategy = Strategy.AUTO
+    time_budget_seconds: float = 10.0
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """Everything of a HetRLJob that planning and running read."""
+
+    name: str
+    namespace: str = "default"
+    model: ModelSpec
+    algorithm: AlgorithmSpec
+    data: DataSpec
+    training: TrainingSpec
+    resources: ResourcesSpec = field(default_factory=ResourcesSpec)
+    rollout: RolloutSpec = field(default_factory=RolloutSpec)
+    planning: PlanningSpec = field(default_factory=PlanningSpec)
+    engine: Engine = Engine.VLLM
+
+
+def _at_least(name: str, value: int, limit: int) -> None:
+    if value < limit:
+        raise ValueError(f"{name} must be >= {limit}, got {value}")

@@ -1,0 +1,146 @@
+"""What one pod is told at its start: the contract between those who start and those who run.
+
+The operator writes it into a ConfigMap, ``hetrl run`` into a file; every process of the
+runtime reads it and nothing else. Adding a field with a default keeps old files readable;
+anything else raises ``CONTRACT_VERSION``.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from pydantic import TypeAdapter, ValidationError
+
+from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
+from hetrl_core.podset import Rank
+from hetrl_core.task import Role
+
+CONTRACT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobIdentity:
+    """Which run a process belongs to; a coordinator refuses workers of any other."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files of the job's own authority and of this process."""
+
+    ca: str
+    certificate: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """The model to load: a folder, or a hub id and revision."""
+
+    source: str
+    is_path: bool = True
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressTarget:
+    """Where the coordinator reports progress, and as whom."""
+
+    url: str
+    token_file: str
+    ca_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything that the pods of one pod set are told. A pod adds only its ordinal."""
+
+    job: JobIdentity
+    pod_set: str
+    role: Role
+    ranks: tuple[Rank, ...] = ()
+    num_training_replicas: int = 1
+    num_rollout_pods: int = 1
+    """Rollout pods planned over all pod sets."""
+
+    concurrency: int = 0
+    """Trajectories that this pod generates at once."""
+
+    max_concurrent: int = 1
+    """Trajectories that all planned rollout pods together generate at once."""
+
+    listen_host: str = "0.0.0.0"  # noqa: S104  # a pod serves its peers; `hetrl run` narrows this
+    coordinator: Address
+    weights: Address
+    """Where the first training replica serves weights."""
+
+    rendezvous: Address
+    """Where the training replicas meet to form their process group."""
+
+    metrics_port: int = 9090
+    """0: any free port, for tests."""
+
+    model: ModelFiles
+    engine: Engine
+    algorithm: AlgorithmSpec
+    data: DataSpec
+    training: TrainingSpec
+    state_path: str
+    """Directory that this process may write: journal, step records, samples."""
+
+    checkpoint_path: str
+    startup_deadline_seconds: float = 600.0
+    """How long to wait for peers before giving up with a reason."""
+
+    predicted_step_seconds: float | None = None
+    tls: TlsFiles | None = None
+    """None only where every process is on one machine's loopback."""
+
+    progress: ProgressTarget | None = None
+    contract_version: int = CONTRACT_VERSION
+
+
+@cache
+def _adapter() -> TypeAdapter[Launch]:
+    return TypeAdapter(Launch)
+
+
+def to_json(launch: Launch) -> str:
+    """Write a contract; the same contract always gives the same text."""
+    return _adapter().dump_json(launch, indent=1).decode()
+
+
+def from_json(text: str) -> Launch:
+    """Read a contract.
+
+    Raises:
+        ValueError: the text is not a contract, or one of another version; the message
+            names the fields that are wrong.
+    """
+    try:
+        launch = _adapter().validate_json(text)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in each['loc']) or 'contract'}: {each['msg']}"
+            for each in error.errors()
+        )
+        raise ValueError(f"not a launch contract: {wrong}") from error
+    if launch.contract_version != CONTRACT_VERSION:
+        raise ValueError(
+            f"contract_version must be {CONTRACT_VERSION}, got {launch.contract_version}: "
+            "the operator and this image are of different releases"
+        )
+    return launch

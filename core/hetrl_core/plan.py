@@ -1,0 +1,169 @@
+"""What was decided: which machines do which tasks, how each model is split, what to expect.
+
+A plan speaks of replicas on machines. Pods, ports and files follow from it in ``podset``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetrl_core.job import Strategy
+from hetrl_core.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallelism:
+    """How one replica is split: tensor parallel inside each of its pipeline stages."""
+
+    tensor: int
+    stage_layers: tuple[int, ...]
+    """Layers of each pipeline stage, first to last; one entry is no pipeline."""
+
+    def __post_init__(self) -> None:
+        if self.tensor < 1:
+            raise ValueError(f"tensor parallelism must be >= 1, got {self.tensor}")
+        if not self.stage_layers or min(self.stage_layers) < 1:
+            raise ValueError(f"each pipeline stage needs a layer, got {self.stage_layers}")
+
+    @property
+    def num_stages(self) -> int:
+        """Pipeline stages."""
+        return len(self.stage_layers)
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tensor * self.num_stages
+
+    def __str__(self) -> str:
+        return f"tp{self.tensor}·pp{self.num_stages}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """GPUs of one machine that a replica takes."""
+
+    machine: str
+    num_gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One complete copy of a model serving or training, and the GPUs it runs on."""
+
+    shares: tuple[Share, ...]
+    """In rank order: the first pipeline stage's GPUs first."""
+
+    work_share: float = 1.0
+    """Share of its task's trajectories, over all replicas of the task group summing to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Bytes on the fullest GPU of a replica, by part."""
+
+    weights_bytes: int
+    gradients_bytes: int = 0
+    optimizer_bytes: int = 0
+    activations_bytes: int = 0
+    kv_cache_bytes: int = 0
+    overhead_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """All parts together."""
+        return (
+            self.weights_bytes
+            + self.gradients_bytes
+            + self.optimizer_bytes
+            + self.activations_bytes
+            + self.kv_cache_bytes
+            + self.overhead_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroup:
+    """Replicas of one task group that are alike: same GPU kind, region and split."""
+
+    tasks: tuple[Task, ...]
+    """Tasks that share these GPUs."""
+
+    gpu_kind: str
+    region: str
+    parallelism: Parallelism
+    replicas: tuple[Replica, ...]
+    concurrency: int = 0
+    """Trajectories that one replica generates at once; 0 where nothing is generated."""
+
+    samples_per_second: float = 0.0
+    """Predicted rate of one replica."""
+
+    memory: MemoryUse
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all replicas."""
+        return len(self.replicas) * self.parallelism.num_gpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the cost model expects of the plan, per policy version."""
+
+    step_seconds: float
+    generation_seconds: float
+    training_seconds: float
+    weight_sync_seconds: float
+    samples_per_second: float
+    dollars_per_hour: float
+    mean_staleness: float
+    bottleneck: str
+    """What binds, in words: ``generation: HBM bandwidth of the L4s``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """An alternative that lost, and why."""
+
+    summary: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A decision that can be deployed."""
+
+    strategy: Strategy
+    groups: tuple[ReplicaGroup, ...]
+    prediction: Prediction
+    gap: float | None = None
+    """Distance from the best bound known, as a share of it; None where no bound is known."""
+
+    rejected: tuple[Rejected, ...] = ()
+    ended_by: Literal["work", "time"] = "work"
+    """Only a search ended by work, not by the clock, is repeatable."""
+
+    seed: int = 1
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of every group."""
+        return sum(group.num_gpus for group in self.groups)
+
+    def groups_with(self, task: Task) -> tuple[ReplicaGroup, ...]:
+        """Return the groups that do a task."""
+        return tuple(group for group in self.groups if task in group.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infeasible:
+    """No plan exists within the limits; every reason in words."""
+
+    reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.reasons:
+            raise ValueError("an infeasible outcome needs at least one reason")
+
+
+Outcome = Plan | Infeasible

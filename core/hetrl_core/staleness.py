@@ -1,0 +1,83 @@
+"""How far a trajectory may lag behind the policy that trains on it.
+
+Two rules, asked by the coordinator, the trainer and the simulator alike. Admission is a
+rate limit: it keeps fresh work from becoming stale on average. The strict check looks at
+each trajectory once more when it is consumed, because a single long response can outlive
+any rate limit. Who keeps the counts, and where, is left to the callers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The counts that admission needs, which must be saved and restored together.
+
+    Restoring ``version`` without ``accepted`` would inflate the capacity by a batch per
+    version and let the run drift past its bound unnoticed.
+    """
+
+    version: int
+    """The policy version being trained: publications of weights so far."""
+
+    accepted: int
+    """Trajectories accepted since version 0, consumed or still buffered."""
+
+    running: int
+    """Trajectories leased to rollout workers and not yet returned."""
+
+    def __post_init__(self) -> None:
+        for name in ("version", "accepted", "running"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalenessBound:
+    """The largest staleness that a run accepts, in policy versions. Zero is on-policy."""
+
+    max_staleness: int
+
+    def __post_init__(self) -> None:
+        if self.max_staleness < 0:
+            raise ValueError(f"maxStaleness must be >= 0, got {self.max_staleness}")
+
+    def capacity(self, ledger: Ledger, *, batch_size: int, max_concurrent: int) -> int:
+        """Count the trajectories that may still be leased, never below zero.
+
+        ``min(max_concurrent - running, (η + version + 1)·B - accepted - running)``: after
+        AReaL's staleness manager, for which version ``v`` trains while at most ``η``
+        further batches are on their way. Rejected work is in neither count, so it gives
+        its place back.
+        """
+        by_workers = max(1, max_concurrent) - ledger.running
+        promised = (self.max_staleness + ledger.version + 1) * max(1, batch_size)
+        by_bound = promised - ledger.accepted - ledger.running
+        return max(0, min(by_workers, by_bound))
+
+    def may_lease(self, *, worker_version: int, version: int) -> bool:
+        """Tell whether a worker whose weights are of ``worker_version`` may start new work."""
+        return worker_version >= version - self.max_staleness
+
+    def admits(self, staleness: int) -> bool:
+        """Tell whether a trajectory of this staleness may be trained on."""
+        return staleness <= self.max_staleness
+
+
+def staleness(token_versions: Sequence[int], *, version: int) -> int:
+    """Return the versions between training ``version`` and the oldest trained token.
+
+    ``token_versions`` are the policy versions that sampled each response token, in order;
+    an interrupted trajectory has several.
+
+    Raises:
+        ValueError: no token was sampled, or a token comes from the future.
+    """
+    if not token_versions:
+        raise ValueError("a trajectory without sampled tokens has no staleness")
+    if max(token_versions) > version:
+        raise ValueError(
+            f"a token was sampled by version {max(token_versions)}, after version {version}"
+        )
+    return version - min(token_versions)
