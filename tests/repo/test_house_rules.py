@@ -4,12 +4,20 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["hetrl_core", "hetrl_api", "hetrl_planner", "hetrl_operator", "hetrl_cli", "hetrl_runtime"]
+PACKAGES = [
+    "hetrl_core",
+    "hetrl_api",
+    "hetrl_planner",
+    "hetrl_operator",
+    "hetrl_cli",
+    "hetrl_runtime",
+]
 
 
 def tracked_files() -> list[Path]:
@@ -68,7 +76,9 @@ def test_every_module_opens_by_saying_what_it_is() -> None:
 
 def test_no_package_registry_is_named() -> None:
     # A lock that names one works only where that one is reached.
-    hosts = re.compile(r"files\.python" r"hosted|pypi\.org/" r"simple|proxy\.gol" r"ang\.org|deb\.deb" r"ian\.org")
+    hosts = re.compile(
+        r"files\.python" r"hosted|pypi\.org/" r"simple|proxy\.gol" r"ang\.org|deb\.deb" r"ian\.org"
+    )
     named = [
         path.relative_to(ROOT)
         for path in tracked_files()
@@ -79,7 +89,7 @@ def test_no_package_registry_is_named() -> None:
 
 def test_each_dependency_has_an_upper_bound() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = project["dependencies"] + sum(project["optional-dependencies"].values(), [])
+    listed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     open_ended = [name for name in listed if "<" not in name and not name.startswith("hetrl[")]
     assert not open_ended
 
