@@ -80,8 +80,12 @@ MODULES = (
 
 def program(name: str) -> Path:
     """Return the path of a built program, building its module on the first call."""
-    module = next(module for module in MODULES if name in module.programs)
-    return folder_of_module(module) / name
+    return folder_of_program(name) / name
+
+
+def folder_of_program(name: str) -> Path:
+    """Return the cache folder of the program's module, with what was copied beside it."""
+    return folder_of_module(next(module for module in MODULES if name in module.programs))
 
 
 def build_all() -> None:
