@@ -1,0 +1,107 @@
+"""What each local process is told: the pods of a plan, with loopback addresses.
+
+Pure. The operator's manifests and this module read the same pod sets, so a process cannot
+tell the two apart.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hetrl_cli.run.folder import RunFolder
+from hetrl_cli.run.ports import LOOPBACK
+from hetrl_core.job import JobSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
+from hetrl_core.plan import Plan
+from hetrl_core.podset import PodSet, num_training_replicas, pod_sets
+from hetrl_core.task import Role
+
+NUM_PORTS = 3
+"""Of the coordinator, the weights and the trainers' rendezvous."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One process, named and numbered as its pod would be."""
+
+    name: str
+    ordinal: int
+    launch: Launch
+
+
+def pods(
+    plan: Plan,
+    job: JobSpec,
+    *,
+    identity: JobIdentity,
+    folder: RunFolder,
+    ports: tuple[int, ...],
+    encrypted: bool,
+) -> tuple[Pod, ...]:
+    """Return the processes of a plan, the coordinator first."""
+    sets = pod_sets(plan)
+    shared = _shared(plan, job, sets, identity=identity, folder=folder, ports=ports)
+    return tuple(pod for each in sets for pod in _of_set(each, shared, folder, encrypted=encrypted))
+
+
+def _shared(
+    plan: Plan,
+    job: JobSpec,
+    sets: tuple[PodSet, ...],
+    *,
+    identity: JobIdentity,
+    folder: RunFolder,
+    ports: tuple[int, ...],
+) -> Launch:
+    """Return what every process is told alike, with the coordinator's name on it."""
+    coordinator, weights, rendezvous = (Address(host=LOOPBACK, port=port) for port in ports)
+    rollouts = [each for each in sets if each.role is Role.ROLLOUT]
+    return Launch(
+        job=identity,
+        pod_set="",
+        role=Role.COORDINATOR,
+        num_training_replicas=num_training_replicas(sets),
+        num_rollout_pods=sum(each.num_pods for each in rollouts),
+        max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
+        listen_host=LOOPBACK,
+        coordinator=coordinator,
+        weights=weights,
+        rendezvous=rendezvous,
+        # Every process of a machine would listen on the same one.
+        metrics_port=0,
+        model=ModelFiles(
+            source=job.model.source, is_path=job.model.is_path, revision=job.model.revision
+        ),
+        engine=job.engine,
+        algorithm=job.algorithm,
+        data=job.data,
+        training=job.training,
+        state_path=str(folder.path),
+        checkpoint_path=job.training.checkpoint_path or str(folder.checkpoints),
+        predicted_step_seconds=plan.prediction.step_seconds,
+    )
+
+
+def _of_set(pods: PodSet, shared: Launch, folder: RunFolder, *, encrypted: bool) -> Iterator[Pod]:
+    for ordinal in range(pods.num_pods):
+        name = f"{pods.name}-{ordinal}"
+        yield Pod(
+            name=name,
+            ordinal=ordinal,
+            launch=replace(
+                shared,
+                pod_set=pods.name,
+                role=pods.role,
+                ranks=pods.ranks,
+                concurrency=pods.concurrency,
+                state_path=str(folder.state(name)),
+                tls=_tls(folder, pods.role) if encrypted else None,
+            ),
+        )
+
+
+def _tls(folder: RunFolder, role: Role) -> TlsFiles:
+    return TlsFiles(
+        ca=str(folder.tls / "ca.crt"),
+        certificate=str(folder.tls / f"{role}.crt"),
+        key=str(folder.tls / f"{role}.key"),
+    )

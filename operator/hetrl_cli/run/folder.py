@@ -1,0 +1,120 @@
+"""Where a run keeps everything it writes, and how an earlier run is taken up again.
+
+``OUT/run.json`` says whose folder it is. A run never writes into another's: the state
+inside would make it skip work that it has not done.
+"""
+
+import json
+import uuid
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from hetrl_core.launch import JobIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """The folders and files of one run."""
+
+    path: Path
+
+    @property
+    def identity_file(self) -> Path:
+        """Which run this is."""
+        return self.path / "run.json"
+
+    @property
+    def job_file(self) -> Path:
+        """The job as it was given, for those who look at the run later."""
+        return self.path / "job.yaml"
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan, for the report and for people."""
+        return self.path / "plan.json"
+
+    @property
+    def contracts(self) -> Path:
+        """Launch contracts, one a process."""
+        return self.path / "launch"
+
+    @property
+    def logs(self) -> Path:
+        """What the processes say, one file a process."""
+        return self.path / "logs"
+
+    @property
+    def tls(self) -> Path:
+        """The run's own authority and certificates."""
+        return self.path / "tls"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Weights and optimizer state, where the job names no other place."""
+        return self.path / "checkpoints"
+
+    def state(self, process: str) -> Path:
+        """Return the directory that a process may write."""
+        return self.path / "state" / process
+
+    def make(self) -> None:
+        """Make the folders that are missing."""
+        for each in (self.contracts, self.logs, self.tls, self.checkpoints):
+            each.mkdir(parents=True, exist_ok=True)
+        self.tls.chmod(0o700)
+
+
+def next_folder(root: Path, job: str) -> RunFolder:
+    """Return the first folder ``<job>-<n>`` that no run has used."""
+    return next(
+        RunFolder(path=path) for n in count(1) if not (path := root / f"{job}-{n}").exists()
+    )
+
+
+def newest_folder(root: Path, job: str) -> RunFolder | None:
+    """Return the last folder that a run of the job has used; None where there is none."""
+    numbers = [
+        int(number)
+        for path in root.glob(f"{job}-*")
+        if (number := path.name.removeprefix(f"{job}-")).isdecimal()
+        and (path / "run.json").exists()
+    ]
+    return RunFolder(path=root / f"{job}-{max(numbers)}") if numbers else None
+
+
+def begin(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
+    """Claim a folder for a run that starts from nothing.
+
+    Raises:
+        ValueError: the folder holds something already.
+    """
+    if folder.path.exists() and any(folder.path.iterdir()):
+        raise ValueError(
+            f"{folder.path} is not empty: continue its run with --resume, or choose another --out"
+        )
+    identity = JobIdentity(namespace=namespace, name=name, uid=str(uuid.uuid4()))
+    folder.make()
+    content = {"namespace": namespace, "name": name, "uid": identity.uid}
+    folder.identity_file.write_text(json.dumps(content, indent=1))
+    return identity
+
+
+def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
+    """Take up the run of a folder again.
+
+    Raises:
+        ValueError: the folder holds no run, or one of another job.
+    """
+    try:
+        found = json.loads(folder.identity_file.read_text())
+        identity = JobIdentity(**found)
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{folder.path} holds no run that could be resumed") from error
+    if (identity.namespace, identity.name) != (namespace, name):
+        raise ValueError(
+            f"{folder.path} holds a run of {identity.namespace}/{identity.name}, "
+            f"not of {namespace}/{name}"
+        )
+    folder.make()
+    return identity

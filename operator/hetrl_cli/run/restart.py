@@ -1,0 +1,88 @@
+"""What follows when a process ends: the rule of a StatefulSet, with a limit.
+
+Pure: the times of past exits come in, a decision goes out. Starting and stopping are the
+supervisor's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TERMINAL_EXIT_CODE = 3
+"""A process that ends with it has said why on its last line, and must not be started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """How often a process may die, and how long it waits before it is started again."""
+
+    max_restarts: int = 5
+    """Within the window; one more death ends the run."""
+
+    window_seconds: float = 600.0
+    first_backoff_seconds: float = 0.5
+    max_backoff_seconds: float = 15.0
+
+    def backoff_seconds(self, restarts: int) -> float:
+        """Return the wait before the restart of that number, doubling from the first."""
+        return min(self.max_backoff_seconds, self.first_backoff_seconds * 2.0 ** (restarts - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """One end of one process."""
+
+    process: str
+    code: int
+    """As ``subprocess`` counts: negative for the signal that killed it."""
+
+    last_line: str
+    """The last thing it said; empty when it said nothing."""
+
+    at_seconds: float
+    """On a monotonic clock."""
+
+    def __str__(self) -> str:
+        how = f"was killed by signal {-self.code}" if self.code < 0 else f"ended with {self.code}"
+        return f"{self.process} {how}" + (f": {self.last_line}" if self.last_line else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It did all it had to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start it again after this wait."""
+
+    after_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The run cannot go on; the reason in words."""
+
+    reason: str
+
+
+Decision = Done | Restart | Terminal
+
+
+def after_exit(exits: Sequence[Exit], policy: RestartPolicy) -> Decision:
+    """Decide what follows from a process's exits so far, the newest last."""
+    newest = exits[-1]
+    if newest.code == 0:
+        return Done()
+    if newest.code == TERMINAL_EXIT_CODE:
+        return Terminal(newest.last_line or f"{newest.process} gave up without a reason")
+    recent = [
+        each
+        for each in exits
+        if each.code != 0 and newest.at_seconds - each.at_seconds <= policy.window_seconds
+    ]
+    if len(recent) > policy.max_restarts:
+        return Terminal(
+            f"{newest}; it died {len(recent)} times within {policy.window_seconds:g} s "
+            f"and is restarted at most {policy.max_restarts} times"
+        )
+    return Restart(policy.backoff_seconds(len(recent)))

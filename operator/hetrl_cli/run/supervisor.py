@@ -1,0 +1,178 @@
+"""Keeps the processes of a run alive until it ends, and leaves none behind.
+
+A ``Unit`` is what dies together: all training replicas form one, since collectives have no
+use for survivors; every other process is its own. What follows an exit is ``restart``'s
+rule; how far the run is, and whether it still moves, is watched elsewhere.
+"""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from hetrl_cli.run.process import Command, Process
+from hetrl_cli.run.restart import Done, Exit, Restart, RestartPolicy, Terminal, after_exit
+from hetrl_core.task import Role
+
+FOLLOW_SECONDS = 60.0
+"""How long coordinator and trainer may take to end once one of them has."""
+
+DRAIN_SECONDS = 20.0
+"""How long rollout workers may take to end once both have."""
+
+GRACE_SECONDS = 15.0
+"""Between asking a process to end and killing it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Processes that are started and restarted together."""
+
+    name: str
+    commands: tuple[Command, ...]
+    is_essential: bool
+    """Whether the run is over when the unit is done; rollout workers only follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """Every process did all it had to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run cannot go on; the reason in words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Someone asked the run to stop; the signal's number."""
+
+    signal: int
+
+
+End = Succeeded | Failed | Stopped
+
+
+def units(commands: tuple[Command, ...]) -> tuple[Unit, ...]:
+    """Group processes by what dies together, in starting order."""
+    alone = tuple(
+        Unit(name=each.name, commands=(each,), is_essential=each.role is not Role.ROLLOUT)
+        for each in commands
+        if each.role is not Role.TRAINER
+    )
+    trainers = tuple(each for each in commands if each.role is Role.TRAINER)
+    gang = Unit(name="trainer", commands=trainers, is_essential=True)
+    return (*alone, gang) if trainers else alone
+
+
+class Supervisor:
+    """Runs units to their end.
+
+    waits for: exits of processes, or the caller's request to stop.
+    unblocked by: coordinator and trainers ending, whom the rollout workers follow.
+    """
+
+    def __init__(
+        self, units: tuple[Unit, ...], *, policy: RestartPolicy, announce: Callable[[str], None]
+    ) -> None:
+        self._units = units
+        self._policy = policy
+        self._announce = announce
+        self._running: set[Process] = set()
+
+    async def run(self, stop: "asyncio.Future[End]") -> End:
+        """Start every unit and return how the run ended; no process is left then."""
+        async with _warden() as warden:
+            tasks = {asyncio.create_task(self._keep(each, warden)): each for each in self._units}
+            try:
+                return await _end(tasks, stop)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def kill(self) -> None:
+        """End every process at once, without grace."""
+        for process in self._running:
+            process.kill()
+
+    async def _keep(self, unit: Unit, warden: asyncio.StreamWriter) -> End:
+        exits: list[Exit] = []
+        while True:
+            exits.append(await self._once(unit, warden))
+            match after_exit(exits, self._policy):
+                case Done():
+                    return Succeeded()
+                case Terminal(reason):
+                    return Failed(reason)
+                case Restart(after_seconds):
+                    self._announce(f"{exits[-1]}; restarting in {after_seconds:g} s")
+                    await asyncio.sleep(after_seconds)
+
+    async def _once(self, unit: Unit, warden: asyncio.StreamWriter) -> Exit:
+        """Run the unit until all its processes are done, or the first of them dies."""
+        async with contextlib.AsyncExitStack() as stack:
+            ends = [
+                asyncio.ensure_future(
+                    (await stack.enter_async_context(self._started(each, warden))).wait()
+                )
+                for each in unit.commands
+            ]
+            for end in asyncio.as_completed(ends):
+                if (newest := await end).code != 0:
+                    break
+        return newest
+
+    @contextlib.asynccontextmanager
+    async def _started(
+        self, command: Command, warden: asyncio.StreamWriter
+    ) -> AsyncIterator[Process]:
+        process = await Process.start(command)
+        warden.write(b"+%d\n" % process.group)
+        self._running.add(process)
+        try:
+            yield process
+        finally:
+            await process.stop(grace_seconds=GRACE_SECONDS)
+            self._running.discard(process)
+            warden.write(b"-%d\n" % process.group)
+
+
+async def _end(tasks: "dict[asyncio.Task[End], Unit]", stop: "asyncio.Future[End]") -> End:
+    essential = {task for task, unit in tasks.items() if unit.is_essential}
+    pending: set[asyncio.Future[End]] = {stop, *tasks}
+    patience: float | None = None
+    while left := [task for task in essential if task in pending]:
+        done, pending = await asyncio.wait(
+            pending, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not done:
+            names = " and ".join(sorted(tasks[task].name for task in left))
+            return Failed(f"{names} did not end within {patience:g} s of the run's end")
+        for each in done:
+            if not isinstance(end := each.result(), Succeeded):
+                return end
+        if done & essential:
+            patience = FOLLOW_SECONDS
+    if followers := pending - {stop}:
+        await asyncio.wait(followers, timeout=DRAIN_SECONDS)
+    return Succeeded()
+
+
+@contextlib.asynccontextmanager
+async def _warden() -> AsyncIterator[asyncio.StreamWriter]:
+    warden = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "hetrl_cli.run.warden",
+        stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert warden.stdin is not None
+    try:
+        yield warden.stdin
+    finally:
+        warden.stdin.close()
+        await warden.wait()
