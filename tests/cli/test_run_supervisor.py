@@ -1,0 +1,178 @@
+"""Supervision of real processes: small shell programs stand for the roles."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hetrl_cli.run import supervisor
+from hetrl_cli.run.process import Command
+from hetrl_cli.run.restart import RestartPolicy
+from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+from hetrl_core.task import Role
+
+POLICY = RestartPolicy(max_restarts=3, first_backoff_seconds=0.01)
+
+
+def a_command(folder: Path, name: str, role: Role, script: str) -> Command:
+    return Command(
+        name=name,
+        role=role,
+        arguments=("/bin/bash", "-c", script),
+        environment={**os.environ, "FOLDER": str(folder)},
+        log=folder / f"{name}.log",
+    )
+
+
+async def run(*commands: Command, said: list[str] | None = None) -> End:
+    announced = said if said is not None else []
+    never: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+    return await Supervisor(units(commands), policy=POLICY, announce=announced.append).run(never)
+
+
+def is_alive(process_id: int) -> bool:
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_until(condition: Callable[[], bool], *, within_seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + within_seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+async def test_the_run_succeeds_when_every_process_has(tmp_path: Path) -> None:
+    end = await run(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "true"),
+        a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, "true"),
+        a_command(tmp_path, "rollout-b-0-0", Role.ROLLOUT, "true"),
+    )
+
+    assert end == Succeeded()
+
+
+async def test_a_process_that_dies_is_started_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    dies_twice = "echo x >> $FOLDER/tries; [ $(wc -l < $FOLDER/tries) -gt 2 ] || kill -9 $$"
+
+    end = await run(a_command(tmp_path, "coordinator-0", Role.COORDINATOR, dies_twice), said=said)
+
+    assert end == Succeeded()
+    assert said == [
+        "coordinator-0 was killed by signal 9; restarting in 0.01 s",
+        "coordinator-0 was killed by signal 9; restarting in 0.02 s",
+    ]
+
+
+async def test_a_training_replica_that_dies_takes_its_gang_with_it(tmp_path: Path) -> None:
+    first = "echo x >> $FOLDER/first; [ $(wc -l < $FOLDER/first) -gt 1 ] || { sleep 0.2; exit 1; }"
+    second = "echo x >> $FOLDER/second; [ $(wc -l < $FOLDER/second) -gt 1 ] || sleep 60"
+
+    end = await run(
+        a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, first),
+        a_command(tmp_path, "trainer-a-0-1", Role.TRAINER, second),
+    )
+
+    assert end == Succeeded()
+    assert (tmp_path / "second").read_text().split() == ["x", "x"]
+
+
+async def test_a_terminal_exit_ends_the_run_with_its_last_line_and_stops_the_others(
+    tmp_path: Path,
+) -> None:
+    end = await run(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "echo $$ > $FOLDER/pid; sleep 60"),
+        a_command(
+            tmp_path, "trainer-a-0-0", Role.TRAINER,
+            "until [ -s $FOLDER/pid ]; do sleep 0.05; done; echo loading; "
+            "echo 'NotFound: model /m has no config.json' >&2; exit 3",
+        ),
+    )  # fmt: skip
+
+    assert end == Failed("NotFound: model /m has no config.json")
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+async def test_children_that_a_process_leaves_behind_are_ended(tmp_path: Path) -> None:
+    leaves_a_child = "sleep 60 & echo $! > $FOLDER/child"
+
+    await run(a_command(tmp_path, "coordinator-0", Role.COORDINATOR, leaves_a_child))
+
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_alive(child))
+
+
+async def test_rollouts_that_do_not_follow_are_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "DRAIN_SECONDS", 0.2)
+
+    end = await run(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "true"),
+        a_command(tmp_path, "rollout-a-0-0", Role.ROLLOUT, "sleep 60"),
+    )
+
+    assert end == Succeeded()
+
+
+async def test_a_coordinator_that_outlives_the_trainer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FOLLOW_SECONDS", 0.2)
+
+    end = await run(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "sleep 60"),
+        a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, "true"),
+    )
+
+    assert end == Failed("coordinator-0 did not end within 0.2 s of the run's end")
+
+
+async def test_a_process_that_ignores_the_request_to_stop_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "GRACE_SECONDS", 0.3)
+    deaf = "trap '' TERM; echo $$ > $FOLDER/pid; while true; do sleep 0.1; done"
+    stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+    commands = (a_command(tmp_path, "coordinator-0", Role.COORDINATOR, deaf),)
+    running = asyncio.create_task(
+        Supervisor(units(commands), policy=POLICY, announce=print).run(stop)
+    )
+    while not (tmp_path / "pid").exists():
+        await asyncio.sleep(0.05)
+
+    stop.set_result(Stopped(signal.SIGINT))
+
+    assert await running == Stopped(signal.SIGINT)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_when_the_owner_is_killed_the_warden_ends_its_processes() -> None:
+    groups = [
+        subprocess.Popen(["/bin/bash", "-c", "sleep 60 & wait"], start_new_session=True)
+        for _ in range(2)
+    ]
+    warden = subprocess.Popen(
+        [sys.executable, "-m", "hetrl_cli.run.warden"], stdin=subprocess.PIPE, text=True
+    )
+    assert warden.stdin is not None
+    kept, forgotten = groups
+    warden.stdin.write(f"+{kept.pid}\n+{forgotten.pid}\n-{forgotten.pid}\n")
+
+    warden.stdin.close()
+
+    assert kept.wait(timeout=20) == -signal.SIGTERM
+    assert warden.wait(timeout=20) == 0
+    assert forgotten.poll() is None
+    os.killpg(forgotten.pid, signal.SIGKILL)
+    forgotten.wait(timeout=20)
