@@ -16,6 +16,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STALE: _ClassVar[Outcome]
     FENCED: _ClassVar[Outcome]
     MALFORMED: _ClassVar[Outcome]
+    FAILED: _ClassVar[Outcome]
 OUTCOME_UNSPECIFIED: Outcome
 ACCEPTED: Outcome
 DUPLICATE: Outcome
@@ -23,6 +24,7 @@ EXPIRED: Outcome
 STALE: Outcome
 FENCED: Outcome
 MALFORMED: Outcome
+FAILED: Outcome
 
 class JobIdentity(_message.Message):
     __slots__ = ("namespace", "name", "uid")
@@ -35,40 +37,32 @@ class JobIdentity(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("job", "process", "role", "resume", "concurrency", "gpu_kind")
+    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
-    GPU_KIND_FIELD_NUMBER: _ClassVar[int]
+    POD_SET_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     role: str
+    instance: str
     resume: ResumePoint
     concurrency: int
-    gpu_kind: str
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., gpu_kind: _Optional[str] = ...) -> None: ...
+    pod_set: str
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ...) -> None: ...
 
 class ResumePoint(_message.Message):
-    __slots__ = ("version", "step", "consumed", "cursor")
+    __slots__ = ("version", "next_group", "open_groups")
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    CONSUMED_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    NEXT_GROUP_FIELD_NUMBER: _ClassVar[int]
+    OPEN_GROUPS_FIELD_NUMBER: _ClassVar[int]
     version: int
-    step: int
-    consumed: _containers.RepeatedScalarFieldContainer[str]
-    cursor: DataCursor
-    def __init__(self, version: _Optional[int] = ..., step: _Optional[int] = ..., consumed: _Optional[_Iterable[str]] = ..., cursor: _Optional[_Union[DataCursor, _Mapping]] = ...) -> None: ...
-
-class DataCursor(_message.Message):
-    __slots__ = ("pass_number", "position")
-    PASS_NUMBER_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    pass_number: int
-    position: int
-    def __init__(self, pass_number: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+    next_group: int
+    open_groups: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, version: _Optional[int] = ..., next_group: _Optional[int] = ..., open_groups: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RegisterReply(_message.Message):
     __slots__ = ("epoch", "version")
@@ -93,28 +87,29 @@ class LeaseRequest(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., process: _Optional[str] = ..., version: _Optional[int] = ..., max_trajectories: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class LeaseReply(_message.Message):
-    __slots__ = ("leases",)
+    __slots__ = ("leases", "register_again")
     LEASES_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_AGAIN_FIELD_NUMBER: _ClassVar[int]
     leases: _containers.RepeatedCompositeFieldContainer[Lease]
-    def __init__(self, leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ...) -> None: ...
+    register_again: bool
+    def __init__(self, leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., register_again: _Optional[bool] = ...) -> None: ...
 
 class Lease(_message.Message):
-    __slots__ = ("group", "members", "question", "answer", "deadline_seconds")
+    __slots__ = ("group", "members", "question", "answer")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
-    DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
-    group: str
+    group: int
     members: _containers.RepeatedScalarFieldContainer[int]
     question: str
     answer: str
-    deadline_seconds: float
-    def __init__(self, group: _Optional[str] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., deadline_seconds: _Optional[float] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("id", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer")
-    ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -127,7 +122,9 @@ class Trajectory(_message.Message):
     RESPONSE_TEXT_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
-    id: str
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    member: int
     epoch: int
     process: str
     prompt_tokens: bytes
@@ -140,39 +137,60 @@ class Trajectory(_message.Message):
     response_text: str
     question: str
     answer: str
-    def __init__(self, id: _Optional[str] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ...) -> None: ...
+    error: str
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DeliveryReceipt(_message.Message):
-    __slots__ = ("id", "outcome")
-    ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("group", "member", "outcome", "detail")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
-    id: str
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    member: int
     outcome: Outcome
-    def __init__(self, id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ...) -> None: ...
+    detail: str
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("epoch", "process", "version", "running", "generated_tokens", "idle_seconds", "weight_sync_seconds")
+    __slots__ = ("epoch", "process", "version", "running", "generated_tokens", "idle_seconds", "busy_seconds", "weight_sync_seconds", "holding", "leaving")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     GENERATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     IDLE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_SYNC_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HOLDING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     process: str
     version: int
     running: int
     generated_tokens: int
     idle_seconds: float
+    busy_seconds: float
     weight_sync_seconds: float
-    def __init__(self, epoch: _Optional[int] = ..., process: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., generated_tokens: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., weight_sync_seconds: _Optional[float] = ...) -> None: ...
+    holding: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    leaving: bool
+    def __init__(self, epoch: _Optional[int] = ..., process: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., generated_tokens: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., busy_seconds: _Optional[float] = ..., weight_sync_seconds: _Optional[float] = ..., holding: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., leaving: _Optional[bool] = ...) -> None: ...
+
+class TrajectoryId(_message.Message):
+    __slots__ = ("group", "member")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    member: int
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
-    __slots__ = ("register_again",)
+    __slots__ = ("register_again", "withdrawn")
     REGISTER_AGAIN_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     register_again: bool
-    def __init__(self, register_again: _Optional[bool] = ...) -> None: ...
+    withdrawn: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    def __init__(self, register_again: _Optional[bool] = ..., withdrawn: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("process",)
@@ -195,15 +213,17 @@ class Announcement(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., weights_address: _Optional[str] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
-    __slots__ = ("epoch", "version")
+    __slots__ = ("epoch", "version", "wait_seconds")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+    wait_seconds: float
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class CommitRequest(_message.Message):
-    __slots__ = ("epoch", "version", "consumed", "discarded", "report", "finished", "reason")
+    __slots__ = ("epoch", "version", "consumed", "discarded", "report", "finished", "reason", "message")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CONSUMED_FIELD_NUMBER: _ClassVar[int]
@@ -211,14 +231,16 @@ class CommitRequest(_message.Message):
     REPORT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
-    consumed: _containers.RepeatedScalarFieldContainer[str]
-    discarded: _containers.RepeatedScalarFieldContainer[str]
+    consumed: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    discarded: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
     report: StepReport
     finished: bool
     reason: str
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., consumed: _Optional[_Iterable[str]] = ..., discarded: _Optional[_Iterable[str]] = ..., report: _Optional[_Union[StepReport, _Mapping]] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+    message: str
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., discarded: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., report: _Optional[_Union[StepReport, _Mapping]] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class StepReport(_message.Message):
     __slots__ = ("step_seconds", "wait_seconds", "metrics")
@@ -238,19 +260,21 @@ class StepReport(_message.Message):
     def __init__(self, step_seconds: _Optional[float] = ..., wait_seconds: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class CommitReply(_message.Message):
-    __slots__ = ("accepted", "reason")
-    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("resume", "finished", "reason")
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
-    accepted: bool
+    resume: ResumePoint
+    finished: bool
     reason: str
-    def __init__(self, accepted: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ProgressRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "reason", "processes", "waiting_for")
+    __slots__ = ("step", "total_steps", "version", "samples_per_second", "reward_mean", "staleness_mean", "staleness_p95", "staleness_max", "eta_seconds", "buffered", "running", "finished", "outcome", "reason", "message", "processes", "waiting_for")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -263,7 +287,9 @@ class Progress(_message.Message):
     BUFFERED_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     step: int
@@ -278,42 +304,46 @@ class Progress(_message.Message):
     buffered: int
     running: int
     finished: bool
+    outcome: str
     reason: str
+    message: str
     processes: _containers.RepeatedCompositeFieldContainer[ProcessProgress]
     waiting_for: str
-    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., version: _Optional[int] = ..., samples_per_second: _Optional[float] = ..., reward_mean: _Optional[float] = ..., staleness_mean: _Optional[float] = ..., staleness_p95: _Optional[float] = ..., staleness_max: _Optional[float] = ..., eta_seconds: _Optional[float] = ..., buffered: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[bool] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., processes: _Optional[_Iterable[_Union[ProcessProgress, _Mapping]]] = ..., waiting_for: _Optional[str] = ...) -> None: ...
 
 class ProcessProgress(_message.Message):
-    __slots__ = ("process", "role", "gpu_kind", "version", "running", "tokens_per_second", "idle_ratio")
+    __slots__ = ("process", "role", "pod_set", "version", "running", "tokens_per_second", "idle_ratio")
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
-    GPU_KIND_FIELD_NUMBER: _ClassVar[int]
+    POD_SET_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     TOKENS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     IDLE_RATIO_FIELD_NUMBER: _ClassVar[int]
     process: str
     role: str
-    gpu_kind: str
+    pod_set: str
     version: int
     running: int
     tokens_per_second: float
     idle_ratio: float
-    def __init__(self, process: _Optional[str] = ..., role: _Optional[str] = ..., gpu_kind: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., idle_ratio: _Optional[float] = ...) -> None: ...
+    def __init__(self, process: _Optional[str] = ..., role: _Optional[str] = ..., pod_set: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., idle_ratio: _Optional[float] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("job", "process", "have_version", "version", "offset_bytes")
+    __slots__ = ("job", "process", "have_version", "resume_version", "offset_bytes", "wait_seconds")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     HAVE_VERSION_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESUME_VERSION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     have_version: int
-    version: int
+    resume_version: int
     offset_bytes: int
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., version: _Optional[int] = ..., offset_bytes: _Optional[int] = ...) -> None: ...
+    wait_seconds: float
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., resume_version: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
 
 class WeightChunk(_message.Message):
     __slots__ = ("version", "total_bytes", "offset_bytes", "data", "crc32c", "sha256")
@@ -330,3 +360,63 @@ class WeightChunk(_message.Message):
     crc32c: int
     sha256: bytes
     def __init__(self, version: _Optional[int] = ..., total_bytes: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class JournalEntry(_message.Message):
+    __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended")
+    EPOCH_BEGUN_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    LEASE_GIVEN_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    epoch_begun: EpochBegun
+    accepted: Trajectory
+    lease_given: LeaseGiven
+    committed: VersionCommitted
+    abandoned: GroupAbandoned
+    ended: RunEnded
+    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[_Union[Trajectory, _Mapping]] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
+
+class EpochBegun(_message.Message):
+    __slots__ = ("epoch", "resume", "trainer_instance")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    TRAINER_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    resume: ResumePoint
+    trainer_instance: str
+    def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ...) -> None: ...
+
+class LeaseGiven(_message.Message):
+    __slots__ = ("process", "trajectories")
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    TRAJECTORIES_FIELD_NUMBER: _ClassVar[int]
+    process: str
+    trajectories: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    def __init__(self, process: _Optional[str] = ..., trajectories: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
+
+class VersionCommitted(_message.Message):
+    __slots__ = ("version", "consumed", "discarded")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    DISCARDED_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    consumed: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    discarded: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
+    def __init__(self, version: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., discarded: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
+
+class GroupAbandoned(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class RunEnded(_message.Message):
+    __slots__ = ("outcome", "reason", "message")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    outcome: str
+    reason: str
+    message: str
+    def __init__(self, outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...

@@ -82,7 +82,7 @@ class CoordinatorServicer:
     """
 
     def Register(self, request, context):
-        """A process says who it is; a process of another job, or of an older epoch, is refused.
+        """A process says who it is; one of another job is refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,7 +103,7 @@ class CoordinatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Heartbeat(self, request, context):
-        """A worker keeps its leases alive and says what it is doing.
+        """A process keeps its leases alive and says what it is doing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,14 +117,15 @@ class CoordinatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def NextBatch(self, request, context):
-        """The trainer takes one whole batch, streamed in trajectories. Answers when it is full.
+        """The trainer takes one whole batch, streamed in trajectories; an empty stream after the
+        wait means that the batch is not full yet. Asked twice for one version, it is the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Commit(self, request, context):
-        """The trainer publishes a version and names what it consumed, in one step.
+        """The trainer moves on to the next version and names what it consumed, in one step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -432,6 +433,7 @@ class WeightsServicer:
 
     def Fetch(self, request, context):
         """The newest version's tensors as safetensors bytes in chunks, each with its checksum.
+        Waits for a version newer than `have_version`; an empty stream after the wait is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,102 @@
+"""Opening gRPC channels and servers the way every process of a run does.
+
+Mutual TLS where the launch contract has certificates; without them only this machine's
+loopback is let through, so that no pod ever speaks in the clear by mistake.
+"""
+
+import ipaddress
+from concurrent.futures import Executor
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from hetrl_core.launch import Address, TlsFiles
+
+MAX_MESSAGE_BYTES = 64 << 20
+"""Above the largest trajectory that ``wire.codec`` accepts."""
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A dead peer is noticed within a minute, also behind a NAT that forgets idle flows.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # A restarted peer is found again soon; backing off is the callers' part.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.enable_retries", 0),
+)
+_SERVER_OPTIONS = (
+    *_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    # Two coordinators of two jobs must never share a port unnoticed.
+    ("grpc.so_reuseport", 0),
+)
+
+
+def open_channel(address: Address, tls: TlsFiles | None) -> grpc.aio.Channel:
+    """Open a channel to a peer; nothing is sent before the first call.
+
+    Raises:
+        ValueError: there are no certificates and the peer is on another machine.
+        OSError: a certificate file cannot be read.
+    """
+    if tls is None:
+        _require_loopback(address)
+        return grpc.aio.insecure_channel(str(address), options=_OPTIONS)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=Path(tls.ca).read_bytes(),
+        private_key=Path(tls.key).read_bytes(),
+        certificate_chain=Path(tls.certificate).read_bytes(),
+    )
+    return grpc.aio.secure_channel(str(address), credentials, options=_OPTIONS)
+
+
+def open_async_server() -> grpc.aio.Server:
+    """Make a server for an event loop; add services, ``bind`` it, then start it."""
+    return grpc.aio.server(options=_SERVER_OPTIONS)
+
+
+def open_threaded_server(executor: Executor) -> grpc.Server:
+    """Make a server whose calls run in threads, for a process without an event loop."""
+    return grpc.server(executor, options=_SERVER_OPTIONS)
+
+
+def bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles | None) -> int:
+    """Make a server listen; return the port, which the system chose where 0 was asked for.
+
+    Raises:
+        ValueError: there are no certificates and the address is not loopback.
+        OSError: the port is taken, or a certificate file cannot be read.
+    """
+    try:
+        return int(_bind(server, address, tls))
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {address}: {error}") from error
+
+
+def _bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles | None) -> int:
+    if tls is None:
+        _require_loopback(address)
+        return int(server.add_insecure_port(str(address)))
+    credentials = grpc.ssl_server_credentials(
+        [(Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes())],
+        root_certificates=Path(tls.ca).read_bytes(),
+        require_client_auth=True,
+    )
+    return int(server.add_secure_port(str(address), credentials))
+
+
+def _require_loopback(address: Address) -> None:
+    if address.host != "localhost" and not _is_loopback(address.host):
+        raise ValueError(f"{address}: without tls certificates only loopback addresses are allowed")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

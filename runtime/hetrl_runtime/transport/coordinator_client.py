@@ -1,0 +1,402 @@
+"""What rollout workers and the trainer ask of the coordinator.
+
+Both clients survive a coordinator's restart: calls are retried with growing pauses for
+``Launch.startup_deadline_seconds``, and unacknowledged deliveries are sent again. What the
+answers mean for generation or training is left to the callers.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+import grpc.aio
+
+from hetrl_core.launch import Launch
+from hetrl_core.task import Role
+from hetrl_runtime.transport.coordinator_link import (
+    CALL_SECONDS,
+    HEARTBEAT_SECONDS,
+    CoordinatorLink,
+    is_epoch_over,
+)
+from hetrl_runtime.transport.errors import RunEnded, TransportError
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.values import (
+    Announcement,
+    Ending,
+    Outcome,
+    ProcessStatus,
+    PromptLease,
+    Registration,
+    ResumePoint,
+    StepReport,
+)
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 10.0
+"""How long the coordinator holds a question that it cannot answer yet."""
+
+Result = TypeVar("Result")
+
+
+class WorkerClient:
+    """A rollout worker's side of the coordinator, for one event loop.
+
+    Use it as ``async with WorkerClient(launch, process="rollout-l4-0-3") as client:``; entering
+    registers. A worker runs three loops over it::
+
+        lease()          -> prompts to generate; () when there is no capacity, or our weights
+                            are older than the bound allows: wait for the next announcement
+        deliver(...)     -> what became of a trajectory; any outcome ends our part in it
+        announcements()  -> a newer version: fetch it, go on; another epoch: abort all
+                            generation and fetch; finished: stop
+
+    Heartbeats are sent in the background and keep the leases that were not yet delivered.
+    Every method may raise ``Refused``, ``Unreachable`` or ``RunEnded``.
+    """
+
+    def __init__(self, launch: Launch, *, process: str) -> None:
+        self._link = CoordinatorLink(launch, process=process, role=Role.ROLLOUT)
+        self._holding: set[TrajectoryId] = set()
+        self._waiting: dict[TrajectoryId, _Delivery] = {}
+        self._outbox: asyncio.Queue[_Delivery] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lost: TransportError | None = None
+
+    @property
+    def registration(self) -> Registration:
+        """The epoch and version that the coordinator told us last."""
+        return self._link.registration
+
+    async def __aenter__(self) -> Self:
+        await self._link.register()
+        self._tasks = [
+            asyncio.create_task(self._keep_alive(), name="heartbeats"),
+            asyncio.create_task(self._keep_delivering(), name="deliveries"),
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._link.heartbeat(leaving=True)
+        await self._link.close()
+
+    def report(self, status: ProcessStatus) -> None:
+        """Set what the next heartbeats say of this process."""
+        self._link.status = status
+
+    def wants(self, identity: TrajectoryId) -> bool:
+        """Tell whether a leased trajectory is still ours to finish.
+
+        It is not once it was delivered, its epoch is over, or the coordinator took it back
+        because it cannot be finished within the staleness bound.
+        """
+        return identity in self._holding
+
+    async def lease(self, *, version: int, max_trajectories: int) -> tuple[PromptLease, ...]:
+        """Ask for up to ``max_trajectories`` to generate with weights of ``version``.
+
+        Waits some seconds while there is no capacity, then returns ``()``; ask again. After
+        the coordinator began a new epoch it registers and returns ``()`` too.
+        """
+        epoch = self._link.registration.epoch
+        request = pb.LeaseRequest(
+            epoch=epoch,
+            process=self._link.process,
+            version=version,
+            max_trajectories=max_trajectories,
+            wait_seconds=WAIT_SECONDS,
+        )
+        reply = await self._link.retried(
+            lambda: self._link.stub.Lease(request, timeout=WAIT_SECONDS + CALL_SECONDS)
+        )
+        if reply.register_again:
+            await self._begin_epoch(epoch)
+            return ()
+        leases = tuple(
+            PromptLease(
+                epoch=epoch,
+                group=each.group,
+                members=tuple(each.members),
+                question=each.question,
+                answer=each.answer,
+            )
+            for each in reply.leases
+        )
+        if epoch == self._link.registration.epoch:
+            self._holding.update(identity for lease in leases for identity in lease.ids)
+        return leases
+
+    async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> Outcome:
+        """Hand a trajectory in; return once the coordinator has acknowledged it.
+
+        Many may be under way at once. A connection that breaks is made again and what was not
+        acknowledged is sent again; the coordinator tells duplicates apart.
+        """
+        if self._lost:
+            raise self._lost
+        delivery = _Delivery(
+            message=codec.encode_trajectory(trajectory),
+            outcome=asyncio.get_running_loop().create_future(),
+        )
+        self._waiting[trajectory.id] = delivery
+        self._outbox.put_nowait(delivery)
+        return await delivery.outcome
+
+    async def announcements(self) -> AsyncIterator[Announcement]:
+        """Yield the newest version at once and then every change; end after ``finished``."""
+        last: Announcement | None = None
+        while True:
+            lost: grpc.aio.AioRpcError | None = None
+            try:
+                async for message in self._link.stub.Watch(
+                    pb.WatchRequest(process=self._link.process)
+                ):
+                    news = _announcement(message)
+                    if news != last:
+                        yield news
+                    if news.finished:
+                        return
+                    last = news
+            except grpc.aio.AioRpcError as error:
+                lost = error
+            await self._link.wait_to_reopen(lost)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            epoch = self._link.registration.epoch
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                reply = await self._link.heartbeat(tuple(self._holding))
+                self._holding.difference_update(codec.decode_ids(reply.withdrawn))
+                if reply.register_again:
+                    await self._begin_epoch(epoch)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _begin_epoch(self, epoch: int) -> None:
+        registration = await self._link.register_again(epoch=epoch)
+        if registration.epoch != epoch:
+            self._holding.clear()
+
+    async def _keep_delivering(self) -> None:
+        try:
+            while True:
+                await self._link.wait_to_reopen(await self._deliver_over_one_stream())
+        except TransportError as error:
+            self._lost = error
+            for delivery in self._waiting.values():
+                delivery.outcome.set_exception(error)
+
+    async def _deliver_over_one_stream(self) -> grpc.aio.AioRpcError | None:
+        # Everything unacknowledged goes first, and once: the old queue still names some of it.
+        self._outbox = asyncio.Queue()
+        for delivery in self._waiting.values():
+            self._outbox.put_nowait(delivery)
+        try:
+            async for message in self._link.stub.Deliver(_messages(self._outbox)):
+                self._acknowledge(message)
+        except grpc.aio.AioRpcError as error:
+            log.info("delivery stream lost, sending again: %s", error.details())
+            return error
+        return None
+
+    def _acknowledge(self, receipt: pb.DeliveryReceipt) -> None:
+        identity, outcome, detail = codec.decode_receipt(receipt)
+        if outcome in {Outcome.MALFORMED, Outcome.STALE}:
+            log.warning("trajectory %s was refused: %s %s", identity, outcome, detail)
+        self._holding.discard(identity)
+        delivery = self._waiting.pop(identity, None)
+        if delivery is not None and not delivery.outcome.done():
+            delivery.outcome.set_result(outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Delivery:
+    message: pb.Trajectory
+    outcome: asyncio.Future[Outcome]
+
+
+async def _messages(outbox: "asyncio.Queue[_Delivery]") -> AsyncIterator[pb.Trajectory]:
+    while True:
+        yield (await outbox.get()).message
+
+
+def _announcement(message: pb.Announcement) -> Announcement:
+    return Announcement(
+        epoch=message.epoch,
+        version=message.version,
+        weights_address=message.weights_address,
+        finished=message.finished,
+        reason=message.reason,
+    )
+
+
+class TrainerClient:
+    """The trainer's side of the coordinator: plain blocking calls for a torch loop.
+
+    An event loop of its own runs in a thread, sends heartbeats and finds a restarted
+    coordinator again. One step is::
+
+        with TrainerClient(launch, process="trainer-a100-0-0") as client:
+            client.register(checkpoint.resume_point)
+            while step < launch.training.steps:
+                batch = client.next_batch(version=step)
+                ...                                       # train, publish the weights
+                resume_point = client.commit(version=step + 1, consumed=[...], discarded=[...],
+                                             report=StepReport(...))
+                # keep resume_point with the checkpoint of this version
+
+    Only the first training replica has one. Weights are published before the commit that
+    announces them. Every method may raise ``Refused``, ``Unreachable`` or ``RunEnded``.
+    """
+
+    def __init__(self, launch: Launch, *, process: str) -> None:
+        self._launch = launch
+        self._process = process
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="coordinator-client", daemon=True
+        )
+        self._link: CoordinatorLink
+        self._heartbeats: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._run(self._open())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def register(self, resume: ResumePoint) -> Registration:
+        """Tell the coordinator where the surviving history ends; it rewinds its ledger to it."""
+        return self._run(self._register(resume))
+
+    def report(self, status: ProcessStatus) -> None:
+        """Set what the next heartbeats say of this process."""
+        self._link.status = status
+
+    def next_batch(self, *, version: int) -> list[SampledTrajectory]:
+        """Wait for the batch that ``version`` trains on, in whole groups, oldest first.
+
+        Asked again for the same version it is the same batch. The wait ends with
+        ``RunEnded`` when the coordinator gives the run up, with a reason.
+        """
+        return self._run(self._next_batch(version))
+
+    def commit(
+        self,
+        *,
+        version: int,
+        consumed: Sequence[TrajectoryId],
+        discarded: Sequence[TrajectoryId] = (),
+        report: StepReport,
+        ending: Ending | None = None,
+    ) -> ResumePoint:
+        """Move the run to ``version``; return the place to resume from, for the checkpoint.
+
+        ``discarded`` names what the strict check refused. The run ends by itself after
+        ``training.steps`` versions; ``ending`` ends it before that, with a reason. Sending a
+        commit twice has the effect of sending it once.
+        """
+        request = pb.CommitRequest(
+            version=version,
+            consumed=codec.encode_ids(tuple(consumed)),
+            discarded=codec.encode_ids(tuple(discarded)),
+            report=codec.encode_report(report),
+            finished=ending is not None,
+            reason=ending.reason if ending else "",
+            message=ending.message if ending else "",
+        )
+        return self._run(self._commit(request))
+
+    async def _open(self) -> None:
+        self._link = CoordinatorLink(self._launch, process=self._process, role=Role.TRAINER)
+
+    async def _close(self) -> None:
+        if self._heartbeats:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+        await self._link.close()
+
+    async def _register(self, resume: ResumePoint) -> Registration:
+        registration = await self._link.register(resume)
+        if self._heartbeats is None:
+            self._heartbeats = asyncio.create_task(self._keep_alive(), name="heartbeats")
+        return registration
+
+    async def _keep_alive(self) -> None:
+        while True:
+            epoch = self._link.registration.epoch
+            with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
+                if (await self._link.heartbeat()).register_again:
+                    await self._link.register_again(epoch=epoch)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _next_batch(self, version: int) -> list[SampledTrajectory]:
+        while True:
+            batch = await self._in_epoch(lambda epoch: self._ask_for_batch(version, epoch))
+            if batch:
+                return batch
+
+    async def _ask_for_batch(self, version: int, epoch: int) -> list[SampledTrajectory]:
+        request = pb.BatchRequest(epoch=epoch, version=version, wait_seconds=WAIT_SECONDS)
+        stream = self._link.stub.NextBatch(request, timeout=WAIT_SECONDS + 3 * CALL_SECONDS)
+        batch: list[SampledTrajectory] = [_sampled(message) async for message in stream]
+        return batch
+
+    async def _commit(self, request: pb.CommitRequest) -> ResumePoint:
+        async def send(epoch: int) -> pb.CommitReply:
+            request.epoch = epoch
+            reply: pb.CommitReply = await self._link.stub.Commit(request, timeout=CALL_SECONDS)
+            return reply
+
+        reply = await self._in_epoch(send)
+        resume = codec.decode_resume(reply.resume)
+        self._link.move_to(resume)
+        return resume
+
+    async def _in_epoch(self, call: Callable[[int], Awaitable[Result]]) -> Result:
+        """Call with the current epoch, registering again where a restarted coordinator asks."""
+        while True:
+            epoch = self._link.registration.epoch
+            try:
+                return await self._link.retried(lambda: call(epoch))  # noqa: B023  # awaited here
+            except grpc.aio.AioRpcError as error:
+                if not is_epoch_over(error):
+                    raise
+            await self._link.register_again(epoch=epoch)
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _sampled(message: pb.Trajectory) -> SampledTrajectory:
+    trajectory = codec.decode_trajectory(message)
+    if not isinstance(trajectory, SampledTrajectory):
+        raise RunEnded(Ending(reason="CoordinatorFailed", message=f"batch with {trajectory}"))
+    return trajectory

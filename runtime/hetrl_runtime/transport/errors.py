@@ -1,0 +1,29 @@
+"""What a client tells its process to do.
+
+TransportError
+├── Refused       stop: another job's, not allowed, or impossible; trying again is useless
+├── Unreachable   stop: the peer did not answer within the deadline
+└── RunEnded      stop cleanly: the run is over; carries how it ended
+"""
+
+from hetrl_runtime.wire.values import Ending
+
+
+class TransportError(Exception):
+    """Something that a process cannot mend by waiting longer."""
+
+
+class Refused(TransportError):  # noqa: N818  # names say what to do
+    """The peer will not have us; the message says why."""
+
+
+class Unreachable(TransportError):  # noqa: N818
+    """The peer did not answer within the deadline."""
+
+
+class RunEnded(TransportError):  # noqa: N818
+    """The run is over."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(f"the run ended: {ending.reason}: {ending.message}")
+        self.ending = ending

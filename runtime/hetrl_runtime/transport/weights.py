@@ -1,0 +1,249 @@
+"""The trainer's newest weights as one stream of checked chunks, and fetching them.
+
+The content is safetensors bytes, made and read elsewhere: this file sees bytes, so it needs
+no torch and nothing on the wire can be executed. Each chunk has a CRC32C, the whole a
+SHA-256, and a cut stream goes on from where it stopped.
+"""
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import google_crc32c
+import grpc
+import grpc.aio
+
+from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
+from hetrl_runtime.transport.channel import bind, open_channel, open_threaded_server
+from hetrl_runtime.transport.coordinator_link import backoff_seconds
+from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.hetrl_pb2_grpc import (
+    WeightsServicer,
+    WeightsStub,
+    add_WeightsServicer_to_server,
+)
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 4 << 20
+MAX_READERS = 64
+"""Rollout workers that may wait or read at once; further ones queue."""
+
+_LONGEST_WAIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The weights of one version, whole and checked."""
+
+    version: int
+    data: bytes
+    """A safetensors file."""
+
+
+class WeightServer:
+    """Serves the newest snapshot to rollout workers, from threads of the trainer's process.
+
+    Use it as a context manager; ``publish`` a snapshot per version. Readers of an older one
+    finish it undisturbed.
+    """
+
+    def __init__(self, *, job: JobIdentity, address: Address, tls: TlsFiles | None) -> None:
+        self._snapshot: _Digested | None = None
+        self._changed = threading.Condition()
+        self._server = open_threaded_server(
+            ThreadPoolExecutor(MAX_READERS, thread_name_prefix="weights")
+        )
+        add_WeightsServicer_to_server(_Servicer(self, job), self._server)
+        self.port = bind(self._server, address, tls)
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.stop(grace=1.0).wait()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Make a version the one that readers get from now on."""
+        digested = _Digested(snapshot=snapshot, sha256=hashlib.sha256(snapshot.data).digest())
+        with self._changed:
+            self._snapshot = digested
+            self._changed.notify_all()
+
+    def newer_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
+        """Wait for a snapshot newer than ``version``; None when the wait is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_newer(version), timeout=wait_seconds)
+            return self._snapshot if self._is_newer(version) else None
+
+    def _is_newer(self, version: int) -> bool:
+        return self._snapshot is not None and self._snapshot.snapshot.version != version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Digested:
+    snapshot: Snapshot
+    sha256: bytes
+
+
+class _Servicer(WeightsServicer):
+    def __init__(self, server: WeightServer, job: JobIdentity) -> None:
+        self._server = server
+        self._job = job
+
+    def Fetch(  # noqa: N802  # the name is the protocol's
+        self, request: pb.FetchRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.WeightChunk]:
+        asked = JobIdentity(
+            namespace=request.job.namespace, name=request.job.name, uid=request.job.uid
+        )
+        if asked != self._job:
+            context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {self._job}"
+            )
+        wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+        digested = self._server.newer_than(request.have_version, wait_seconds=wait_seconds)
+        if digested is None:
+            return
+        resumes = request.resume_version == digested.snapshot.version
+        yield from chunks(
+            digested.snapshot,
+            sha256=digested.sha256,
+            offset_bytes=request.offset_bytes if resumes else 0,
+        )
+
+
+def chunks(
+    snapshot: Snapshot, *, sha256: bytes, offset_bytes: int = 0, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[pb.WeightChunk]:
+    """Cut a snapshot into messages from an offset on; the last carries the digest."""
+    total_bytes = len(snapshot.data)
+    view = memoryview(snapshot.data)
+    offsets = range(max(0, offset_bytes), total_bytes, chunk_bytes) or (total_bytes,)
+    for offset in offsets:
+        data = bytes(view[offset : offset + chunk_bytes])
+        is_last = offset + len(data) == total_bytes
+        yield pb.WeightChunk(
+            version=snapshot.version,
+            total_bytes=total_bytes,
+            offset_bytes=offset,
+            data=data,
+            crc32c=google_crc32c.value(data),
+            sha256=sha256 if is_last else b"",
+        )
+
+
+class Assembly:
+    """Puts chunks together again and refuses what does not fit; no I/O."""
+
+    def __init__(self) -> None:
+        self._begin(version=-1)
+
+    def _begin(self, *, version: int) -> None:
+        self.version = version
+        self._data = bytearray()
+        self._sha256 = b""
+        self._total_bytes = -1
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes from the start that are here and checked: where to resume."""
+        return len(self._data)
+
+    def add(self, chunk: pb.WeightChunk) -> str:
+        """Take a chunk in; return what is wrong with it, or nothing."""
+        if chunk.version != self.version:
+            self._begin(version=chunk.version)
+        if chunk.offset_bytes != len(self._data):
+            return f"chunk starts at byte {chunk.offset_bytes}, expected {len(self._data)}"
+        if google_crc32c.value(chunk.data) != chunk.crc32c:
+            return f"chunk at byte {chunk.offset_bytes} has a wrong checksum"
+        self._data += chunk.data
+        self._total_bytes = chunk.total_bytes
+        self._sha256 = chunk.sha256
+        return ""
+
+    def finish(self) -> Snapshot | str:
+        """Return the snapshot when it is whole, or what is wrong."""
+        if len(self._data) != self._total_bytes:
+            return f"{len(self._data)} of {self._total_bytes} bytes arrived"
+        if hashlib.sha256(self._data).digest() != self._sha256:
+            self._begin(version=-1)
+            return "the digest of the whole is wrong"
+        return Snapshot(version=self.version, data=bytes(self._data))
+
+
+async def fetch_weights(
+    launch: Launch, *, process: str, have_version: int = -1, deadline_seconds: float | None = None
+) -> Snapshot:
+    """Fetch the trainer's newest weights, which are of another version than ``have_version``.
+
+    Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
+    again. ``deadline_seconds`` is the start-up deadline by default.
+
+    Raises:
+        Refused: the weights are another job's.
+        Unreachable: no whole, correct snapshot came within the deadline.
+    """
+    patience_seconds = deadline_seconds or launch.startup_deadline_seconds
+    give_up_at = time.monotonic() + patience_seconds
+    assembly = Assembly()
+    problem = "nothing was published"
+    async with open_channel(launch.weights, launch.tls) as channel:
+        stub = WeightsStub(channel)
+        for pause in backoff_seconds():
+            request = _fetch_request(launch, process, have_version, assembly)
+            outcome = await _fetch_once(stub, request, assembly)
+            if isinstance(outcome, Snapshot):
+                return outcome
+            problem = outcome or problem
+            if time.monotonic() + pause > give_up_at:
+                break
+            await asyncio.sleep(pause)
+    raise Unreachable(
+        f"no weights from {launch.weights} within {patience_seconds:.0f} s: {problem}"
+    )
+
+
+def _fetch_request(
+    launch: Launch, process: str, have_version: int, assembly: Assembly
+) -> pb.FetchRequest:
+    return pb.FetchRequest(
+        job=pb.JobIdentity(
+            namespace=launch.job.namespace, name=launch.job.name, uid=launch.job.uid
+        ),
+        process=process,
+        have_version=have_version,
+        resume_version=assembly.version,
+        offset_bytes=assembly.received_bytes,
+        wait_seconds=10.0,
+    )
+
+
+async def _fetch_once(stub: Any, request: pb.FetchRequest, assembly: Assembly) -> Snapshot | str:
+    """Read one stream as far as it goes; return the snapshot, or why there is none yet."""
+    try:
+        any_chunk = False
+        async for chunk in stub.Fetch(request, timeout=600.0):
+            any_chunk = True
+            if problem := assembly.add(chunk):
+                return problem
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+            raise Refused(str(error.details())) from error
+        return str(error.details())
+    return assembly.finish() if any_chunk else ""

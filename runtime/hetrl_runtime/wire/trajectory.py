@@ -1,0 +1,103 @@
+"""One sampled response, as every process of a run sees it.
+
+Whether it may be trained on is the staleness rule's business, and who may deliver it the
+coordinator's.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Tokens = npt.NDArray[np.int32]
+LogProbs = npt.NDArray[np.float32]
+
+
+class TrajectoryId(NamedTuple):
+    """Which trajectory: the member of a prompt's group.
+
+    ``group`` counts prompts from the first of the first pass over the data, so that an id
+    never comes twice in a run.
+    """
+
+    group: int
+    member: int
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.member}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampledTrajectory:
+    """A response with all that training on it needs.
+
+    The last three arrays have one entry per response token. The arrays are read-only.
+    """
+
+    group: int
+    member: int
+    epoch: int
+    """The fencing epoch of the lease that asked for it."""
+
+    process: str
+    """The rollout worker that sampled it."""
+
+    prompt_tokens: Tokens
+    response_tokens: Tokens
+    behaviour_log_probs: LogProbs
+    """Log-probability of each response token under the version that sampled it."""
+
+    token_versions: Tokens
+    """The policy version that sampled each response token; it never falls along the way."""
+
+    reward: float
+    finish_reason: str
+    """``stop`` or ``length``."""
+
+    generation_seconds: float = 0.0
+    response_text: str = ""
+    question: str = ""
+    answer: str = ""
+    oldest_version: int = field(init=False)
+    """Of the tokens' versions: what staleness is counted from."""
+
+    newest_version: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        oldest, newest = (
+            (int(self.token_versions.min()), int(self.token_versions.max()))
+            if self.token_versions.size
+            else (-1, -1)
+        )
+        object.__setattr__(self, "oldest_version", oldest)
+        object.__setattr__(self, "newest_version", newest)
+
+    @property
+    def id(self) -> TrajectoryId:
+        """Which trajectory this is."""
+        return TrajectoryId(self.group, self.member)
+
+    @property
+    def num_response_tokens(self) -> int:
+        """Tokens that were sampled."""
+        return int(self.response_tokens.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTrajectory:
+    """A response that the engine could not make, with its reason in words.
+
+    The prompt is tried again, and given up after a few failures.
+    """
+
+    group: int
+    member: int
+    epoch: int
+    process: str
+    error: str
+
+    @property
+    def id(self) -> TrajectoryId:
+        """Which trajectory this would have been."""
+        return TrajectoryId(self.group, self.member)

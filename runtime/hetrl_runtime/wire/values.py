@@ -1,0 +1,153 @@
+"""What the smaller messages say, as plain values.
+
+Trajectories have their own file; translation to and from protobuf is in ``codec``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pydantic import TypeAdapter
+
+from hetrl_runtime.wire.trajectory import TrajectoryId
+
+
+class Outcome(StrEnum):
+    """What became of a delivered trajectory; also the label of ``hetrl_trajectories_total``."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    """Already accepted or consumed: nothing more to do."""
+
+    EXPIRED = "expired"
+    """The lease ran out and was given to someone else."""
+
+    STALE = "stale"
+    FENCED = "fenced"
+    """Asked for in an epoch that is over."""
+
+    MALFORMED = "malformed"
+    FAILED = "failed"
+    """The engine's own error, taken note of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumePoint:
+    """Where training stands in the data: kept in a checkpoint, given back at the next start.
+
+    The default is the beginning. Opaque to the trainer: every commit returns a new one.
+    """
+
+    version: int = 0
+    """Policy versions published so far, which are the steps done."""
+
+    next_group: int = 0
+    """Groups from here on have not been started."""
+
+    open_groups: tuple[int, ...] = ()
+    """Groups started before that, but not consumed."""
+
+    def __post_init__(self) -> None:
+        if self.version < 0 or self.next_group < 0:
+            raise ValueError(
+                f"a resume point needs version and next_group >= 0, "
+                f"got {self.version} and {self.next_group}"
+            )
+
+    def to_json(self) -> str:
+        """Write it for a checkpoint."""
+        return _RESUME_POINT.dump_json(self).decode()
+
+    @staticmethod
+    def from_json(text: str) -> "ResumePoint":
+        """Read what ``to_json`` wrote; ``ValueError`` where the text is something else."""
+        return _RESUME_POINT.validate_json(text)
+
+
+_RESUME_POINT = TypeAdapter(ResumePoint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The coordinator's answer to a process that it knows now."""
+
+    epoch: int
+    version: int
+    """The version being trained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLease:
+    """Trajectories of one prompt, lent to one worker."""
+
+    epoch: int
+    group: int
+    members: tuple[int, ...]
+    question: str
+    answer: str
+    """For the verifier, which runs beside the engine."""
+
+    @property
+    def ids(self) -> tuple[TrajectoryId, ...]:
+        """The trajectories asked for."""
+        return tuple(TrajectoryId(self.group, member) for member in self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """News for workers. Another epoch than before: abort everything and load the weights anew."""
+
+    epoch: int
+    version: int
+    weights_address: str
+    finished: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStatus:
+    """What a process says of itself with each heartbeat; counters since it started."""
+
+    version: int = 0
+    running: int = 0
+    generated_tokens: int = 0
+    idle_seconds: float = 0.0
+    """With no work to do: no lease to generate, or no batch to train on."""
+
+    busy_seconds: float = 0.0
+    weight_sync_seconds: float = 0.0
+    """Of the last synchronisation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """How one training step went."""
+
+    step_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    """Of them, waiting for the batch."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """loss, kl, entropy, clip_fraction, learning_rate, ...: what the report page plots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended: a reason in one word, and a message in a sentence."""
+
+    reason: str
+    message: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the run did all that it was asked to do."""
+        return self.reason == ALL_STEPS_DONE
+
+    @property
+    def outcome(self) -> str:
+        """``Succeeded`` or ``Failed``."""
+        return "Succeeded" if self.succeeded else "Failed"
+
+
+ALL_STEPS_DONE = "AllStepsDone"
+NO_LEARNING_SIGNAL = "NoLearningSignal"
