@@ -1,0 +1,78 @@
+"""`spec.algorithm`: how the policy learns, and how stale its samples may be."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from hetrl_api.rules import ApiModel, Rule, value_not_yet
+from hetrl_core.job import AlgorithmType, Mode
+
+
+class Algorithm(ApiModel):
+    """The RL algorithm and its constants."""
+
+    type: AlgorithmType = AlgorithmType.GRPO
+    """GRPO. PPO is not supported yet."""
+
+    mode: Mode = Mode.ASYNC
+    """Async: generation runs ahead of training. Sync: staleness is always 0."""
+
+    max_staleness: Annotated[int, Field(ge=0, le=64)] | None = None
+    """Policy versions that a sample may lag behind. Default: 2 when Async, 0 when Sync."""
+
+    group_size: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Trajectories of one prompt, compared with each other."""
+
+    global_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """Trajectories consumed per policy version; a multiple of groupSize."""
+
+    minibatches: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Optimizer steps per policy version, on equal shares of the batch."""
+
+    clip_low: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """How far below 1 the probability ratio may fall."""
+
+    clip_high: Annotated[float, Field(gt=0, le=10)] = 0.28
+    """How far above 1 the probability ratio may rise."""
+
+    behaviour_weight_cap: Annotated[float, Field(ge=1, le=1000)] = 5.0
+    """Largest weight that corrects for stale samples."""
+
+    kl_coefficient: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Weight of the divergence from the first policy; 0: none."""
+
+    temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """Sampling temperature."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        value_not_yet(
+            "spec.algorithm.type", name="type", value="PPO", instead="this release trains with GRPO"
+        ),
+        Rule(
+            condition="self.mode != 'Sync' || !has(self.maxStaleness) || self.maxStaleness == 0",
+            message="spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync",
+            message_expression=(
+                "'spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got ' "
+                "+ string(self.maxStaleness)"
+            ),
+            field=".maxStaleness",
+        ),
+        Rule(
+            condition="self.globalBatchSize % self.groupSize == 0",
+            message="spec.algorithm.globalBatchSize must be a multiple of groupSize",
+            message_expression=(
+                "'spec.algorithm.globalBatchSize (' + string(self.globalBatchSize) + ') must be "
+                "a multiple of groupSize (' + string(self.groupSize) + ')'"
+            ),
+            field=".globalBatchSize",
+        ),
+        Rule(
+            condition="self.globalBatchSize % self.minibatches == 0",
+            message="spec.algorithm.globalBatchSize must be a multiple of minibatches",
+            message_expression=(
+                "'spec.algorithm.globalBatchSize (' + string(self.globalBatchSize) + ') must be "
+                "a multiple of minibatches (' + string(self.minibatches) + ')'"
+            ),
+            field=".globalBatchSize",
+        ),
+    )

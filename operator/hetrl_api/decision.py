@@ -1,0 +1,168 @@
+"""From the core's ``Plan`` to the spec of a HetRLPlan and back, without loss."""
+
+from itertools import groupby, islice
+
+from hetrl_api.plan import (
+    GroupMemory,
+    MachineRun,
+    Placement,
+    PlannedGroup,
+    PlanPrediction,
+    PlanSpec,
+    RejectedAlternative,
+)
+from hetrl_api.ranges import Run, compress
+from hetrl_core.plan import (
+    MemoryUse,
+    Parallelism,
+    Plan,
+    Prediction,
+    Rejected,
+    Replica,
+    ReplicaGroup,
+    Share,
+)
+
+MAX_REJECTED = 20
+"""Alternatives kept in the object; a search may report more."""
+
+
+def from_plan(plan: Plan) -> PlanSpec:
+    """Return the spec of a HetRLPlan; of the rejected alternatives it keeps the first 20."""
+    return PlanSpec(
+        strategy=plan.strategy,
+        seed=plan.seed,
+        ended_by=plan.ended_by,
+        gap_ratio=plan.gap,
+        groups=tuple(_group_from(group) for group in plan.groups),
+        prediction=_prediction_from(plan.prediction),
+        rejected=tuple(
+            RejectedAlternative(summary=each.summary, reason=each.reason)
+            for each in plan.rejected[:MAX_REJECTED]
+        ),
+        num_gpus=plan.num_gpus,
+    )
+
+
+def to_plan(spec: PlanSpec) -> Plan:
+    """Return the plan that a HetRLPlan holds.
+
+    Raises:
+        ValueError: a machine range is malformed, or machines and replicas do not match.
+    """
+    return Plan(
+        strategy=spec.strategy,
+        seed=spec.seed,
+        ended_by=spec.ended_by,
+        gap=spec.gap_ratio,
+        groups=tuple(_group_to(group, number=number) for number, group in enumerate(spec.groups)),
+        prediction=_prediction_to(spec.prediction),
+        rejected=tuple(
+            Rejected(summary=each.summary, reason=each.reason) for each in spec.rejected
+        ),
+    )
+
+
+def _group_from(group: ReplicaGroup) -> PlannedGroup:
+    return PlannedGroup(
+        tasks=group.tasks,
+        gpu_kind=group.gpu_kind,
+        region=group.region,
+        tensor=group.parallelism.tensor,
+        stage_layers=group.parallelism.stage_layers,
+        replicas=len(group.replicas),
+        placements=_placements_from(group.replicas),
+        concurrency=group.concurrency,
+        samples_per_second=group.samples_per_second,
+        memory=_memory_from(group.memory),
+    )
+
+
+def _placements_from(replicas: tuple[Replica, ...]) -> tuple[Placement, ...]:
+    def shape(replica: Replica) -> tuple[tuple[int, ...], float]:
+        return tuple(share.num_gpus for share in replica.shares), replica.work_share
+
+    return tuple(
+        Placement(
+            gpus=gpus,
+            work_share=work_share,
+            runs=tuple(
+                MachineRun(machines=run.pattern, times=run.times)
+                for run in compress(share.machine for each in alike for share in each.shares)
+            ),
+        )
+        for (gpus, work_share), alike in groupby(replicas, key=shape)
+    )
+
+
+def _group_to(group: PlannedGroup, *, number: int) -> ReplicaGroup:
+    replicas = tuple(each for placement in group.placements for each in _replicas_to(placement))
+    if len(replicas) != group.replicas:
+        raise ValueError(
+            f"spec.groups[{number}].placements must place {group.replicas} replicas, "
+            f"got {len(replicas)}"
+        )
+    return ReplicaGroup(
+        tasks=group.tasks,
+        gpu_kind=group.gpu_kind,
+        region=group.region,
+        parallelism=Parallelism(tensor=group.tensor, stage_layers=group.stage_layers),
+        replicas=replicas,
+        concurrency=group.concurrency,
+        samples_per_second=group.samples_per_second,
+        memory=_memory_to(group.memory),
+    )
+
+
+def _replicas_to(placement: Placement) -> list[Replica]:
+    runs = [Run(pattern=run.machines, times=run.times) for run in placement.runs]
+    machines = [name for run in runs for name in run.names()]
+    if not placement.gpus or len(machines) % len(placement.gpus):
+        raise ValueError(
+            f"a placement must list {len(placement.gpus)} machines for each replica, "
+            f"got {len(machines)} in all"
+        )
+    waiting = iter(machines)
+    shares = len(placement.gpus)
+    return [
+        Replica(
+            shares=tuple(
+                Share(machine=machine, num_gpus=num_gpus)
+                for machine, num_gpus in zip(islice(waiting, shares), placement.gpus, strict=True)
+            ),
+            work_share=placement.work_share,
+        )
+        for _ in range(len(machines) // shares)
+    ]
+
+
+def _memory_from(memory: MemoryUse) -> GroupMemory:
+    return GroupMemory(
+        weights_bytes=memory.weights_bytes,
+        gradients_bytes=memory.gradients_bytes,
+        optimizer_bytes=memory.optimizer_bytes,
+        activations_bytes=memory.activations_bytes,
+        kv_cache_bytes=memory.kv_cache_bytes,
+        overhead_bytes=memory.overhead_bytes,
+    )
+
+
+def _memory_to(memory: GroupMemory) -> MemoryUse:
+    return MemoryUse(**memory.model_dump())
+
+
+def _prediction_from(prediction: Prediction) -> PlanPrediction:
+    return PlanPrediction(
+        step_seconds=prediction.step_seconds,
+        generation_seconds=prediction.generation_seconds,
+        training_seconds=prediction.training_seconds,
+        weight_sync_seconds=prediction.weight_sync_seconds,
+        samples_per_second=prediction.samples_per_second,
+        dollars_per_hour=prediction.dollars_per_hour,
+        mean_staleness=prediction.mean_staleness,
+        bottleneck=prediction.bottleneck,
+    )
+
+
+def _prediction_to(prediction: PlanPrediction) -> Prediction:
+    return Prediction(**prediction.model_dump())

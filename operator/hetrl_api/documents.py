@@ -1,0 +1,57 @@
+"""YAML text as the API server would read it: numbers like 1e-6, times as strings, no doubles."""
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from hetrl_api.errors import InvalidObjectError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as `kubectl` reads it, where PyYAML differs."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuse a key that is written twice: one of the two would be lost silently."""
+        seen: set[object] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise InvalidObjectError([f"line {line}: {key.value!r} is written twice"])
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def documents(text: str) -> tuple[dict[str, Any], ...]:
+    """Return the objects of a YAML stream, those inside a ``List`` one by one.
+
+    Raises:
+        InvalidObjectError: the text is not YAML, or a document is not a mapping.
+    """
+    try:
+        found = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]
+    except yaml.YAMLError as error:
+        raise InvalidObjectError([f"not YAML: {_on_one_line(error)}"]) from error
+    objects: list[dict[str, Any]] = []
+    for each in found:
+        if not isinstance(each, dict):
+            raise InvalidObjectError([f"an object must be a mapping, got {str(each)[:60]!r}"])
+        is_list = str(each.get("kind", "")).endswith("List") and "items" in each
+        objects += each["items"] if is_list else [each]
+    return tuple(objects)
+
+
+def _on_one_line(error: yaml.YAMLError) -> str:
+    return " ".join(str(error).split())

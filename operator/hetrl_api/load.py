@@ -1,0 +1,117 @@
+"""From text to values: a job file and a fleet file, with every mistake named.
+
+What the API server would refuse is refused here too, by the same models and rules.
+"""
+
+import json
+import typing
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hetrl_api.documents import documents
+from hetrl_api.errors import InvalidObjectError, in_words
+from hetrl_api.fleet import KindFinder, fleet_of
+from hetrl_api.job import HetRLJob
+from hetrl_api.plan import HetRLPlan
+from hetrl_api.specification import to_spec
+from hetrl_api.topology import HetRLTopology
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, ResourcesSpec
+
+Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology)
+
+
+def parse(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
+    """Read one object of a kind, as YAML or the API server gives it.
+
+    Raises:
+        InvalidObjectError: with one line for each mistake.
+    """
+    try:
+        return kind.model_validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise InvalidObjectError(in_words(error, known_fields=_field_names(kind))) from error
+
+
+def read_job(text: str) -> HetRLJob:
+    """Read the one HetRLJob of a YAML text; other objects beside it are left alone.
+
+    Raises:
+        InvalidObjectError: there is no HetRLJob, there are several, or it is not valid.
+    """
+    found = documents(text)
+    jobs = [each for each in found if each.get("kind") == "HetRLJob"]
+    if len(jobs) != 1:
+        kinds = ", ".join(str(each.get("kind", "no kind")) for each in found) or "nothing"
+        raise InvalidObjectError([f"expected one HetRLJob, got {len(jobs)} (found: {kinds})"])
+    return parse(HetRLJob, jobs[0])
+
+
+def load_job(
+    text: str,
+    *,
+    base_path: Path,
+    claims: Mapping[str, Path] | None = None,
+    now: datetime | None = None,
+) -> JobSpec:
+    """Read a job file into what planning and running need.
+
+    Args:
+        text: YAML with one HetRLJob.
+        base_path: folder that relative paths of the job are in.
+        claims: folders that stand for PersistentVolumeClaims by name; None: the paths at
+            which pods mount them.
+        now: the moment from which a deadline counts; None: the present.
+
+    Raises:
+        InvalidObjectError: with one line for each mistake.
+    """
+    return to_spec(read_job(text), base_path=base_path, claims=claims, now=now or datetime.now(UTC))
+
+
+def load_fleet(
+    text: str, *, find_kind: KindFinder, resources: ResourcesSpec | None = None
+) -> ClusterSnapshot:
+    """Read a fleet file: HetRLTopology objects, Nodes (``kubectl get nodes -o yaml``), or both.
+
+    Args:
+        text: YAML documents; other kinds are refused.
+        find_kind: the catalogue: a GPU kind by its name or by a node's product label.
+        resources: limits of a job; when given, only machines of its pools are returned.
+
+    Raises:
+        InvalidObjectError: with one line for each mistake, such as an unknown GPU kind.
+    """
+    topologies, nodes, others = [], [], []
+    for each in documents(text):
+        kind = each.get("kind")
+        if kind == "HetRLTopology":
+            topologies.append(parse(HetRLTopology, each))
+        elif kind == "Node":
+            nodes.append(each)
+        else:
+            others.append(f"a fleet is made of HetRLTopology and Node objects, got {kind}")
+    if others:
+        raise InvalidObjectError(others)
+    fleet = fleet_of(nodes, topologies=topologies, find_kind=find_kind)
+    if not fleet.places:
+        raise InvalidObjectError(["no machine with GPUs: give spec.pools or Nodes"])
+    return fleet.snapshot(resources or ResourcesSpec())
+
+
+def _field_names(kind: type[BaseModel]) -> Iterable[str]:
+    names: set[str] = set()
+    waiting: list[object] = [kind]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            fields = each.model_fields
+            names |= {field.alias or name for name, field in fields.items()}
+            waiting += [field.annotation for field in fields.values()]
+        else:
+            waiting += typing.get_args(each)
+    return names

@@ -1,0 +1,109 @@
+"""`spec.planning`: what makes a plan good, and how long to look for one."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import AwareDatetime, Field
+
+from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, value_not_yet
+from hetrl_api.source import ObjectName
+from hetrl_core.job import Strategy
+
+
+class PlanningMode(StrEnum):
+    """What happens with a plan."""
+
+    AUTO = "Auto"
+    PLAN_ONLY = "PlanOnly"
+    MANUAL = "Manual"
+
+
+class Throughput(ApiModel):
+    """As many samples a second as the limits allow."""
+
+
+class Cost(ApiModel):
+    """As few dollars an hour as a rate allows."""
+
+    required_samples_per_second: Annotated[float, Field(gt=0, le=1e9)]
+    """Rate to reach."""
+
+
+class Deadline(ApiModel):
+    """As few dollars as finishing in time allows."""
+
+    finish_before: AwareDatetime
+    """Time by which all steps must be done."""
+
+
+class Objective(ApiModel):
+    """Exactly one of throughput, cost and deadline."""
+
+    throughput: Throughput | None = None
+    """As many samples a second as the limits allow."""
+
+    cost: Cost | None = None
+    """As few dollars an hour as a rate allows."""
+
+    deadline: Deadline | None = None
+    """As few dollars as finishing in time allows."""
+
+
+class Replan(ApiModel):
+    """When a running job moves to a better plan."""
+
+    on_node_change: bool = True
+    """Plan again when nodes come or go."""
+
+    cooldown_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 600
+    """Shortest time between two plans."""
+
+    min_improvement_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
+    """Predicted gain that makes a move worth it."""
+
+
+class Planning(ApiModel):
+    """How the job is planned."""
+
+    mode: PlanningMode = PlanningMode.AUTO
+    """Auto: plan and run. PlanOnly: plan, create nothing else. Manual is not supported yet."""
+
+    plan_ref: ObjectName | None = None
+    """The HetRLPlan of a Manual job. Not supported yet."""
+
+    objective: Objective | None = None
+    """What makes a plan good; unset: throughput."""
+
+    strategy: Strategy = Strategy.AUTO
+    """Which search: Auto, ArealHex or Homogeneous. HetRL and ILP are not supported yet."""
+
+    time_budget_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    """Longest search; the best plan so far is taken."""
+
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    """Of the search."""
+
+    replan: Replan | None = None
+    """When a running job moves to a better plan. Not supported yet."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        value_not_yet(
+            "spec.planning.mode", name="mode", value="Manual", instead="use Auto or PlanOnly"
+        ),
+        not_yet("spec.planning.planRef", path="self.planRef", instead="plans are made, not given"),
+        value_not_yet(
+            "spec.planning.strategy", name="strategy", value="HetRL",
+            instead="use Auto, ArealHex or Homogeneous",
+        ),
+        value_not_yet(
+            "spec.planning.strategy", name="strategy", value="ILP",
+            instead="use Auto, ArealHex or Homogeneous",
+        ),
+        not_yet("spec.planning.replan", path="self.replan", instead="a running job keeps its plan"),
+        Rule(
+            condition="!has(self.objective) || "
+            + exactly_one("", ("throughput", "cost", "deadline"), of="self.objective").condition,
+            message="spec.planning.objective must set exactly one of throughput, cost, deadline",
+            field=".objective",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""Rules over several fields of an object, written once in CEL beside the model they bind.
+
+The API server enforces them from the CRD; the same expressions are evaluated here, so that
+`hetrl plan` and `hetrl run` refuse the same objects with the same words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from hetrl_api.errors import RuleViolationError
+
+if TYPE_CHECKING:
+    from cel import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One condition that must hold for an object of a model, as ``self``."""
+
+    condition: str
+    """CEL that is true of a good object."""
+
+    message: str
+    """What to say otherwise: the full field, and what it may be."""
+
+    message_expression: str = ""
+    """CEL for a message that also says the value; ``message`` is used where it fails."""
+
+    field: str = ""
+    """The field to blame, relative to the model: ``.maxStaleness``; empty: the object."""
+
+    @property
+    def compares_with_old(self) -> bool:
+        """Whether the rule is about a change, which only the API server can see."""
+        return "oldSelf" in self.condition
+
+    def to_schema(self) -> dict[str, str]:
+        """Return the entry for ``x-kubernetes-validations``."""
+        entry = {"rule": self.condition, "message": self.message}
+        if self.message_expression:
+            entry["messageExpression"] = self.message_expression
+        if self.field:
+            entry["fieldPath"] = self.field
+        return entry
+
+    def violation(self, fields: Mapping[str, Any]) -> str | None:
+        """Return what to say about an object's fields, or None when the rule holds."""
+        if self.compares_with_old or _compiled(self.condition).execute({"self": fields}):
+            return None
+        if not self.message_expression:
+            return self.message
+        return str(_compiled(self.message_expression).execute({"self": fields}))
+
+
+def exactly_one(field: str, members: tuple[str, ...], *, of: str) -> Rule:
+    """Return the rule that one member of a union is set, and no other."""
+    present = ", ".join(f"has({of}.{member})" for member in members)
+    return Rule(
+        condition=f"[{present}].filter(x, x).size() == 1",
+        message=f"{field} must set exactly one of {', '.join(members)}",
+        field=of.removeprefix("self"),
+    )
+
+
+def not_yet(field: str, *, path: str, instead: str) -> Rule:
+    """Return the rule that refuses an optional field that this release does not honour."""
+    parent, _, name = path.rpartition(".")
+    optional = parent.split(".")[1:]
+    guards = [f"!has(self.{'.'.join(optional[: n + 1])})" for n in range(len(optional))]
+    return Rule(
+        condition=" || ".join([*guards, f"!has({parent}.{name})"]),
+        message=f"{field} is not supported yet: {instead}",
+        field=path.removeprefix("self"),
+    )
+
+
+def value_not_yet(field: str, *, name: str, value: str, instead: str) -> Rule:
+    """Return the rule that refuses one value of a field that always has one."""
+    return Rule(
+        condition=f"self.{name} != '{value}'",
+        message=f"{field} {value} is not supported yet: {instead}",
+        field=f".{name}",
+    )
+
+
+def section(kind: type[BaseModel]) -> Any:
+    """Return the field of a part that is always there, with its own defaults when unset."""
+    return Field(default_factory=kind, json_schema_extra={"default": {}})
+
+
+class ApiModel(BaseModel):
+    """What every part of the API has in common: camelCase, no unknown fields, its rules."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _hold_rules(self) -> Self:
+        if self.rules:
+            fields = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+            broken = [said for rule in self.rules if (said := rule.violation(fields))]
+            if broken:
+                raise RuleViolationError(broken)
+        return self
+
+
+@cache
+def _compiled(expression: str) -> "Program":
+    # Imported at the first use: it takes longer than the rest of this package together,
+    # and `hetrl --help` needs none of it.
+    import cel  # noqa: PLC0415
+
+    return cel.compile(expression)

@@ -1,0 +1,314 @@
+"""`spec.runtime`: what runs in the pods, and what a cluster wants added to them.
+
+The pod template is a curated subset: what is not here is the operator's to decide.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from hetrl_api.resources import Labels
+from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
+from hetrl_api.source import ObjectName, SubPath
+from hetrl_core.job import Engine
+
+Image = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+VolumeName = Annotated[
+    str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+]
+Quantity = Annotated[
+    str, StringConstraints(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")
+]
+
+
+class Images(ApiModel):
+    """Images of the pods; unset: those that the operator was installed with."""
+
+    trainer: Image | None = None
+    """Trainer pods."""
+
+    rollout: Image | None = None
+    """Rollout pods."""
+
+    coordinator: Image | None = None
+    """The coordinator's pod."""
+
+
+class TrajectoryTransport(StrEnum):
+    """How trajectories travel."""
+
+    GRPC = "Grpc"
+    PROCESS_GROUP = "ProcessGroup"
+
+
+class WeightTransport(StrEnum):
+    """How weights travel."""
+
+    GRPC = "Grpc"
+    NCCL = "Nccl"
+
+
+class Transport(ApiModel):
+    """How tensors travel between pods."""
+
+    trajectories: TrajectoryTransport = TrajectoryTransport.GRPC
+    """Grpc. ProcessGroup is not supported yet."""
+
+    weights: WeightTransport = WeightTransport.GRPC
+    """Grpc. Nccl is not supported yet."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        value_not_yet(
+            "spec.runtime.transport.trajectories", name="trajectories", value="ProcessGroup",
+            instead="trajectories travel by Grpc",
+        ),
+        value_not_yet(
+            "spec.runtime.transport.weights", name="weights", value="Nccl",
+            instead="weights travel by Grpc",
+        ),
+    )  # fmt: skip
+
+
+class TolerationOperator(StrEnum):
+    """How a toleration matches a taint."""
+
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class Toleration(ApiModel):
+    """A taint that the pods tolerate, as in a pod."""
+
+    key: Annotated[str, StringConstraints(max_length=317)] | None = None
+    """Taint key; unset with Exists: all."""
+
+    operator: TolerationOperator = TolerationOperator.EQUAL
+    """Equal or Exists."""
+
+    value: Annotated[str, StringConstraints(max_length=63)] | None = None
+    """Taint value, with Equal."""
+
+    effect: TaintEffect | None = None
+    """Unset: all effects."""
+
+
+class EnvironmentVariable(ApiModel):
+    """A variable of every container."""
+
+    name: Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    """Of the variable; names that begin with HETRL_ are the operator's."""
+
+    value: Annotated[str, StringConstraints(max_length=4096)] = ""
+    """Its value."""
+
+
+class ClaimVolume(ApiModel):
+    """A PersistentVolumeClaim as a volume."""
+
+    claim_name: ObjectName
+    """The claim."""
+
+    read_only: bool = False
+    """Mount read-only."""
+
+
+class ConfigMapVolume(ApiModel):
+    """A ConfigMap as a volume."""
+
+    name: ObjectName
+    """The ConfigMap."""
+
+
+class EmptyDirVolume(ApiModel):
+    """A folder that lives as long as its pod."""
+
+    memory: bool = False
+    """Keep it in memory."""
+
+    size_limit: Quantity | None = None
+    """Such as 8Gi."""
+
+
+class Volume(ApiModel):
+    """A volume of every pod; exactly one source."""
+
+    name: VolumeName
+    """Of the volume; names that begin with hetrl are the operator's."""
+
+    persistent_volume_claim: ClaimVolume | None = None
+    """A PersistentVolumeClaim."""
+
+    config_map: ConfigMapVolume | None = None
+    """A ConfigMap."""
+
+    empty_dir: EmptyDirVolume | None = None
+    """A folder that lives as long as its pod."""
+
+
+class VolumeMount(ApiModel):
+    """Where every container sees a volume."""
+
+    name: VolumeName
+    """The volume."""
+
+    mount_path: Annotated[str, StringConstraints(max_length=1024, pattern=r"^/[^:]+$")]
+    """Absolute; paths below /hetrl are the operator's."""
+
+    sub_path: SubPath | None = None
+    """Path inside the volume; unset: its root."""
+
+    read_only: bool = False
+    """Mount read-only."""
+
+
+class Compute(ApiModel):
+    """Requests, and limits of memory, of one container; GPUs come from the plan."""
+
+    cpu: Quantity | None = None
+    """Requested cores, such as 4 or 500m."""
+
+    memory: Quantity | None = None
+    """Requested and most memory, such as 16Gi."""
+
+
+class RoleCompute(ApiModel):
+    """CPU and memory by role."""
+
+    trainer: Compute | None = None
+    """Trainer pods."""
+
+    rollout: Compute | None = None
+    """Rollout pods."""
+
+    coordinator: Compute | None = None
+    """The coordinator's pod."""
+
+
+def _by(key: str, *, most: int) -> object:
+    return Field(
+        max_length=most,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]},
+    )
+
+
+class PodTemplate(ApiModel):
+    """What is added to every pod of the job."""
+
+    labels: Labels = Field(default={})
+    """Labels; those of hetrl.dev and app.kubernetes.io are the operator's."""
+
+    annotations: Annotated[
+        dict[
+            Annotated[str, StringConstraints(min_length=1, max_length=317)],
+            Annotated[str, StringConstraints(max_length=4096)],
+        ],
+        Field(max_length=32),
+    ] = Field(default={})
+    """Annotations; those of hetrl.dev are the operator's."""
+
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
+    """Taints that the pods tolerate; nvidia.com/gpu always is."""
+
+    env: Annotated[tuple[EnvironmentVariable, ...], _by("name", most=64)] = ()
+    """Variables of every container."""
+
+    volumes: Annotated[tuple[Volume, ...], _by("name", most=16)] = ()
+    """Volumes of every pod."""
+
+    volume_mounts: Annotated[tuple[VolumeMount, ...], _by("mountPath", most=16)] = ()
+    """Where every container sees them."""
+
+    resources: RoleCompute = section(RoleCompute)
+    """CPU and memory by role."""
+
+    image_pull_secrets: Annotated[tuple[ObjectName, ...], Field(max_length=8)] = ()
+    """Secrets to pull the images with."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            condition=(
+                "!has(self.labels) || self.labels.all(key, "
+                "!key.startsWith('hetrl.dev/') && !key.startsWith('app.kubernetes.io/'))"
+            ),
+            message=(
+                "spec.runtime.podTemplate.labels must not begin with hetrl.dev/ or "
+                "app.kubernetes.io/"
+            ),
+            field=".labels",
+        ),
+        Rule(
+            condition=(
+                "!has(self.annotations) || self.annotations.all(key, !key.startsWith('hetrl.dev/'))"
+            ),
+            message="spec.runtime.podTemplate.annotations must not begin with hetrl.dev/",
+            field=".annotations",
+        ),
+        Rule(
+            condition="!has(self.env) || self.env.all(each, !each.name.startsWith('HETRL_'))",
+            message="spec.runtime.podTemplate.env names must not begin with HETRL_",
+            field=".env",
+        ),
+        Rule(
+            condition=(
+                "!has(self.volumes) || self.volumes.all(each, !each.name.startsWith('hetrl'))"
+            ),
+            message="spec.runtime.podTemplate.volumes names must not begin with hetrl",
+            field=".volumes",
+        ),
+        Rule(
+            condition="!has(self.volumes) || self.volumes.all(each, "
+            + exactly_one(
+                "", ("persistentVolumeClaim", "configMap", "emptyDir"), of="each"
+            ).condition
+            + ")",
+            message=(
+                "spec.runtime.podTemplate.volumes must each set exactly one of "
+                "persistentVolumeClaim, configMap, emptyDir"
+            ),
+            field=".volumes",
+        ),
+        Rule(
+            condition=(
+                "!has(self.volumeMounts) || self.volumeMounts.all(mount, "
+                "mount.mountPath != '/hetrl' && !mount.mountPath.startsWith('/hetrl/'))"
+            ),
+            message="spec.runtime.podTemplate.volumeMounts must not lie below /hetrl",
+            field=".volumeMounts",
+        ),
+        Rule(
+            condition=(
+                "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "
+                "self.volumes.exists(volume, volume.name == mount.name))"
+            ),
+            message=(
+                "spec.runtime.podTemplate.volumeMounts must name volumes of "
+                "spec.runtime.podTemplate.volumes"
+            ),
+            field=".volumeMounts",
+        ),
+    )
+
+
+class Runtime(ApiModel):
+    """What runs in the pods."""
+
+    images: Images = section(Images)
+    """Images; unset: those that the operator was installed with."""
+
+    engine: Engine = Engine.VLLM
+    """What generates: vllm, or transformers for small models."""
+
+    transport: Transport = section(Transport)
+    """How tensors travel between pods."""
+
+    pod_template: PodTemplate = section(PodTemplate)
+    """What is added to every pod."""

@@ -1,0 +1,232 @@
+"""From a HetRLJob to the core's ``JobSpec``: defaults that depend on each other, and paths.
+
+A claim's path depends on where the job runs: pods mount each claim below ``CLAIMS_PATH``,
+`hetrl run` maps it to a folder.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from hetrl_api.algorithm import Algorithm
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.job import HetRLJob
+from hetrl_api.model import Architecture, Model
+from hetrl_api.planning import Objective, Planning
+from hetrl_api.resources import Resources, Rollout
+from hetrl_api.source import Claim, Source
+from hetrl_core import job as core
+from hetrl_core.architecture import ModelArchitecture
+
+CLAIMS_PATH = "/hetrl/claims"
+"""Where pods mount the claims of sources, each in a folder of its name."""
+
+CHECKPOINTS_PATH = "/hetrl/checkpoints"
+"""Where pods mount the claim of checkpoints."""
+
+DEFAULT_MAX_STALENESS = {core.Mode.ASYNC: 2, core.Mode.SYNC: 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimMount:
+    """One PersistentVolumeClaim that pods of the job mount."""
+
+    claim: str
+    mount_path: str
+    read_only: bool
+
+
+def claim_mounts(job: HetRLJob) -> tuple[ClaimMount, ...]:
+    """Return the claims that a job's pods mount, sources read-only, each once."""
+    sources = (job.spec.model.source.claim, job.spec.data.prompts.claim)
+    names = sorted({claim.name for claim in sources if claim})
+    mounts = [
+        ClaimMount(claim=name, mount_path=f"{CLAIMS_PATH}/{name}", read_only=True) for name in names
+    ]
+    checkpoints = job.spec.storage.checkpoints.persistent_volume_claim
+    if checkpoints:
+        mounts.append(ClaimMount(claim=checkpoints, mount_path=CHECKPOINTS_PATH, read_only=False))
+    return tuple(mounts)
+
+
+def to_spec(
+    job: HetRLJob,
+    *,
+    base_path: Path,
+    claims: Mapping[str, Path] | None = None,
+    now: datetime,
+) -> core.JobSpec:
+    """Return what planning and running need of a job.
+
+    Args:
+        job: a valid job.
+        base_path: folder that relative paths of the job are in.
+        claims: folders that stand for claims by name; None: the paths in the pods.
+        now: the moment from which a deadline counts.
+
+    Raises:
+        InvalidObjectError: a claim has no folder, or the deadline has passed.
+    """
+    places = _Places(base_path=base_path, claims=claims)
+    spec = job.spec
+    return core.JobSpec(
+        name=job.metadata.name,
+        namespace=job.metadata.namespace or "default",
+        model=_model(spec.model, places),
+        algorithm=_algorithm(spec.algorithm),
+        data=core.DataSpec(
+            prompts=places.path(spec.data.prompts, field="spec.data.prompts"),
+            reward=spec.data.reward.value,
+            max_prompt_tokens=spec.data.max_prompt_tokens,
+            max_response_tokens=spec.data.max_response_tokens,
+            mean_response_tokens=spec.data.mean_response_tokens,
+        ),
+        training=_training(job, places),
+        resources=_resources(spec.resources),
+        rollout=_rollout(spec.rollout),
+        planning=_planning(spec.planning, now=now),
+        engine=spec.runtime.engine,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where relative paths and claims are on the machine that runs the job."""
+
+    base_path: Path
+    claims: Mapping[str, Path] | None
+
+    def path(self, source: Source, *, field: str) -> str:
+        if source.claim:
+            return str(self._folder(source.claim, field=field) / (source.claim.path or ""))
+        return str(self.base_path / (source.path or ""))
+
+    def _folder(self, claim: Claim, *, field: str) -> Path:
+        if self.claims is None:
+            return Path(CLAIMS_PATH) / claim.name
+        if claim.name not in self.claims:
+            raise InvalidObjectError(
+                [
+                    f"{field}.claim: no folder stands for claim {claim.name} here: "
+                    f"give one with --claim {claim.name}=FOLDER"
+                ]
+            )
+        return self.claims[claim.name]
+
+
+def _model(model: Model, places: _Places) -> core.ModelSpec:
+    hub = model.source.hub
+    return core.ModelSpec(
+        source=hub or places.path(model.source, field="spec.model.source"),
+        is_path=hub is None,
+        revision=model.revision or "",
+        architecture=_architecture(model.architecture) if model.architecture else None,
+    )
+
+
+def _architecture(given: Architecture) -> ModelArchitecture:
+    return ModelArchitecture(
+        hidden_size=given.hidden_size,
+        num_layers=given.layers,
+        num_query_heads=given.query_heads,
+        num_kv_heads=given.kv_heads,
+        head_dim=given.head_dim,
+        ffn_size=given.ffn_size,
+        vocab_size=given.vocab_size,
+        tied_embeddings=given.tied_embeddings,
+        attention_bias=given.attention_bias,
+        query_key_norm=given.query_key_norm,
+    )
+
+
+def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
+    bound = given.max_staleness
+    return core.AlgorithmSpec(
+        type=given.type,
+        mode=given.mode,
+        max_staleness=DEFAULT_MAX_STALENESS[given.mode] if bound is None else bound,
+        group_size=given.group_size,
+        global_batch_size=given.global_batch_size,
+        minibatches=given.minibatches,
+        clip_low=given.clip_low,
+        clip_high=given.clip_high,
+        behaviour_weight_cap=given.behaviour_weight_cap,
+        kl_coefficient=given.kl_coefficient,
+        temperature=given.temperature,
+    )
+
+
+def _training(job: HetRLJob, places: _Places) -> core.TrainingSpec:
+    given, checkpoints = job.spec.training, job.spec.storage.checkpoints
+    return core.TrainingSpec(
+        steps=given.steps,
+        learning_rate=given.learning_rate,
+        checkpoint_every_steps=given.checkpoint_every_steps,
+        checkpoint_path=_checkpoint_path(job, places),
+        keep_last_checkpoints=checkpoints.keep_last,
+        seed=given.seed,
+    )
+
+
+def _checkpoint_path(job: HetRLJob, places: _Places) -> str:
+    checkpoints = job.spec.storage.checkpoints
+    claim = checkpoints.persistent_volume_claim
+    if claim is None:
+        return ""
+    folder = checkpoints.path or job.metadata.name
+    if places.claims is None:
+        return f"{CHECKPOINTS_PATH}/{folder}"
+    # A run on one machine keeps its state together unless told where the claim is.
+    return str(places.claims[claim] / folder) if claim in places.claims else ""
+
+
+def _resources(given: Resources) -> core.ResourcesSpec:
+    return core.ResourcesSpec(
+        pools=tuple(
+            core.PoolSpec(
+                name=pool.name,
+                gpu_product=pool.gpu_product or "",
+                node_selector=tuple(sorted(pool.node_selector.items())),
+                max_gpus=pool.max_gpus,
+                dollars_per_gpu_hour=pool.price_per_gpu_hour,
+            )
+            for pool in given.pools
+        ),
+        budget_dollars_per_hour=given.budget_per_hour,
+        max_gpus=given.max_gpus,
+    )
+
+
+def _rollout(given: Rollout) -> core.RolloutSpec:
+    return core.RolloutSpec(
+        min_replicas=given.min_replicas,
+        max_replicas=given.max_replicas,
+        replicas=given.replicas or None,
+    )
+
+
+def _planning(given: Planning, *, now: datetime) -> core.PlanningSpec:
+    return core.PlanningSpec(
+        objective=_objective(given.objective or Objective(), now=now),
+        strategy=given.strategy,
+        time_budget_seconds=given.time_budget_seconds,
+        seed=given.seed,
+    )
+
+
+def _objective(given: Objective, *, now: datetime) -> core.Objective:
+    if given.cost:
+        return core.MinimiseCost(given.cost.required_samples_per_second)
+    if given.deadline:
+        finish_before = given.deadline.finish_before
+        seconds_left = (finish_before - now).total_seconds()
+        if seconds_left <= 0:
+            raise InvalidObjectError(
+                [
+                    "spec.planning.objective.deadline.finishBefore must lie in the future, "
+                    f"got {finish_before.isoformat()}"
+                ]
+            )
+        return core.MeetDeadline(seconds_left)
+    return core.MaximiseThroughput()

@@ -1,0 +1,161 @@
+"""`status` of a HetRLJob: what the operator saw last. Programs read conditions, people the rest."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field, StringConstraints
+
+from hetrl_api.conditions import Conditions
+from hetrl_api.rules import ApiModel
+
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, StringConstraints(max_length=1024)]
+
+
+class Phase(StrEnum):
+    """Where the job is, derived from its conditions for people."""
+
+    PENDING = "Pending"
+    PLANNING = "Planning"
+    PLANNED = "Planned"
+    DEPLOYING = "Deploying"
+    RUNNING = "Running"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    RESTARTING = "Restarting"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class PlanStatus(ApiModel):
+    """The plan in force, in short."""
+
+    name: Text
+    """The HetRLPlan."""
+
+    hash: Text
+    """Of what it was made from: spec, nodes, prices, links."""
+
+    strategy: Text | None = None
+    """The search that found it."""
+
+    predicted_step_seconds: float | None = None
+    """Predicted time per policy version."""
+
+    samples_per_second: float | None = None
+    """Predicted rate."""
+
+    dollars_per_hour: float | None = None
+    """Price of its GPUs."""
+
+    bottleneck: Text | None = None
+    """What binds."""
+
+    gap_ratio: float | None = None
+    """Distance from the best bound known."""
+
+
+class Progress(ApiModel):
+    """How far training has come, as the coordinator reported it."""
+
+    step: Count = 0
+    """Policy versions published."""
+
+    total_steps: Count = 0
+    """Policy versions to publish."""
+
+    samples_per_second: float | None = None
+    """Trajectories consumed per second, lately."""
+
+    policy_version: Count = 0
+    """Version being trained."""
+
+    staleness_p95: float | None = Field(default=None, alias="stalenessP95")
+    """95th percentile of the staleness trained on, in versions."""
+
+    reward: float | None = None
+    """Mean reward, lately."""
+
+    eta_seconds: float | None = None
+    """Until the last step at this rate."""
+
+    last_update_time: AwareDatetime | None = None
+    """When this was reported."""
+
+
+class RoleStatus(ApiModel):
+    """Pods of one role."""
+
+    replicas: Count = 0
+    """Pods that should be."""
+
+    ready_replicas: Count = 0
+    """Pods that are ready."""
+
+    summary: Text | None = None
+    """Both, for people: 1/2."""
+
+
+class RolloutStatus(RoleStatus):
+    """Rollout replicas, and what `kubectl scale` reads."""
+
+    selector: Text | None = None
+    """Label selector of the rollout pods."""
+
+
+class PodSetStatus(ApiModel):
+    """Pods of one pod set."""
+
+    name: Text
+    """The pod set."""
+
+    role: Text
+    """What its pods are."""
+
+    gpu_kind: Text | None = None
+    """GPUs that they have."""
+
+    replicas: Count = 0
+    """Pods that should be."""
+
+    ready_replicas: Count = 0
+    """Pods that are ready."""
+
+
+class JobStatus(ApiModel):
+    """What the operator saw last."""
+
+    observed_generation: Count | None = None
+    """The generation that this is about."""
+
+    phase: Phase | None = None
+    """Where the job is, for people; programs read conditions."""
+
+    start_time: AwareDatetime | None = None
+    """When its pods were first created, since the last resume."""
+
+    completion_time: AwareDatetime | None = None
+    """When it succeeded or failed."""
+
+    restarts: Count | None = None
+    """Restarts of trainer and coordinator containers so far."""
+
+    conditions: Conditions = ()
+    """What holds."""
+
+    plan: PlanStatus | None = None
+    """The plan in force."""
+
+    progress: Progress | None = None
+    """How far training has come."""
+
+    trainer: RoleStatus | None = None
+    """Trainer pods."""
+
+    rollout: RolloutStatus | None = None
+    """Rollout pods."""
+
+    pod_sets: Annotated[tuple[PodSetStatus, ...], Field(max_length=256, json_schema_extra={
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+    })] = ()  # fmt: skip
+    """Readiness by pod set."""
