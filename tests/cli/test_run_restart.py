@@ -34,8 +34,7 @@ def test_a_process_that_dies_too_often_ends_the_run_with_its_last_words() -> Non
     decision = after_exit(exits, POLICY)
 
     assert decision == Terminal(
-        "rollout-l4-0-0 ended with 1: out of memory; it died 4 times within 100 s "
-        "and is restarted at most 3 times"
+        "rollout-l4-0-0 ended with 1: out of memory; restarts are used up (at most 3 within 100 s)"
     )
 
 

@@ -33,7 +33,11 @@ def a_command(folder: Path, name: str, role: Role, script: str) -> Command:
 async def run(*commands: Command, said: list[str] | None = None) -> End:
     announced = said if said is not None else []
     never: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-    return await Supervisor(units(commands), policy=POLICY, announce=announced.append).run(never)
+    return await a_supervisor(*commands, announce=announced.append).run(never)
+
+
+def a_supervisor(*commands: Command, announce: Callable[[str], None]) -> Supervisor:
+    return Supervisor(units(commands), essential=POLICY, rollout=POLICY, announce=announce)
 
 
 def is_alive(process_id: int) -> bool:
@@ -72,6 +76,16 @@ async def test_a_process_that_dies_is_started_again(tmp_path: Path) -> None:
         "coordinator-0 was killed by signal 9; restarting in 0.01 s",
         "coordinator-0 was killed by signal 9; restarting in 0.02 s",
     ]
+
+
+async def test_deaths_of_coordinator_and_trainer_count_together(tmp_path: Path) -> None:
+    end = await run(
+        a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "exit 1"),
+        a_command(tmp_path, "trainer-a-0-0", Role.TRAINER, "exit 1"),
+    )
+
+    assert isinstance(end, Failed)
+    assert "restarts are used up (at most 3 within 600 s)" in end.reason
 
 
 async def test_a_training_replica_that_dies_takes_its_gang_with_it(tmp_path: Path) -> None:
@@ -145,9 +159,7 @@ async def test_a_process_that_ignores_the_request_to_stop_is_killed(
     deaf = "trap '' TERM; echo $$ > $FOLDER/pid; while true; do sleep 0.1; done"
     stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
     commands = (a_command(tmp_path, "coordinator-0", Role.COORDINATOR, deaf),)
-    running = asyncio.create_task(
-        Supervisor(units(commands), policy=POLICY, announce=print).run(stop)
-    )
+    running = asyncio.create_task(a_supervisor(*commands, announce=print).run(stop))
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.05)
 

@@ -4,7 +4,7 @@
 or a clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_cli.run.charts import bar, curve
-from hetrl_cli.run.progress import ProcessProgress, Progress
+from hetrl_cli.run.progress import Progress
 
 _CURVE_HEIGHT = 5
+_NUM_EVENTS = 3
 _LABEL, _VALUE, _QUIET = "dim", "bold", "dim"
 _REWARD, _RATE, _GOOD, _BAD = "green", "cyan", "green", "red"
 
@@ -28,6 +29,9 @@ class Moment:
     job: str
     plan: str
     """What runs where, in one line."""
+
+    gpu_kinds: Mapping[str, str]
+    """Pod set to GPU kind."""
 
     predicted_step_seconds: float
     max_staleness: int
@@ -41,7 +45,7 @@ class Moment:
     rates: Sequence[float] = ()
     """Samples per second of every step so far."""
 
-    events: Sequence[str] = ()
+    events: tuple[str, ...] = ()
     """What the supervisor had to do, newest last."""
 
 
@@ -57,11 +61,14 @@ def view(moment: Moment) -> RenderableType:
             Text(),
             _figures(moment, moment.progress),
             Text(),
-            _processes(moment.progress.processes),
+            _processes(moment, moment.progress),
             Text(),
             _waiting(moment.progress),
         )
-    events = [Text(f"! {each}", style="yellow", overflow="ellipsis") for each in moment.events]
+    events = [
+        Text(f"! {each}", style="yellow", overflow="ellipsis")
+        for each in moment.events[-_NUM_EVENTS:]
+    ]
     return Panel(
         Group(Text(moment.plan, style=_QUIET), Text(), body, *events),
         title=f"[bold]hetrl run[/bold] · {moment.job}",
@@ -154,17 +161,17 @@ def _figures(moment: Moment, progress: Progress) -> RenderableType:
     return row
 
 
-def _processes(processes: Sequence[ProcessProgress]) -> RenderableType:
+def _processes(moment: Moment, progress: Progress) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=_LABEL, pad_edge=False)
     table.add_column("process", min_width=24)
     table.add_column("GPU", min_width=10)
     for name in ("version", "running", "tokens/s"):
         table.add_column(name, justify="right")
     table.add_column("idle", min_width=20)
-    for each in processes:
+    for each in progress.processes:
         table.add_row(
             each.process,
-            each.gpu_kind or "-",
+            moment.gpu_kinds.get(each.pod_set) or "-",
             str(each.version),
             str(each.running) if each.running else "-",
             f"{each.tokens_per_second:,.0f}" if each.tokens_per_second else "-",

@@ -16,8 +16,7 @@ class ProcessProgress:
     """One process as the coordinator last heard of it."""
 
     process: str
-    role: str
-    gpu_kind: str
+    pod_set: str
     version: int
     running: int
     """Trajectories that it generates at the moment."""
@@ -40,10 +39,12 @@ class Progress:
     eta_seconds: float
     buffered: int
     running: int
-    finished: bool
-    reason: str
-    waiting_for: str
-    processes: tuple[ProcessProgress, ...]
+    outcome: str = ""
+    """``Succeeded`` or ``Failed`` at the end."""
+
+    message: str = ""
+    waiting_for: str = ""
+    processes: tuple[ProcessProgress, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,43 @@ class Step:
     samples_per_second: float
 
 
-def read_progress(path: Path) -> Progress | None:
-    """Return the newest progress; None before there is any."""
-    try:
-        found = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
+class Progresses:
+    """Follows the coordinator's files as they grow."""
+
+    def __init__(self, state: Path) -> None:
+        self._progress = state / "progress.json"
+        self._steps = state / "steps.jsonl"
+        self._offset_bytes = 0
+        self._found: dict[int, Step] = {}
+
+    def newest(self) -> Progress | None:
+        """Return the newest progress; None before there is any."""
+        try:
+            return _progress(json.loads(self._progress.read_text()))
+        except FileNotFoundError:
+            return None
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return every step so far; one repeated after a rewind counts as it was last."""
+        if self._steps.exists():
+            with self._steps.open("rb") as file:
+                file.seek(self._offset_bytes)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._offset_bytes += len(line)
+                    self._add(_step(json.loads(line)))
+        return tuple(self._found[number] for number in sorted(self._found))
+
+    def _add(self, step: Step) -> None:
+        # A trainer that lost its last steps takes the run back to its checkpoint.
+        self._found = {number: each for number, each in self._found.items() if number < step.step}
+        self._found[step.step] = step
+
+
+def _progress(found: Mapping[str, Any]) -> Progress:
     return Progress(
+        # 64-bit numbers are strings in protobuf's JSON.
         step=int(found["step"]),
         total_steps=int(found["total_steps"]),
         version=int(found["version"]),
@@ -72,8 +103,8 @@ def read_progress(path: Path) -> Progress | None:
         eta_seconds=float(found["eta_seconds"]),
         buffered=int(found["buffered"]),
         running=int(found["running"]),
-        finished=bool(found["finished"]),
-        reason=str(found["reason"]),
+        outcome=str(found["outcome"]),
+        message=str(found["message"]),
         waiting_for=str(found["waiting_for"]),
         processes=tuple(_process(each) for each in found["processes"]),
     )
@@ -82,10 +113,17 @@ def read_progress(path: Path) -> Progress | None:
 def _process(found: Mapping[str, Any]) -> ProcessProgress:
     return ProcessProgress(
         process=str(found["process"]),
-        role=str(found["role"]),
-        gpu_kind=str(found["gpu_kind"]),
+        pod_set=str(found["pod_set"]),
         version=int(found["version"]),
         running=int(found["running"]),
         tokens_per_second=float(found["tokens_per_second"]),
         idle_ratio=float(found["idle_ratio"]),
+    )
+
+
+def _step(found: Mapping[str, Any]) -> Step:
+    return Step(
+        step=int(found["step"]),
+        reward_mean=float(found["reward_mean"]),
+        samples_per_second=float(found["samples_per_second"]),
     )

@@ -4,6 +4,7 @@ Pure: the times of past exits come in, a decision goes out. Starting and stoppin
 supervisor's.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ class RestartPolicy:
     window_seconds: float = 600.0
     first_backoff_seconds: float = 0.5
     max_backoff_seconds: float = 15.0
+
+    def describe(self) -> str:
+        """Say the limit in words."""
+        window = f" within {self.window_seconds:g} s" if math.isfinite(self.window_seconds) else ""
+        return f"at most {self.max_restarts}{window}"
 
     def backoff_seconds(self, restarts: int) -> float:
         """Return the wait before the restart of that number, doubling from the first."""
@@ -69,7 +75,7 @@ Decision = Done | Restart | Terminal
 
 
 def after_exit(exits: Sequence[Exit], policy: RestartPolicy) -> Decision:
-    """Decide what follows from a process's exits so far, the newest last."""
+    """Decide what follows from the exits so far that share a limit, the newest last."""
     newest = exits[-1]
     if newest.code == 0:
         return Done()
@@ -81,8 +87,5 @@ def after_exit(exits: Sequence[Exit], policy: RestartPolicy) -> Decision:
         if each.code != 0 and newest.at_seconds - each.at_seconds <= policy.window_seconds
     ]
     if len(recent) > policy.max_restarts:
-        return Terminal(
-            f"{newest}; it died {len(recent)} times within {policy.window_seconds:g} s "
-            f"and is restarted at most {policy.max_restarts} times"
-        )
+        return Terminal(f"{newest}; restarts are used up ({policy.describe()})")
     return Restart(policy.backoff_seconds(len(recent)))

@@ -78,12 +78,20 @@ class Supervisor:
     """
 
     def __init__(
-        self, units: tuple[Unit, ...], *, policy: RestartPolicy, announce: Callable[[str], None]
+        self,
+        units: tuple[Unit, ...],
+        *,
+        essential: RestartPolicy,
+        rollout: RestartPolicy,
+        announce: Callable[[str], None],
     ) -> None:
         self._units = units
-        self._policy = policy
+        self._essential = essential
+        self._rollout = rollout
         self._announce = announce
         self._running: set[Process] = set()
+        # A job's limit is on restarts of the coordinator and the trainers together.
+        self._essential_exits: list[Exit] = []
 
     async def run(self, stop: "asyncio.Future[End]") -> End:
         """Start every unit and return how the run ended; no process is left then."""
@@ -102,16 +110,17 @@ class Supervisor:
             process.kill()
 
     async def _keep(self, unit: Unit, warden: asyncio.StreamWriter) -> End:
-        exits: list[Exit] = []
+        policy = self._essential if unit.is_essential else self._rollout
+        exits = self._essential_exits if unit.is_essential else []
         while True:
-            exits.append(await self._once(unit, warden))
-            match after_exit(exits, self._policy):
+            exits.append(newest := await self._once(unit, warden))
+            match after_exit(exits, policy):
                 case Done():
                     return Succeeded()
                 case Terminal(reason):
                     return Failed(reason)
                 case Restart(after_seconds):
-                    self._announce(f"{exits[-1]}; restarting in {after_seconds:g} s")
+                    self._announce(f"{newest}; restarting in {after_seconds:g} s")
                     await asyncio.sleep(after_seconds)
 
     async def _once(self, unit: Unit, warden: asyncio.StreamWriter) -> Exit:

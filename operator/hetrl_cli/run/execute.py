@@ -1,0 +1,189 @@
+"""From processes to an end: supervision, what is shown, and every deadline of the run."""
+
+import asyncio
+import contextlib
+import math
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hetrl_cli.run.display import Moment
+from hetrl_cli.run.process import Command
+from hetrl_cli.run.progress import Progress, Progresses
+from hetrl_cli.run.restart import RestartPolicy
+from hetrl_cli.run.screen import Screen
+from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a run may take, and how often its processes may die."""
+
+    max_restarts: int
+    """Of the coordinator and the trainer together."""
+
+    stall_seconds: float
+    """Without a finished trajectory or step for so long, the run ends."""
+
+    active_seconds: float | None
+    """Longest run from now on; None: no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the screen says of a run besides its progress."""
+
+    job: str
+    plan: str
+    gpu_kinds: Mapping[str, str]
+    """Pod set to GPU kind."""
+
+    predicted_step_seconds: float
+    max_staleness: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run ended, and what happened on the way."""
+
+    end: End
+    wall_seconds: float
+    events: tuple[str, ...]
+    """What had to be restarted, in words."""
+
+
+async def execute(
+    commands: tuple[Command, ...],
+    *,
+    progresses: Progresses,
+    screen: Screen,
+    shown: Shown,
+    limits: Limits,
+) -> Ended:
+    """Run the processes to the end, showing how it goes; none is left then.
+
+    waits for: the supervisor, which ends with its processes or at our request.
+    unblocked by: a signal, the stall limit or the run's own deadline.
+    """
+    started = time.monotonic()
+    events: list[str] = []
+    stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+    supervisor = Supervisor(
+        units(commands),
+        essential=RestartPolicy(max_restarts=limits.max_restarts, window_seconds=math.inf),
+        rollout=RestartPolicy(),
+        announce=events.append,
+    )
+    watch = _Watch(progresses, screen, shown, limits, events)
+    with _stopped_by_signals(stop, supervisor), screen:
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(watch.run(stop))
+            end = await supervisor.run(stop)
+            watching.cancel()
+        watch.look()
+    return Ended(
+        end=_as_reported(end, progresses.newest()),
+        wall_seconds=time.monotonic() - started,
+        events=tuple(events),
+    )
+
+
+class _Watch:
+    """Looks at the run again and again: shows it, and notices when it stands still."""
+
+    def __init__(
+        self,
+        progresses: Progresses,
+        screen: Screen,
+        shown: Shown,
+        limits: Limits,
+        events: list[str],
+    ) -> None:
+        self._progresses = progresses
+        self._screen = screen
+        self._shown = shown
+        self._limits = limits
+        self._events = events
+        self._started = self._moved = time.monotonic()
+        self._last: Progress | None = None
+
+    async def run(self, stop: "asyncio.Future[End]") -> None:
+        """Look until cancelled; ask for a stop when a limit is passed."""
+        while True:
+            self.look()
+            reason = self._limit_passed()
+            if reason and not stop.done():
+                stop.set_result(Failed(reason))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Read the run's progress once and show it."""
+        progress, now = self._progresses.newest(), time.monotonic()
+        if _work_done(progress) != _work_done(self._last):
+            self._moved = now
+        self._last = progress
+        steps = self._progresses.steps()
+        self._screen.show(
+            Moment(
+                job=self._shown.job,
+                plan=self._shown.plan,
+                gpu_kinds=self._shown.gpu_kinds,
+                predicted_step_seconds=self._shown.predicted_step_seconds,
+                max_staleness=self._shown.max_staleness,
+                elapsed_seconds=now - self._started,
+                progress=progress,
+                rewards=[step.reward_mean for step in steps],
+                rates=[step.samples_per_second for step in steps],
+                events=tuple(self._events),
+            )
+        )
+
+    def _limit_passed(self) -> str:
+        now, limits = time.monotonic(), self._limits
+        if limits.active_seconds is not None and now - self._started > limits.active_seconds:
+            return (
+                f"DeadlineExceeded: the run took longer than spec.activeDeadlineSeconds "
+                f"({limits.active_seconds:g} s)"
+            )
+        if now - self._moved > limits.stall_seconds:
+            waiting = self._last.waiting_for if self._last else "the coordinator"
+            return (
+                f"Stalled: nothing moved for {limits.stall_seconds:g} s "
+                f"while waiting for {waiting or 'nothing that is known'}"
+            )
+        return ""
+
+
+def _work_done(progress: Progress | None) -> tuple[object, ...]:
+    if progress is None:
+        return ()
+    return progress.step, progress.buffered, progress.running, len(progress.processes)
+
+
+def _as_reported(end: End, progress: Progress | None) -> End:
+    """Let a run whose processes all ended well still fail where the coordinator says so."""
+    if isinstance(end, Succeeded) and progress and progress.outcome == "Failed":
+        return Failed(progress.message)
+    return end
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: "asyncio.Future[End]", supervisor: Supervisor) -> Iterator[None]:
+    def handle(number: signal.Signals) -> None:
+        if stop.done():
+            supervisor.kill()  # asked twice: without grace
+        else:
+            stop.set_result(Stopped(number))
+
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, handle, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
