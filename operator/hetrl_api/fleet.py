@@ -1,16 +1,17 @@
 """From Nodes and HetRLTopology objects to the machines that a job may use.
 
-The catalogue of GPU kinds is passed in as a function; what a topology says of a kind goes
-over it. Reading nodes from a cluster is left to the callers.
+What a topology says of a GPU kind goes over the catalogue's figures. Reading nodes from a
+cluster is left to the callers.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.topology import GpuKindEntry, HetRLTopology, MachinePool
+from hetrl_core.catalogue import NotEligible, catalogued, kind_of_product
 from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job import PoolSpec, ResourcesSpec
 from hetrl_core.units import GIB, GIGA, TERA
@@ -23,9 +24,6 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 BITS_PER_BYTE = 8
 SECONDS_PER_MILLISECOND = 1e-3
 
-KindFinder = Callable[[str], GpuKind | None]
-"""A GPU kind by its name or by a node's product label; None when it is not known."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -36,10 +34,13 @@ class Place:
 
     def is_in(self, pool: PoolSpec) -> bool:
         """Tell whether a job's pool takes this machine."""
-        products = {_plain(self.machine.gpu_kind), _plain(self.labels.get(PRODUCT_LABEL, ""))}
-        if pool.gpu_product and _plain(pool.gpu_product) not in products:
-            return False
-        return all(self.labels.get(key) == value for key, value in pool.node_selector)
+        return self._has_product(pool.gpu_product) and all(
+            self.labels.get(key) == value for key, value in pool.node_selector
+        )
+
+    def _has_product(self, asked: str) -> bool:
+        own = {_plain(self.machine.gpu_kind), _plain(self.labels.get(PRODUCT_LABEL, ""))}
+        return not asked or _plain(asked) in own or _catalogue_name(asked) == self.machine.gpu_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,8 @@ class Fleet:
     gpu_kinds: tuple[GpuKind, ...]
     places: tuple[Place, ...]
     links: tuple[Link, ...] = ()
-    unknown_products: tuple[str, ...] = ()
-    """Product labels of nodes that were left out because no kind is known for them."""
+    left_out: tuple[str, ...] = ()
+    """Why machines that have GPUs are not among the places, one line for each product."""
 
     def snapshot(self, resources: ResourcesSpec) -> ClusterSnapshot:
         """Return what a job may use; a machine in two of its pools counts for the first."""
@@ -63,27 +64,25 @@ class Fleet:
 
 
 def fleet_of(
-    nodes: Iterable[Mapping[str, Any]],
-    *,
-    topologies: Sequence[HetRLTopology] = (),
-    find_kind: KindFinder,
+    nodes: Iterable[Mapping[str, Any]], *, topologies: Sequence[HetRLTopology] = ()
 ) -> Fleet:
     """Return the fleet of v1 Node objects and of the pools that topologies list.
 
     Nodes that are cordoned, not ready or without GPUs are left out.
 
     Raises:
-        InvalidObjectError: a topology names a kind that neither it nor the catalogue has.
+        InvalidObjectError: a topology names a kind that neither it nor the catalogue has, or
+            says too little about one.
     """
-    known = _Kinds(topologies, find_kind)
-    places, unknown = [], []
+    known = _Kinds(topologies)
+    places: list[Place] = []
+    left_out: set[str] = set()
     for node in nodes:
-        product = _labels(node).get(PRODUCT_LABEL, "")
         if not _is_usable(node):
             continue
-        kind = known.of_product(product)
-        if kind is None:
-            unknown.append(product or "no product label")
+        kind = known.of_product(_labels(node).get(PRODUCT_LABEL, ""))
+        if isinstance(kind, NotEligible):
+            left_out.add(kind.reason)
         else:
             places.append(_place_of_node(node, kind))
     for topology in topologies:
@@ -93,15 +92,14 @@ def fleet_of(
         gpu_kinds=known.used(),
         places=tuple(sorted(places, key=lambda place: place.machine.name)),
         links=tuple(link for topology in topologies for link in _links(topology)),
-        unknown_products=tuple(sorted(set(unknown))),
+        left_out=tuple(sorted(left_out)),
     )
 
 
 class _Kinds:
     """GPU kinds as the topologies and the catalogue together know them."""
 
-    def __init__(self, topologies: Sequence[HetRLTopology], find_kind: KindFinder) -> None:
-        self._find_kind = find_kind
+    def __init__(self, topologies: Sequence[HetRLTopology]) -> None:
         self._entries = {
             entry.name: entry for topology in topologies for entry in topology.spec.gpu_kinds
         }
@@ -112,47 +110,46 @@ class _Kinds:
         }
         self._used: dict[str, GpuKind] = {}
 
-    def of_product(self, product: str) -> GpuKind | None:
-        """Return the kind of a node's product label, or None."""
-        name = self._by_product.get(_plain(product))
-        kind = self._merged(name) if name else self._find_kind(product)
-        if kind and kind.name in self._entries:
-            kind = self._merged(kind.name)
-        return self._use(kind) if kind else None
+    def of_product(self, product: str) -> GpuKind | NotEligible:
+        """Return the kind behind a node's product label, or why there is none."""
+        name = self._by_product.get(_plain(product)) or _catalogue_name(product)
+        if isinstance(name, NotEligible):
+            return name
+        self._used[name] = self._merged(name)
+        return self._used[name]
 
     def named(self, name: str, *, number: int) -> GpuKind:
         """Return the kind that a pool names."""
         kind = self.of_product(name)
-        if kind is None:
-            raise InvalidObjectError(
-                [
-                    f"spec.pools[{number}].gpuKind: {name!r} is neither in spec.gpuKinds nor in "
-                    "the catalogue"
-                ]
-            )
+        if isinstance(kind, NotEligible):
+            raise InvalidObjectError([f"spec.pools[{number}].gpuKind: {kind.reason}"])
         return kind
 
     def used(self) -> tuple[GpuKind, ...]:
         """Return the kinds that some machine has, by name."""
         return tuple(kind for _, kind in sorted(self._used.items()))
 
-    def _use(self, kind: GpuKind) -> GpuKind:
-        self._used[kind.name] = kind
-        return kind
-
     def _merged(self, name: str) -> GpuKind:
-        entry = self._entries[name]
-        given = {key: value for key, value in _figures(entry).items() if value is not None}
-        base = self._find_kind(name)
+        entry = self._entries.get(name)
+        figures = _figures(entry) if entry else {}
+        given = {key: value for key, value in figures.items() if value is not None}
+        base = catalogued(name)
         if base is not None:
-            return replace(base, name=name, **given)
-        missing = [key for key in _REQUIRED if key not in given]
+            return replace(base, **given)
+        missing = [field for key, field in _REQUIRED.items() if key not in given]
         if missing:
-            fields = ", ".join(_REQUIRED[key] for key in missing)
             raise InvalidObjectError(
-                [f"spec.gpuKinds: {name!r} is not in the catalogue, so it also needs {fields}"]
+                [
+                    f"spec.gpuKinds: {name!r} is not in the catalogue, so it also needs "
+                    + ", ".join(missing)
+                ]
             )
         return GpuKind(name=name, **given)
+
+
+def _catalogue_name(product: str) -> str | NotEligible:
+    kind = catalogued(product) or kind_of_product(product)
+    return kind if isinstance(kind, NotEligible) else kind.name
 
 
 _REQUIRED = {

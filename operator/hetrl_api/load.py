@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError, in_words
-from hetrl_api.fleet import KindFinder, fleet_of
+from hetrl_api.fleet import fleet_of
 from hetrl_api.job import HetRLJob
 from hetrl_api.plan import HetRLPlan
 from hetrl_api.specification import to_spec
@@ -73,14 +73,11 @@ def load_job(
     return to_spec(read_job(text), base_path=base_path, claims=claims, now=now or datetime.now(UTC))
 
 
-def load_fleet(
-    text: str, *, find_kind: KindFinder, resources: ResourcesSpec | None = None
-) -> ClusterSnapshot:
+def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterSnapshot:
     """Read a fleet file: HetRLTopology objects, Nodes (``kubectl get nodes -o yaml``), or both.
 
     Args:
         text: YAML documents; other kinds are refused.
-        find_kind: the catalogue: a GPU kind by its name or by a node's product label.
         resources: limits of a job; when given, only machines of its pools are returned.
 
     Raises:
@@ -97,9 +94,11 @@ def load_fleet(
             others.append(f"a fleet is made of HetRLTopology and Node objects, got {kind}")
     if others:
         raise InvalidObjectError(others)
-    fleet = fleet_of(nodes, topologies=topologies, find_kind=find_kind)
+    fleet = fleet_of(nodes, topologies=topologies)
     if not fleet.places:
-        raise InvalidObjectError(["no machine with GPUs: give spec.pools or Nodes"])
+        raise InvalidObjectError(
+            fleet.left_out or ["no machine with GPUs: give spec.pools or Nodes"]
+        )
     return fleet.snapshot(resources or ResourcesSpec())
 
 

@@ -28,28 +28,6 @@ CHECKPOINTS_PATH = "/hetrl/checkpoints"
 DEFAULT_MAX_STALENESS = {core.Mode.ASYNC: 2, core.Mode.SYNC: 0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimMount:
-    """One PersistentVolumeClaim that pods of the job mount."""
-
-    claim: str
-    mount_path: str
-    read_only: bool
-
-
-def claim_mounts(job: HetRLJob) -> tuple[ClaimMount, ...]:
-    """Return the claims that a job's pods mount, sources read-only, each once."""
-    sources = (job.spec.model.source.claim, job.spec.data.prompts.claim)
-    names = sorted({claim.name for claim in sources if claim})
-    mounts = [
-        ClaimMount(claim=name, mount_path=f"{CLAIMS_PATH}/{name}", read_only=True) for name in names
-    ]
-    checkpoints = job.spec.storage.checkpoints.persistent_volume_claim
-    if checkpoints:
-        mounts.append(ClaimMount(claim=checkpoints, mount_path=CHECKPOINTS_PATH, read_only=False))
-    return tuple(mounts)
-
-
 def to_spec(
     job: HetRLJob,
     *,
