@@ -1,0 +1,48 @@
+"""What the coordinator measures: the flow of trajectories and their age."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from hetrl_runtime.wire.values import Outcome
+
+STALENESS_BUCKETS = (0, 1, 2, 3, 4, 6, 8, 12, 16)
+
+
+class CoordinatorMetrics:
+    """The coordinator's series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.staleness = Histogram(
+            "hetrl_sample_staleness_versions",
+            "Versions between a consumed trajectory's oldest token and the version it trained.",
+            buckets=STALENESS_BUCKETS,
+            registry=registry,
+        )
+        self.trajectories = Counter(
+            "hetrl_trajectories",
+            "Delivered trajectories by what became of them; stale ones also when dropped later.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in Outcome:
+            self.trajectories.labels(outcome=str(outcome))
+        self.buffered = Gauge(
+            "hetrl_buffer_trajectories",
+            "Trajectories accepted and not consumed.",
+            registry=registry,
+        )
+        self.running = Gauge(
+            "hetrl_leased_trajectories",
+            "Trajectories lent to rollout workers.",
+            registry=registry,
+        )
+        self.version = Gauge(
+            "hetrl_policy_version", "The version being trained.", registry=registry
+        )
+        self.reward_mean = Gauge(
+            "hetrl_reward_mean", "Mean reward of the last batch.", registry=registry
+        )
+        self.predicted_step_seconds = Gauge(
+            "hetrl_plan_predicted_step_seconds",
+            "What the plan expects of a step; absent prediction: 0.",
+            registry=registry,
+        )

@@ -1,0 +1,33 @@
+"""What a rollout worker measures: tokens, weight updates, and whether it had work."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from hetrl_runtime.metrics.trainer import SECONDS_BUCKETS
+
+
+class RolloutMetrics:
+    """A rollout worker's series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.tokens_generated = Counter(
+            "hetrl_tokens_generated", "Response tokens sampled.", registry=registry
+        )
+        self.weight_sync_seconds = Histogram(
+            "hetrl_weight_sync_seconds",
+            "Fetching and loading a version: link is intra or inter region, kind full or delta.",
+            ["link", "kind"],
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.version = Gauge(
+            "hetrl_worker_policy_version", "The version that generates.", registry=registry
+        )
+        self.running = Gauge(
+            "hetrl_running_trajectories", "Trajectories being generated.", registry=registry
+        )
+        self.idle_seconds = Counter(
+            "hetrl_rollout_idle_seconds", "Time with nothing to generate.", registry=registry
+        )
+        self.busy_seconds = Counter(
+            "hetrl_rollout_busy_seconds", "Time with something to generate.", registry=registry
+        )
