@@ -1,0 +1,132 @@
+"""What every inference engine promises to the rollout worker and to evaluation.
+
+How tokens come about is left to ``engines/``; where prompts come from and where
+trajectories go is left to the loop.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class FinishReason(StrEnum):
+    """Why a response ended: at a stop token, or at its limit."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What an engine is started with."""
+
+    model: str
+    """A local folder, or a hub id ``owner/name``."""
+
+    revision: str = ""
+    concurrency: int
+    """Sequences that generate at once; further requests wait for a place."""
+
+    max_sequence_tokens: int
+    """Tokens of the longest prompt and response together."""
+
+    stop_tokens: tuple[int, ...]
+    """Token ids that end a response; the one that did is part of it."""
+
+    tensor_parallel: int = 1
+    """GPUs over which each layer is split."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_sequence_tokens", "tensor_parallel"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """One response that is asked for. ``id`` is unique among those that are running."""
+
+    id: str
+    prompt_tokens: tuple[int, ...]
+    max_tokens: int
+    temperature: float = 1.0
+    """0: greedy; its log-probabilities are those of temperature 1."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt_tokens:
+            raise ValueError(f"request {self.id}: the prompt has no tokens")
+        if self.max_tokens < 1:
+            raise ValueError(f"request {self.id}: max_tokens must be >= 1, got {self.max_tokens}")
+        if self.temperature < 0:
+            raise ValueError(f"request {self.id}: temperature must be >= 0, got {self.temperature}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A finished response: per token its id, its log-probability and who sampled it."""
+
+    tokens: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    """Of the distribution sampled from, ``log_softmax(logits / temperature)`` in float32."""
+
+    versions: tuple[int, ...]
+    """The policy version whose weights sampled each token; never decreasing within a run."""
+
+    finish_reason: FinishReason
+
+
+class InferenceEngine(Protocol):
+    """Generates for many requests at once, under weights that change on the way.
+
+    At a change every running sequence is interrupted between two tokens, keeps what it has,
+    and goes on under the new weights: the keys and values of all its tokens so far are
+    computed anew, so that each later token is sampled from exactly the distribution that
+    the new policy gives to the whole prefix. No forward pass sees half-changed weights.
+    """
+
+    @property
+    def version(self) -> int:
+        """The policy version that samples the next token."""
+        ...
+
+    @property
+    def generated_tokens(self) -> int:
+        """Tokens of finished responses since the start."""
+        ...
+
+    async def start(self) -> None:
+        """Load the model. What is wrong with its files is a ``ValueError`` that names them."""
+        ...
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Generate one response. Cancelling frees its place.
+
+        Raises:
+            ValueError: prompt and ``max_tokens`` together exceed ``max_sequence_tokens``.
+            EngineFailedError: the engine broke down; it does not come back.
+        """
+        ...
+
+    async def update_weights(self, weights: Path, *, version: int) -> float:
+        """Go on under the tensors of a safetensors file, named as the model's own files name them.
+
+        Versions may go back, when the trainer came back from a checkpoint.
+
+        Returns:
+            Seconds for which generation stood still.
+
+        Raises:
+            ValueError: the tensors do not fit the model; the old weights stay.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Drop what is running and free everything. Harmless when repeated."""
+        ...
+
+
+class EngineFailedError(RuntimeError):
+    """An engine broke down and must be started anew."""

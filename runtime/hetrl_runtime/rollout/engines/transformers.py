@@ -1,0 +1,245 @@
+"""The ``transformers`` engine: continuous batching over any Hugging Face causal LM.
+
+Its torch loop owns the model and runs in a thread of its own, so that the event loop stays
+free; commands reach it through an inbox that it empties between two forward passes, which
+is also where weights change. The batch itself is left to ``slots.py``. Meant for small
+models and for machines without vLLM: keys and values are padded, not paged.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, assert_never
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from hetrl_runtime.rollout.engine import (
+    EngineFailedError,
+    EngineSettings,
+    Generation,
+    GenerationRequest,
+)
+from hetrl_runtime.rollout.engines.slots import Slots
+from hetrl_runtime.rollout.engines.weight_files import check_fit
+
+
+@dataclass(frozen=True, slots=True)
+class _Admit:
+    request: GenerationRequest
+    result: "asyncio.Future[Generation]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Drop:
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    tensors: Mapping[str, Tensor]
+    version: int
+    paused_seconds: "asyncio.Future[float]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    pass
+
+
+_Command = _Admit | _Drop | _Swap | _Stop
+
+
+class TransformersEngine:
+    """See ``InferenceEngine``. One device: CUDA where there is one, else the CPU in float32."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        if settings.tensor_parallel != 1:
+            raise ValueError(
+                "the transformers engine serves on one GPU: tensor_parallel must be 1, "
+                f"got {settings.tensor_parallel}"
+            )
+        self._settings = settings
+        self._version = 0
+        self._generated_tokens = 0
+        self._inbox: SimpleQueue[_Command] = SimpleQueue()
+        self._waiting: deque[GenerationRequest] = deque()
+        self._results: dict[str, asyncio.Future[Generation]] = {}
+        self._thread = Thread(target=self._run, name="transformers-engine", daemon=True)
+        self._failure: BaseException | None = None
+
+    @property
+    def version(self) -> int:
+        """See ``InferenceEngine``."""
+        return self._version
+
+    @property
+    def generated_tokens(self) -> int:
+        """See ``InferenceEngine``."""
+        return self._generated_tokens
+
+    async def start(self) -> None:
+        """See ``InferenceEngine``."""
+        self._loop = asyncio.get_running_loop()
+        self._model = await asyncio.to_thread(_load, self._settings)
+        self._shapes = {
+            name: tuple(tensor.shape) for name, tensor in self._model.state_dict().items()
+        }
+        self._slots = Slots(self._model, self._settings)
+        self._thread.start()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See ``InferenceEngine``."""
+        total = len(request.prompt_tokens) + request.max_tokens
+        if total > self._settings.max_sequence_tokens:
+            raise ValueError(
+                f"request {request.id}: prompt and max_tokens are {total} tokens, "
+                f"the limit is {self._settings.max_sequence_tokens}"
+            )
+        self._raise_failure()
+        result: asyncio.Future[Generation] = self._loop.create_future()
+        self._inbox.put(_Admit(request, result))
+        try:
+            return await result
+        except asyncio.CancelledError:
+            self._inbox.put(_Drop(request.id))
+            raise
+
+    async def update_weights(self, weights: Path, *, version: int) -> float:
+        """See ``InferenceEngine``."""
+        check_fit(
+            weights,
+            model=self._shapes,
+            has_tied_embeddings=self._model.config.tie_word_embeddings,
+        )
+        tensors = await asyncio.to_thread(load_file, weights)
+        self._raise_failure()
+        paused_seconds: asyncio.Future[float] = self._loop.create_future()
+        self._inbox.put(_Swap(tensors, version, paused_seconds))
+        return await paused_seconds
+
+    async def stop(self) -> None:
+        """See ``InferenceEngine``."""
+        if self._thread.is_alive():
+            self._inbox.put(_Stop())
+            await asyncio.to_thread(self._thread.join)
+
+    def _raise_failure(self) -> None:
+        if self._failure:
+            raise EngineFailedError(f"the engine broke down: {self._failure}") from self._failure
+
+    # From here on: the engine's own thread.
+
+    def _run(self) -> None:
+        try:
+            while self._obey_commands():
+                self._admit_waiting()
+                if len(self._slots):
+                    self._deliver(self._slots.step(self._version))
+        except BaseException as failure:  # whatever it was, nobody may wait on
+            self._failure = failure
+        self._abandon_all()
+
+    def _obey_commands(self) -> bool:
+        """Empty the inbox, waiting for a command where there is nothing else to do."""
+        is_idle = not self._waiting and not len(self._slots)
+        while is_idle or not self._inbox.empty():
+            command = self._inbox.get()
+            is_idle = False
+            match command:
+                case _Admit(request, result):
+                    self._waiting.append(request)
+                    self._results[request.id] = result
+                case _Drop(request_id):
+                    self._drop(request_id)
+                case _Swap(tensors, version, paused_seconds):
+                    seconds = self._swap(tensors, version)
+                    self._loop.call_soon_threadsafe(_resolve, [(paused_seconds, seconds)])
+                case _Stop():
+                    return False
+                case _:
+                    assert_never(command)
+        return True
+
+    def _admit_waiting(self) -> None:
+        num_new = min(len(self._waiting), self._slots.num_free)
+        if num_new:
+            self._slots.admit([self._waiting.popleft() for _ in range(num_new)])
+
+    def _deliver(self, finished: list[tuple[str, Generation]]) -> None:
+        if not finished:
+            return
+        self._generated_tokens += sum(len(generation.tokens) for _, generation in finished)
+        settled = [(self._results.pop(name), generation) for name, generation in finished]
+        self._loop.call_soon_threadsafe(_resolve, settled)
+
+    def _drop(self, request_id: str) -> None:
+        if self._results.pop(request_id, None) is None:
+            return  # It finished while the cancellation was on its way.
+        self._slots.drop(frozenset({request_id}))
+        self._waiting = deque(each for each in self._waiting if each.id != request_id)
+
+    def _swap(self, tensors: Mapping[str, Tensor], version: int) -> float:
+        started = time.monotonic()
+        parameters = self._model.state_dict()
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                parameters[name].copy_(tensor)
+        self._slots.recompute()
+        self._version = version
+        return time.monotonic() - started
+
+    def _abandon_all(self) -> None:
+        """Let nobody wait for a thread that is gone."""
+        error = EngineFailedError(f"the engine broke down: {self._failure or 'it was stopped'}")
+        abandoned: list[asyncio.Future[Any]] = list(self._results.values())
+        while not self._inbox.empty():
+            match self._inbox.get():
+                case _Admit(_, result):
+                    abandoned.append(result)
+                case _Swap(_, _, paused_seconds):
+                    abandoned.append(paused_seconds)
+                case _:
+                    pass
+        self._loop.call_soon_threadsafe(_reject, abandoned, error)
+
+
+def _resolve(settled: "list[tuple[asyncio.Future[Any], Any]]") -> None:
+    for future, value in settled:
+        if not future.done():
+            future.set_result(value)
+
+
+def _reject(futures: "list[asyncio.Future[Any]]", error: Exception) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
+
+
+def _load(settings: EngineSettings) -> Any:
+    transformers.utils.logging.disable_progress_bar()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            settings.model,
+            revision=settings.revision or "main",
+            dtype=torch.bfloat16 if device.type == "cuda" else torch.float32,
+            attn_implementation="sdpa",
+        )
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ValueError(f"cannot load the model {settings.model}: {error}") from error
+    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise ValueError(
+            f"the transformers engine serves models whose layers attend to everything before "
+            f"them; {settings.model} has {', '.join(sorted(kinds))}"
+        )
+    return model.to(device).eval()

@@ -1,0 +1,180 @@
+"""The ``vllm`` engine: vLLM's AsyncLLM, on GPUs and, with its CPU build, on CPUs.
+
+vLLM schedules, pages keys and values, and runs its model in processes of its own; it also
+stamps each output token with the label of the weights that sampled it, which is where token
+versions come from. What remains here is the translation, and the order of a weight change.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import vllm
+from vllm.platforms import current_platform
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from hetrl_core.architecture import ModelArchitecture, from_hugging_face
+from hetrl_core.units import MIB
+from hetrl_runtime.rollout.engine import (
+    EngineFailedError,
+    EngineSettings,
+    FinishReason,
+    Generation,
+    GenerationRequest,
+)
+from hetrl_runtime.rollout.engines.weight_files import check_fit, read_shapes
+
+
+class VllmEngine:
+    """See ``InferenceEngine``. Devices are those that vLLM finds; tensor parallel over several."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        self._version = 0
+        self._generated_tokens = 0
+        self._llm: Any = None
+
+    @property
+    def version(self) -> int:
+        """See ``InferenceEngine``."""
+        return self._version
+
+    @property
+    def generated_tokens(self) -> int:
+        """See ``InferenceEngine``."""
+        return self._generated_tokens
+
+    async def start(self) -> None:
+        """See ``InferenceEngine``."""
+        folder = Path(self._settings.model)
+        self._shapes = read_shapes(*sorted(folder.glob("*.safetensors")))
+        if not self._shapes:
+            raise ValueError(f"cannot load the model {folder}: it has no *.safetensors file")
+        # In a thread, or nobody could stop this process while it loads.
+        self._llm = await asyncio.to_thread(_load, self._settings)
+        config = self._llm.vllm_config.model_config.hf_config
+        self._has_tied_embeddings = bool(getattr(config, "tie_word_embeddings", False))
+        await self._llm.update_weight_version(str(self._version))
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """See ``InferenceEngine``."""
+        total = len(request.prompt_tokens) + request.max_tokens
+        if total > self._settings.max_sequence_tokens:
+            raise ValueError(
+                f"request {request.id}: prompt and max_tokens are {total} tokens, "
+                f"the limit is {self._settings.max_sequence_tokens}"
+            )
+        prompt = vllm.TokensPrompt(prompt_token_ids=list(request.prompt_tokens))
+        try:
+            async for output in self._llm.generate(prompt, self._sampling(request), request.id):
+                completion = output.outputs[0]
+        except EngineDeadError as error:
+            raise EngineFailedError(f"the engine broke down: {error}") from error
+        generation = _generation(completion)
+        self._generated_tokens += len(generation.tokens)
+        return generation
+
+    async def update_weights(self, weights: Path, *, version: int) -> float:
+        """See ``InferenceEngine``.
+
+        Running requests are frozen, not ended, and their keys and values thrown away; vLLM
+        computes those anew when it goes on.
+        """
+        check_fit(weights, model=self._shapes, has_tied_embeddings=self._has_tied_embeddings)
+        started = time.monotonic()
+        with TemporaryDirectory() as folder:
+            # vLLM reads folders.
+            (Path(folder) / "model.safetensors").symlink_to(weights.resolve())
+            await self._llm.pause_generation(mode="keep", clear_cache=True)
+            try:
+                await self._llm.collective_rpc("reload_weights", kwargs={"weights_path": folder})
+                await self._llm.update_weight_version(str(version))
+            except Exception as error:
+                # What is loaded by now is neither policy: nothing may be sampled from it.
+                await self.stop()
+                raise EngineFailedError(f"loading {weights} failed: {error}") from error
+            self._version = version
+            await self._llm.resume_generation()
+        return time.monotonic() - started
+
+    async def stop(self) -> None:
+        """See ``InferenceEngine``."""
+        if self._llm is not None:
+            llm, self._llm = self._llm, None
+            await asyncio.to_thread(llm.shutdown)
+
+    def _sampling(self, request: GenerationRequest) -> Any:
+        return vllm.SamplingParams(
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            # The same tokens end a response in every engine, whatever a model's own
+            # generation_config.json says beside them.
+            ignore_eos=True,
+            stop_token_ids=list(self._settings.stop_tokens),
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+
+def _load(settings: EngineSettings) -> Any:
+    arguments = vllm.AsyncEngineArgs(**_arguments(settings))
+    return vllm.AsyncLLMEngine.from_engine_args(arguments)
+
+
+def _arguments(settings: EngineSettings) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "model": settings.model,
+        "skip_tokenizer_init": True,
+        "max_model_len": settings.max_sequence_tokens,
+        "max_num_seqs": settings.concurrency,
+        "tensor_parallel_size": settings.tensor_parallel,
+        "seed": settings.seed,
+        # Training divides by these, so they must be of the distribution sampled from.
+        "logprobs_mode": "processed_logprobs",
+        "generation_config": "vllm",
+        "disable_log_stats": True,
+    }
+    if current_platform.is_cpu():
+        # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
+        # take most of the machine's memory where nobody names a size.
+        arguments |= {
+            "dtype": "float32",
+            "enforce_eager": True,
+            "kv_cache_memory_bytes": _key_value_bytes(settings),
+        }
+    return arguments
+
+
+def _key_value_bytes(settings: EngineSettings) -> int:
+    """Return what all sequences at once need, each rounded up to a generous block."""
+    config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
+    architecture: ModelArchitecture = from_hugging_face(config.to_dict())
+    tokens_each = settings.max_sequence_tokens + 128
+    size_bytes = (
+        settings.concurrency * tokens_each * architecture.kv_bytes_per_token(bytes_per_value=4)
+    )
+    return max(64 * MIB, size_bytes)
+
+
+def _generation(completion: Any) -> Generation:
+    match completion.finish_reason:
+        case "stop" | "length":
+            finish_reason = FinishReason(completion.finish_reason)
+        case reason:
+            raise EngineFailedError(f"the engine ended a request as {reason!r}")
+    versions = [
+        int(span.version)
+        for span in completion.weight_versions
+        for _ in range(span.start, span.end)
+    ]
+    return Generation(
+        tokens=tuple(completion.token_ids),
+        log_probs=tuple(completion.logprobs.logprobs),
+        versions=tuple(versions),
+        finish_reason=finish_reason,
+    )

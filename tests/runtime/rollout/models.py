@@ -1,0 +1,45 @@
+"""Tiny models with random weights, saved the way real ones are."""
+
+import string
+from pathlib import Path
+
+import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+CHARACTERS = string.digits + string.ascii_letters + " +-*/=?.,:;!$%()'\n"
+EOS = 1
+
+
+def save_tiny_qwen3(folder: Path, *, seed: int = 0, hidden_size: int = 64) -> Path:
+    """Write a two-layer Qwen3 with a tokenizer of single characters; return the folder."""
+    tokenizer = a_character_tokenizer()
+    torch.manual_seed(seed)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden_size,
+        intermediate_size=2 * hidden_size,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        eos_token_id=EOS,
+        bos_token_id=None,
+        pad_token_id=0,
+        initializer_range=0.3,  # sharp enough that greedy choices and weight changes show
+    )
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def a_character_tokenizer() -> PreTrainedTokenizerFast:
+    words = ["<pad>", "<eos>", "<unk>", *CHARACTERS]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
+    )

@@ -1,0 +1,274 @@
+"""The transformers engine against one plain forward pass per sequence."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from hetrl_runtime.rollout.engine import (
+    EngineFailedError,
+    EngineSettings,
+    FinishReason,
+    GenerationRequest,
+)
+from hetrl_runtime.rollout.engines.slots import sample
+from hetrl_runtime.rollout.engines.transformers import TransformersEngine
+from tests.runtime.rollout.models import EOS, save_tiny_qwen3
+from tests.runtime.rollout.reference import Reference
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_qwen3(tmp_path_factory.mktemp("v0"), seed=0)
+
+
+@pytest.fixture(scope="module")
+def next_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_qwen3(tmp_path_factory.mktemp("v1"), seed=1)
+
+
+@asynccontextmanager
+async def an_engine(
+    model: Path, *, concurrency: int = 8, stop_tokens: tuple[int, ...] = (EOS,), seed: int = 0
+) -> AsyncIterator[TransformersEngine]:
+    settings = EngineSettings(
+        model=str(model),
+        concurrency=concurrency,
+        max_sequence_tokens=512,
+        stop_tokens=stop_tokens,
+        seed=seed,
+    )
+    engine = TransformersEngine(settings)
+    await engine.start()
+    try:
+        yield engine
+    finally:
+        await engine.stop()
+
+
+def some_prompts(count: int, *, seed: int = 0) -> list[tuple[int, ...]]:
+    draw = random.Random(seed)
+    return [tuple(draw.randrange(3, 60) for _ in range(draw.randint(1, 14))) for _ in range(count)]
+
+
+async def test_greedy_tokens_and_log_probs_equal_a_full_forward_pass_with_staggered_admission(
+    model: Path,
+) -> None:
+    prompts = some_prompts(30)
+    limits = [3 + 5 * (index % 7) for index in range(30)]
+    reference = Reference({0: model}, temperature=1.0)
+
+    async with an_engine(model, concurrency=4) as engine:
+
+        async def ask(index: int):  # type: ignore[no-untyped-def]
+            await asyncio.sleep(0.002 * index)
+            return await engine.generate(
+                GenerationRequest(
+                    id=str(index),
+                    prompt_tokens=prompts[index],
+                    max_tokens=limits[index],
+                    temperature=0,
+                )
+            )
+
+        generations = await asyncio.gather(*map(ask, range(30)))
+
+    for prompt, limit, generation in zip(prompts, limits, generations, strict=True):
+        assert list(generation.tokens) == reference.greedy(prompt, generation)
+        expected = reference.chosen(prompt, generation)
+        assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
+        if generation.finish_reason is FinishReason.STOP:
+            assert generation.tokens.index(EOS) == len(generation.tokens) - 1
+        else:
+            assert EOS not in generation.tokens
+            assert len(generation.tokens) == limit
+    assert engine.generated_tokens == sum(len(each.tokens) for each in generations)
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.6])
+async def test_sampled_log_probs_are_those_of_the_tempered_distribution(
+    model: Path, temperature: float
+) -> None:
+    prompts = some_prompts(6, seed=2) * 4
+    reference = Reference({0: model}, temperature=temperature)
+
+    async with an_engine(model, concurrency=24) as engine:
+        generations = await asyncio.gather(
+            *(
+                engine.generate(
+                    GenerationRequest(
+                        id=str(index),
+                        prompt_tokens=prompt,
+                        max_tokens=20,
+                        temperature=temperature,
+                    )
+                )
+                for index, prompt in enumerate(prompts)
+            )
+        )
+
+    for prompt, generation in zip(prompts, generations, strict=True):
+        expected = reference.chosen(prompt, generation)
+        assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
+    assert len({each.tokens for each in generations}) > len(set(prompts))
+
+
+async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_its_version(
+    model: Path, next_model: Path
+) -> None:
+    prompts = some_prompts(7, seed=3)
+    reference = Reference({0: model, 1: next_model}, temperature=0.9)
+
+    async with an_engine(model, concurrency=8, stop_tokens=()) as engine:
+
+        def ask(name: str, prompt: tuple[int, ...], max_tokens: int):  # type: ignore[no-untyped-def]
+            return asyncio.ensure_future(
+                engine.generate(
+                    GenerationRequest(
+                        id=name, prompt_tokens=prompt, max_tokens=max_tokens, temperature=0.9
+                    )
+                )
+            )
+
+        long = [ask(str(index), prompt, 400) for index, prompt in enumerate(prompts)]
+        await ask("short", (5, 6), 20)
+        paused_seconds = await engine.update_weights(next_model / "model.safetensors", version=1)
+        generations = await asyncio.gather(*long)
+
+    assert paused_seconds > 0
+    for prompt, generation in zip(prompts, generations, strict=True):
+        assert set(generation.versions) == {0, 1}
+        assert list(generation.versions) == sorted(generation.versions)
+        expected = reference.chosen(prompt, generation)
+        assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
+
+
+async def test_versions_may_go_back_when_the_trainer_came_back_from_a_checkpoint(
+    model: Path, next_model: Path
+) -> None:
+    request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
+    async with an_engine(model) as engine:
+        first = await engine.generate(request)
+        await engine.update_weights(next_model / "model.safetensors", version=7)
+        other = await engine.generate(request)
+        await engine.update_weights(model / "model.safetensors", version=5)
+        again = await engine.generate(request)
+
+    assert other.tokens != first.tokens
+    assert again.tokens == first.tokens
+    assert [set(each.versions) for each in (first, other, again)] == [{0}, {7}, {5}]
+
+
+async def test_cancelled_requests_give_their_places_back(model: Path) -> None:
+    async with an_engine(model, concurrency=2, stop_tokens=()) as engine:
+        tasks = [
+            asyncio.ensure_future(
+                engine.generate(
+                    GenerationRequest(id=f"long {index}", prompt_tokens=(5, 6), max_tokens=500)
+                )
+            )
+            for index in range(6)
+        ]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        request = GenerationRequest(id="next", prompt_tokens=(5, 6), max_tokens=3)
+        generation = await asyncio.wait_for(engine.generate(request), timeout=60)
+
+    assert len(generation.tokens) == 3
+    assert engine.generated_tokens == 3
+
+
+async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
+    model: Path, tmp_path: Path
+) -> None:
+    tensors = load_file(model / "model.safetensors")
+    smaller, missing = dict(tensors), dict(tensors)
+    smaller["model.norm.weight"] = torch.ones(3)
+    del missing["model.norm.weight"]
+    save_file(smaller, tmp_path / "smaller.safetensors")
+    save_file(missing, tmp_path / "missing.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes(b"\x20")
+    save_file({**tensors, "other": torch.ones(1)}, tmp_path / "more.safetensors")
+    request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
+
+    async with an_engine(model) as engine:
+        before = await engine.generate(request)
+        for name, message in {
+            "smaller": r"model\.norm\.weight must have shape \(64,\), has \(3,\)",
+            "missing": r"lacks the tensor model\.norm\.weight",
+            "more": "a tensor other, which the model has not",
+            "cut": r"cannot read the weights .*cut\.safetensors",
+            "absent": r"cannot read the weights .*absent\.safetensors",
+        }.items():
+            with pytest.raises(ValueError, match=message):
+                await engine.update_weights(tmp_path / f"{name}.safetensors", version=9)
+        after = await engine.generate(request)
+
+    assert after == before
+
+
+async def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    settings = EngineSettings(
+        model=str(tmp_path / "nothing"), concurrency=1, max_sequence_tokens=8, stop_tokens=()
+    )
+    with pytest.raises(ValueError, match=f"cannot load the model {tmp_path}/nothing"):
+        await TransformersEngine(settings).start()
+
+
+async def test_a_breakdown_reaches_everyone_who_waits(model: Path) -> None:
+    async with an_engine(model, concurrency=1) as engine:
+        tasks = [
+            asyncio.ensure_future(
+                engine.generate(
+                    GenerationRequest(id=str(index), prompt_tokens=(5, token, 7), max_tokens=50)
+                )
+            )
+            for index, token in enumerate([6, 10**6, 6])  # the second is outside the vocabulary
+        ]
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+        with pytest.raises(EngineFailedError, match="broke down"):
+            await engine.generate(GenerationRequest(id="x", prompt_tokens=(5,), max_tokens=1))
+
+    assert isinstance(results[2], EngineFailedError)
+
+
+async def test_a_request_longer_than_the_sequence_limit_is_refused(model: Path) -> None:
+    async with an_engine(model) as engine:
+        with pytest.raises(ValueError, match="are 513 tokens, the limit is 512"):
+            await engine.generate(
+                GenerationRequest(id="a", prompt_tokens=(5,) * 500, max_tokens=13)
+            )
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_sampling_follows_the_tempered_softmax(temperature: float) -> None:
+    logits = torch.tensor([2.0, 0.5, -1.0, 0.0])
+    draws = 200_000
+    tokens, _ = sample(
+        logits.expand(draws, 4),
+        torch.full((draws,), temperature),
+        torch.Generator().manual_seed(1),
+    )
+    shares = torch.bincount(tokens, minlength=4) / draws
+    torch.testing.assert_close(
+        shares, torch.softmax(logits / temperature, dim=0), atol=0.005, rtol=0
+    )
+
+
+async def test_the_same_seed_gives_the_same_responses(model: Path) -> None:
+    async def responses(seed: int) -> list[tuple[int, ...]]:
+        async with an_engine(model, seed=seed) as engine:
+            request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=30)
+            return [(await engine.generate(request)).tokens for _ in range(2)]
+
+    assert await responses(4) == await responses(4)
+    assert await responses(4) != await responses(5)
