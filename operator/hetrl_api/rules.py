@@ -93,6 +93,11 @@ def section(kind: type[BaseModel]) -> Any:
     return Field(default_factory=kind, json_schema_extra={"default": {}})
 
 
+def _add_rules(schema: dict[str, Any], model: type["ApiModel"]) -> None:
+    if model.rules:
+        schema["x-kubernetes-validations"] = [rule.to_schema() for rule in model.rules]
+
+
 class ApiModel(BaseModel):
     """What every part of the API has in common: camelCase, no unknown fields, its rules."""
 
@@ -104,6 +109,7 @@ class ApiModel(BaseModel):
         strict=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
+        json_schema_extra=_add_rules,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()
