@@ -61,6 +61,9 @@ this is how we know that they were issued."""
 PLANNED_FOR: Final = "hetrl.dev/planned-for"
 """On a HetRLPlan: digest of the planning fields of the spec that it answers."""
 
+PLAN_KEY: Final = "hetrl.dev/plan-key"
+"""On a HetRLPlan: digest of everything that it was made from, the fleet included."""
+
 GANG_GATE: Final = "hetrl.dev/gang"
 """Scheduling gate of every pod, lifted when all pods of the job exist."""
 

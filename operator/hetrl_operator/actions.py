@@ -1,0 +1,112 @@
+"""What may be done for a job, as values; ``apply`` does it, ``planning`` plans it.
+
+Actions are carried out in order, and the first that fails ends the round: what follows may
+rely on what came before.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hetrl_api.status import JobStatus
+from hetrl_core.plan import Plan
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object as JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Create or update one object by server-side apply."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete one object, if it is still that one."""
+
+    kind: str
+    name: str
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueCertificates:
+    """Write the Secret with the job's certificates; its content is made where it is written."""
+
+    secret: str
+    dns_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiftGate:
+    """Let the scheduler have a pod, on exactly this machine where one is named."""
+
+    pod: str
+    uid: str
+    hostname: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPlanning:
+    """Have a plan made; the answer comes back through the planning service."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveGpus:
+    """Hold a plan's GPUs for the job; fails when another job came first."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseGpus:
+    """Give the job's reservation back: none of its pods holds a GPU any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteStatus:
+    """Write the job's status."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob:
+    """Delete the job itself, when its time after the end is over."""
+
+
+Action = (
+    Apply
+    | Delete
+    | IssueCertificates
+    | LiftGate
+    | StartPlanning
+    | ReserveGpus
+    | ReleaseGpus
+    | WriteStatus
+    | DeleteJob
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something worth telling on the job."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do next for one job."""
+
+    actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = ()
+    wake_after_seconds: float | None = None
+    """When to look again though nothing has happened; None: only when something has."""

@@ -1,0 +1,95 @@
+"""How long a job may start and run, and what it was waiting for when it took too long."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from hetrl_api.conditions import ConditionStatus
+from hetrl_api.job import JobSpec
+from hetrl_operator.decide.conditions import condition, holds
+from hetrl_operator.decide.pods import names_and_reasons
+from hetrl_operator.labels import ConditionType, Reason
+from hetrl_operator.observed import Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrun:
+    """A deadline that has passed."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deadline:
+    reason: str
+    field: str
+    limit_seconds: float
+    passed_seconds: float
+    waiting_for: str = ""
+
+    @property
+    def left_seconds(self) -> float:
+        return self.limit_seconds - self.passed_seconds
+
+
+def overrun(seen: Observed, now: datetime) -> Overrun | None:
+    """Return the deadline that has passed, if any."""
+    for each in _deadlines(seen, now):
+        if each.left_seconds <= 0:
+            waited = f"; it waited for: {each.waiting_for}" if each.waiting_for else ""
+            text = f"longer than spec.{each.field} ({each.limit_seconds:g} s){waited}"
+            return Overrun(reason=each.reason, message=text)
+    return None
+
+
+def next_deadline_seconds(seen: Observed, now: datetime) -> float | None:
+    """Return the seconds until the next deadline passes; None where none runs."""
+    return min((each.left_seconds for each in _deadlines(seen, now)), default=None)
+
+
+def ttl_left_seconds(seen: Observed, now: datetime) -> float | None:
+    """Return the seconds after which a finished job is deleted; None: it is kept."""
+    wish, ended = seen.job.wish, seen.job.status.completion_time
+    ttl = wish.written.ttl_seconds_after_finished if wish else None
+    if ttl is None or ended is None:
+        return None
+    return ttl - (now - ended).total_seconds()
+
+
+def _deadlines(seen: Observed, now: datetime) -> tuple[_Deadline, ...]:
+    if seen.job.wish is None:
+        return ()
+    written = seen.job.wish.written
+    found = (_startup(seen, written, now), _active(seen, written, now))
+    return tuple(each for each in found if each)
+
+
+def _startup(seen: Observed, written: JobSpec, now: datetime) -> _Deadline | None:
+    """Count from when everything was created, or from when the job last stopped running."""
+    status = seen.job.status
+    created = condition(status, ConditionType.RESOURCES_CREATED)
+    if created is None or created.status is not ConditionStatus.TRUE:
+        return None
+    if holds(status, ConditionType.RUNNING):
+        return None
+    running = condition(status, ConditionType.RUNNING)
+    starts = [each.last_transition_time for each in (created, running) if each]
+    return _Deadline(
+        reason=Reason.STARTUP_DEADLINE_EXCEEDED,
+        field="startupDeadlineSeconds",
+        limit_seconds=written.startup_deadline_seconds,
+        passed_seconds=(now - max(starts)).total_seconds(),
+        waiting_for=names_and_reasons(seen.pods),
+    )
+
+
+def _active(seen: Observed, written: JobSpec, now: datetime) -> _Deadline | None:
+    start, limit = seen.job.status.start_time, written.active_deadline_seconds
+    if start is None or limit is None:
+        return None
+    return _Deadline(
+        reason=Reason.DEADLINE_EXCEEDED,
+        field="activeDeadlineSeconds",
+        limit_seconds=limit,
+        passed_seconds=(now - start).total_seconds(),
+    )

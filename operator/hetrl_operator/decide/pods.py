@@ -1,0 +1,47 @@
+"""How pods are doing, in words and numbers. Shared by the policies; decides nothing."""
+
+from collections.abc import Iterable
+
+from hetrl_core.podset import PodSet
+from hetrl_core.task import Role
+from hetrl_operator.observed import PodSeen
+
+_MOST_NAMED = 8
+
+
+def present(pods: Iterable[PodSeen], sets: Iterable[PodSet]) -> dict[tuple[str, int], PodSeen]:
+    """Return the pods that stand for a place of the sets, by set and ordinal."""
+    sizes = {each.name: each.num_pods for each in sets}
+    return {
+        (pod.pod_set, pod.ordinal): pod
+        for pod in pods
+        if not pod.is_deleting and pod.ordinal < sizes.get(pod.pod_set, 0)
+    }
+
+
+def num_ready(pods: Iterable[PodSeen], role: Role) -> int:
+    """Count the ready pods of a role."""
+    return sum(pod.is_ready and not pod.is_deleting for pod in pods if pod.role is role)
+
+
+def names_and_reasons(pods: Iterable[PodSeen]) -> str:
+    """Say which pods are not ready, and why, as far as Kubernetes tells."""
+    waiting = sorted((pod for pod in pods if not pod.is_ready), key=lambda pod: pod.name)
+    if not waiting:
+        return "every pod that there is is ready"
+    said = [f"{pod.name}: {trouble(pod)}" for pod in waiting[:_MOST_NAMED]]
+    more = len(waiting) - _MOST_NAMED
+    return "; ".join(said) + (f"; and {more} more pods" if more > 0 else "")
+
+
+def trouble(pod: PodSeen) -> str:
+    """Say what keeps a pod from being ready."""
+    if pod.is_deleting:
+        return "stopping"
+    if pod.is_gated:
+        return "waits for all pods of the job to exist"
+    parts = [pod.waiting_reason, pod.waiting_message]
+    if pod.termination and pod.termination.exit_code:
+        last = pod.termination.message.strip().splitlines()[-1:]
+        parts += [f"ended with {pod.termination.exit_code}", *last]
+    return ", ".join(part for part in parts if part) or "started, not ready yet"

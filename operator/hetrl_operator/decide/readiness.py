@@ -1,0 +1,127 @@
+"""Whether each role is ready, and the numbers that status shows of it."""
+
+from hetrl_api.status import PodSetStatus, RoleStatus, RolloutStatus
+from hetrl_core.podset import PodSet
+from hetrl_core.task import Role
+from hetrl_operator.decide.conditions import Finding, condition
+from hetrl_operator.decide.pods import names_and_reasons, num_ready
+from hetrl_operator.labels import JOB_NAME, ROLE, ConditionType, Reason
+from hetrl_operator.observed import Observed, PodSeen
+
+_CRASHES = {"CrashLoopBackOff", "Error", "OOMKilled", "RunContainerError", "StartError"}
+_IMAGE_PROBLEMS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+
+
+def role_findings(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ...]:
+    """Return TrainerReady, RolloutReady and Running of a job whose pods should run."""
+    trainer = _trainer(seen, sets)
+    rollout = _rollout(seen, sets)
+    coordinator = num_ready(seen.pods, Role.COORDINATOR) > 0
+    if trainer.holds and rollout.holds and coordinator:
+        running = Finding(
+            type=ConditionType.RUNNING, holds=True, reason=Reason.TRAINING_IN_PROGRESS,
+            message="coordinator, trainers and rollouts are ready",
+        )  # fmt: skip
+    else:
+        running = Finding(
+            type=ConditionType.RUNNING, holds=False, reason=_why_not_running(seen),
+            message=names_and_reasons(seen.pods),
+        )  # fmt: skip
+    return (trainer, rollout, running)
+
+
+def stopped_findings(reason: str, message: str) -> tuple[Finding, ...]:
+    """Return the same conditions of a job whose pods should not run."""
+    types = (ConditionType.TRAINER_READY, ConditionType.ROLLOUT_READY, ConditionType.RUNNING)
+    return tuple(Finding(type=each, holds=False, reason=reason, message=message) for each in types)
+
+
+def pod_set_statuses(
+    seen: Observed, sets: tuple[PodSet, ...], running: frozenset[Role]
+) -> tuple[PodSetStatus, ...]:
+    """Return the readiness of each pod set."""
+    return tuple(
+        PodSetStatus(
+            name=each.name,
+            role=each.role,
+            gpu_kind=each.gpu_kind or None,
+            replicas=each.num_pods if each.role in running else 0,
+            ready_replicas=sum(
+                pod.is_ready and not pod.is_deleting
+                for pod in seen.pods
+                if pod.pod_set == each.name
+            ),
+        )
+        for each in sets
+    )
+
+
+def trainer_status(pod_sets: tuple[PodSetStatus, ...]) -> RoleStatus:
+    """Return the trainer pods together."""
+    replicas, ready = _totals(pod_sets, Role.TRAINER)
+    return RoleStatus(replicas=replicas, ready_replicas=ready, summary=f"{ready}/{replicas}")
+
+
+def rollout_status(job: str, pod_sets: tuple[PodSetStatus, ...]) -> RolloutStatus:
+    """Return the rollout pods together, and what ``kubectl scale`` counts them by."""
+    replicas, ready = _totals(pod_sets, Role.ROLLOUT)
+    return RolloutStatus(
+        replicas=replicas,
+        ready_replicas=ready,
+        summary=f"{ready}/{replicas}",
+        selector=f"{JOB_NAME}={job},{ROLE}={Role.ROLLOUT}",
+    )
+
+
+def _totals(pod_sets: tuple[PodSetStatus, ...], role: Role) -> tuple[int, int]:
+    ours = [each for each in pod_sets if each.role == role]
+    return sum(each.replicas for each in ours), sum(each.ready_replicas for each in ours)
+
+
+def _trainer(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
+    wanted = sum(each.num_pods for each in sets if each.role is Role.TRAINER)
+    ready = num_ready(seen.pods, Role.TRAINER)
+    return _finding(
+        seen, Role.TRAINER, type_=ConditionType.TRAINER_READY, ready=ready, wanted=wanted,
+        needed=wanted,
+    )  # fmt: skip
+
+
+def _rollout(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
+    wanted = sum(each.num_pods for each in sets if each.role is Role.ROLLOUT)
+    ready = num_ready(seen.pods, Role.ROLLOUT)
+    asked = seen.job.wish.written.rollout.min_replicas if seen.job.wish else 1
+    return _finding(
+        seen, Role.ROLLOUT, type_=ConditionType.ROLLOUT_READY, ready=ready, wanted=wanted,
+        needed=min(wanted, asked),
+    )  # fmt: skip
+
+
+def _finding(
+    seen: Observed, role: Role, *, type_: str, ready: int, wanted: int, needed: int
+) -> Finding:
+    pods = [pod for pod in seen.pods if pod.role is role]
+    if ready >= needed:
+        reason = Reason.ALL_READY if ready == wanted else Reason.MIN_READY
+        message = f"{ready} of {wanted} pods are ready"
+        return Finding(type=type_, holds=True, reason=reason, message=message)
+    message = f"{ready} of {wanted} pods are ready: {names_and_reasons(pods)}"
+    return Finding(type=type_, holds=False, reason=_why_not_ready(pods), message=message)
+
+
+def _why_not_ready(pods: list[PodSeen]) -> str:
+    waiting = {pod.waiting_reason for pod in pods if not pod.is_ready}
+    if waiting & _IMAGE_PROBLEMS:
+        return Reason.IMAGE_PULL_ERROR
+    if waiting & _CRASHES:
+        return Reason.CRASH_LOOP
+    if "Unschedulable" in waiting:
+        return Reason.UNSCHEDULABLE
+    return Reason.STARTING if pods else Reason.NO_PODS
+
+
+def _why_not_running(seen: Observed) -> str:
+    """Tell a job that still starts from one that ran before and lost something."""
+    known = condition(seen.job.status, ConditionType.RUNNING)
+    ran = known is not None and known.reason in {Reason.TRAINING_IN_PROGRESS, Reason.NOT_READY}
+    return Reason.NOT_READY if ran else Reason.STARTING

@@ -1,0 +1,124 @@
+"""All objects of a job, in the order in which they are to be written.
+
+Every manifest carries a digest of itself, so that an object that already is as it should
+be is not written again.
+"""
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from hetrl_core.launch import to_json
+from hetrl_core.podset import PodSet
+from hetrl_core.task import Role
+from hetrl_operator.actions import IssueCertificates, Manifest
+from hetrl_operator.identity import service_names
+from hetrl_operator.labels import (
+    COMPONENT,
+    IDENTITY,
+    JOB_NAME,
+    JOB_UID,
+    PLAN_HASH,
+    POD_SET,
+    ROLE,
+    SPEC_HASH,
+    of_child,
+)
+from hetrl_operator.render.contract import LAUNCH_FILE, launch
+from hetrl_operator.render.deployment import METRICS_PORT, Deployment, Json
+from hetrl_operator.render.pod import pod_labels, pod_template
+
+
+def children(deployment: Deployment) -> tuple[Manifest, ...]:
+    """Return the Service, then each pod set's ConfigMap and StatefulSet."""
+    made = [_service(deployment)]
+    for pods in deployment.sets:
+        contract = to_json(launch(deployment, pods))
+        made += [
+            _config_map(deployment, pods, contract),
+            _stateful_set(deployment, pods, launch_hash=digest(contract)),
+        ]
+    return tuple(_signed(each) for each in made)
+
+
+def certificates(deployment: Deployment) -> IssueCertificates:
+    """Return the order for the job's Secret."""
+    names = service_names(deployment.service, deployment.job.namespace)
+    return IssueCertificates(secret=deployment.secret, dns_names=names)
+
+
+def identity(deployment: Deployment) -> str:
+    """Return the digest of what the certificates are issued for."""
+    return digest(json.dumps([deployment.job.uid, *certificates(deployment).dns_names]))
+
+
+def digest(text: str) -> str:
+    """Shorten a text to 16 hexadecimal digits: enough to tell versions of one object apart."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _signed(manifest: dict[str, Any]) -> Manifest:
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    manifest["metadata"]["annotations"][SPEC_HASH] = digest(text)
+    return manifest
+
+
+def _service(deployment: Deployment) -> dict[str, Any]:
+    # Not ready pods too: workers must find each other to become ready.
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": deployment.metadata(
+            deployment.service,
+            labels=of_child(deployment.job.name, deployment.job.uid),
+            annotations={IDENTITY: identity(deployment)},
+        ),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {JOB_NAME: deployment.job.name, JOB_UID: deployment.job.uid},
+            # Of the pods' ports the one that all of them have; DNS names need no more.
+            "ports": [{"name": "metrics", "port": METRICS_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def _config_map(deployment: Deployment, pods: PodSet, contract: str) -> dict[str, Any]:
+    data = {LAUNCH_FILE: contract}
+    if pods.role is Role.COORDINATOR:
+        data["operator-ca.crt"] = deployment.settings.progress_authority
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": deployment.metadata(
+            deployment.set_name(pods), labels=_labels(deployment, pods), annotations={}
+        ),
+        "data": data,
+    }
+
+
+def _stateful_set(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> dict[str, Any]:
+    selector: Json = {JOB_NAME: deployment.job.name, ROLE: pods.role, POD_SET: pods.name}
+    # A trainer is replaced with its gang and a coordinator with care; both wait for us.
+    strategy = "RollingUpdate" if pods.role is Role.ROLLOUT else "OnDelete"
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": deployment.metadata(
+            deployment.set_name(pods),
+            labels=_labels(deployment, pods),
+            annotations={PLAN_HASH: deployment.plan.key},
+        ),
+        "spec": {
+            "serviceName": deployment.service,
+            "replicas": pods.num_pods if pods.role in deployment.running else 0,
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": strategy},
+            "selector": {"matchLabels": selector},
+            "template": pod_template(deployment, pods, launch_hash=launch_hash),
+        },
+    }
+
+
+def _labels(deployment: Deployment, pods: PodSet) -> dict[str, str]:
+    return {**pod_labels(deployment, pods), COMPONENT: pods.role}

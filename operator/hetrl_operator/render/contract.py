@@ -1,0 +1,85 @@
+"""The launch contract of one pod set, and where its pods find their files.
+
+Everything below ``/hetrl`` in a pod is ours; the rest of the file system is the image's.
+"""
+
+from dataclasses import replace
+
+from hetrl_api.specification import CHECKPOINTS_PATH
+from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
+from hetrl_core.podset import PodSet, num_training_replicas
+from hetrl_core.task import Role
+from hetrl_operator.render.deployment import (
+    COORDINATOR_PORT,
+    METRICS_PORT,
+    RENDEZVOUS_PORT,
+    WEIGHTS_PORT,
+    Deployment,
+)
+
+LAUNCH_DIRECTORY = "/hetrl/launch"
+LAUNCH_FILE = "launch.json"
+TLS_DIRECTORY = "/hetrl/tls"
+OPERATOR_DIRECTORY = "/hetrl/operator"
+STATE_DIRECTORY = "/hetrl/state"
+
+
+def progress_path(namespace: str, name: str) -> str:
+    """Return the path at which our endpoint takes one job's progress."""
+    return f"/v1/namespaces/{namespace}/hetrljobs/{name}/progress"
+
+
+def launch(deployment: Deployment, pods: PodSet) -> Launch:
+    """Return what the pods of one set are told."""
+    job, spec = deployment.job, deployment.wish.spec
+    rollouts = [each for each in deployment.sets if each.role is Role.ROLLOUT]
+    checkpoints = checkpoint_path(deployment)
+    return Launch(
+        job=JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid),
+        pod_set=pods.name,
+        role=pods.role,
+        ranks=pods.ranks,
+        num_training_replicas=num_training_replicas(deployment.sets),
+        num_rollout_pods=sum(each.num_pods for each in rollouts),
+        concurrency=pods.concurrency,
+        max_concurrent=max(1, sum(each.num_pods * each.concurrency for each in rollouts)),
+        coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
+        weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
+        rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
+        metrics_port=METRICS_PORT,
+        model=ModelFiles(
+            source=spec.model.source, is_path=spec.model.is_path, revision=spec.model.revision
+        ),
+        engine=spec.engine,
+        algorithm=spec.algorithm,
+        data=spec.data,
+        training=replace(spec.training, checkpoint_path=checkpoints),
+        state_path=STATE_DIRECTORY,
+        checkpoint_path=checkpoints,
+        startup_deadline_seconds=float(deployment.wish.written.startup_deadline_seconds),
+        predicted_step_seconds=deployment.plan.plan.prediction.step_seconds,
+        tls=TlsFiles(
+            ca=f"{TLS_DIRECTORY}/ca.crt",
+            certificate=f"{TLS_DIRECTORY}/tls.crt",
+            key=f"{TLS_DIRECTORY}/tls.key",
+        ),
+        progress=_progress(deployment) if pods.role is Role.COORDINATOR else None,
+    )
+
+
+def checkpoint_path(deployment: Deployment) -> str:
+    """Return the folder of this job's checkpoints, on its claim or in the trainer's pod."""
+    asked = deployment.wish.spec.training.checkpoint_path
+    return asked or f"{CHECKPOINTS_PATH}/{deployment.job.name}"
+
+
+def _progress(deployment: Deployment) -> ProgressTarget | None:
+    settings = deployment.settings
+    if not settings.progress_url:
+        return None
+    path = progress_path(deployment.job.namespace, deployment.job.name)
+    return ProgressTarget(
+        url=f"{settings.progress_url}{path}",
+        token_file=f"{OPERATOR_DIRECTORY}/token",
+        ca_file=f"{OPERATOR_DIRECTORY}/ca.crt",
+    )

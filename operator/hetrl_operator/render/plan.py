@@ -1,0 +1,39 @@
+"""The HetRLPlan object of a plan that the operator made."""
+
+from hetrl_api.decision import from_plan
+from hetrl_core.plan import Plan
+from hetrl_operator.actions import Manifest
+from hetrl_operator.labels import API_VERSION, PLAN_KEY, PLANNED_FOR, child_name, of_child
+from hetrl_operator.observed import JobSeen
+
+
+def plan_manifest(job: JobSeen, plan: Plan, *, key: str, spec_key: str) -> Manifest:
+    """Return the object; its name follows from what the plan was made from.
+
+    Args:
+        job: the owner.
+        plan: the decision.
+        key: digest of everything that it was made from.
+        spec_key: digest of the planning fields among that.
+    """
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "HetRLPlan",
+        "metadata": {
+            "name": child_name(job.name, key[:10]),
+            "namespace": job.namespace,
+            "labels": of_child(job.name, job.uid),
+            "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key},
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "HetRLJob",
+                    "name": job.name,
+                    "uid": job.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": from_plan(plan).model_dump(mode="json", by_alias=True, exclude_none=True),
+    }

@@ -1,0 +1,208 @@
+"""The pod template of one pod set. It meets the restricted Pod Security Standard."""
+
+from hetrl_api.runtime import Compute, Toleration
+from hetrl_core.podset import PodSet
+from hetrl_core.task import Role
+from hetrl_operator.labels import (
+    COMPONENT,
+    GANG_GATE,
+    LAUNCH_HASH,
+    PLAN_HASH,
+    POD_SET,
+    POOL,
+    ROLE,
+    of_child,
+)
+from hetrl_operator.render.contract import LAUNCH_DIRECTORY, LAUNCH_FILE
+from hetrl_operator.render.deployment import (
+    COORDINATOR_PORT,
+    METRICS_PORT,
+    RENDEZVOUS_PORT,
+    WEIGHTS_PORT,
+    Deployment,
+    Json,
+)
+from hetrl_operator.render.volumes import mounts, volumes
+
+GPU_RESOURCE = "nvidia.com/gpu"
+USER_ID = 65532
+"""``nonroot`` of the distroless images, which the Dockerfiles use as well."""
+
+GRACE_SECONDS = {Role.COORDINATOR: 30, Role.TRAINER: 180, Role.ROLLOUT: 30}
+"""From SIGTERM to SIGKILL. A trainer ends its step and writes a checkpoint meanwhile."""
+
+_DEFAULT_COMPUTE = {
+    Role.COORDINATOR: Compute(cpu="100m", memory="1Gi"),
+    Role.TRAINER: Compute(cpu="500m"),
+    Role.ROLLOUT: Compute(cpu="500m"),
+}
+"""Small requests: on a GPU machine nothing else competes for CPU, and the job may ask for more.
+Only the coordinator, which may stand anywhere, has a memory limit."""
+
+_PORTS = {
+    Role.COORDINATOR: (("coordinator", COORDINATOR_PORT),),
+    Role.TRAINER: (("weights", WEIGHTS_PORT), ("rendezvous", RENDEZVOUS_PORT)),
+    Role.ROLLOUT: (),
+}
+
+
+def pod_labels(deployment: Deployment, pods: PodSet) -> dict[str, str]:
+    """Return the labels of a pod set and of its pods."""
+    pool = {POOL: pods.gpu_kind} if pods.gpu_kind else {}
+    return {
+        **of_child(deployment.job.name, deployment.job.uid),
+        COMPONENT: pods.role,
+        ROLE: pods.role,
+        POD_SET: pods.name,
+        **pool,
+    }
+
+
+def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> Json:
+    """Return the template of a pod set's pods."""
+    written = deployment.wish.written.runtime.pod_template
+    annotations = {LAUNCH_HASH: launch_hash, PLAN_HASH: deployment.plan.key}
+    return {
+        "metadata": {
+            "labels": {**written.labels, **pod_labels(deployment, pods)},
+            "annotations": {**written.annotations, **annotations},
+        },
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER_ID,
+                "runAsGroup": USER_ID,
+                "fsGroup": USER_ID,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "terminationGracePeriodSeconds": GRACE_SECONDS[pods.role],
+            "schedulingGates": [{"name": GANG_GATE}],
+            "tolerations": _tolerations(written.tolerations),
+            "containers": [_container(deployment, pods)],
+            "volumes": volumes(deployment, pods),
+            **_affinity(pods),
+            **_named(deployment),
+        },
+    }
+
+
+def _named(deployment: Deployment) -> Json:
+    written = deployment.wish.written
+    secrets = [{"name": name} for name in written.runtime.pod_template.image_pull_secrets]
+    priority = written.scheduling.priority_class_name
+    return {
+        **({"imagePullSecrets": secrets} if secrets else {}),
+        **({"priorityClassName": priority} if priority else {}),
+    }
+
+
+def _affinity(pods: PodSet) -> Json:
+    """Name exactly the plan's machines: a label could come to mean another machine."""
+    machines = sorted({name for name in pods.machines if name})
+    if not machines:
+        return {}
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+        for name in machines
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def _tolerations(written: tuple[Toleration, ...]) -> list[Json]:
+    gpu: Json = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
+    users: list[Json] = [
+        each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in written
+    ]
+    return [gpu, *users]
+
+
+def _container(deployment: Deployment, pods: PodSet) -> Json:
+    runtime = deployment.wish.written.runtime
+    image = getattr(runtime.images, pods.role) or deployment.settings.images[pods.role]
+    launch = f"{LAUNCH_DIRECTORY}/{LAUNCH_FILE}"
+    return {
+        "name": str(pods.role),
+        "image": image,
+        "imagePullPolicy": deployment.settings.pull_policy,
+        "command": ["hetrl", str(pods.role), "--launch", launch, "--ordinal", "from-hostname"],
+        "env": _environment(deployment, pods),
+        "ports": _ports(pods.role),
+        "resources": _resources(deployment, pods),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        # A process that dies without a word of its own shows its last log lines instead.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts(deployment, pods),
+        **_probes(),
+    }
+
+
+def _environment(deployment: Deployment, pods: PodSet) -> list[Json]:
+    field_paths = {"HETRL_POD_NAME": "metadata.name", "HETRL_NODE_NAME": "spec.nodeName"}
+    # The root file system is read-only and user 65532 has no entry in /etc/passwd: caches
+    # and everything that asks for a home or a user name would fail without these.
+    fixed = {
+        "HOME": "/tmp",  # noqa: S108  # the pod's own emptyDir
+        "USER": "hetrl",
+        "LOGNAME": "hetrl",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if pods.role is Role.COORDINATOR:
+        # GPU images ask for every GPU of the machine; a pod that requests none must not get it.
+        fixed["NVIDIA_VISIBLE_DEVICES"] = "void"
+    users = {each.name: each.value for each in deployment.wish.written.runtime.pod_template.env}
+    from_pod: list[Json] = [
+        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+        for name, path in field_paths.items()
+    ]
+    given: list[Json] = [{"name": name, "value": value} for name, value in (fixed | users).items()]
+    return [*from_pod, *given]
+
+
+def _ports(role: Role) -> list[Json]:
+    named = (*_PORTS[role], ("metrics", METRICS_PORT))
+    return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in named]
+
+
+def _resources(deployment: Deployment, pods: PodSet) -> Json:
+    asked = getattr(deployment.wish.written.runtime.pod_template.resources, pods.role)
+    compute = asked or _DEFAULT_COMPUTE[pods.role]
+    requests: dict[str, object] = {}
+    limits: dict[str, object] = {}
+    if compute.cpu:
+        requests["cpu"] = compute.cpu
+    if compute.memory:
+        requests["memory"] = limits["memory"] = compute.memory
+    if pods.gpus_per_pod:
+        requests[GPU_RESOURCE] = limits[GPU_RESOURCE] = str(pods.gpus_per_pod)
+    return {"requests": requests, **({"limits": limits} if limits else {})}
+
+
+def _probes() -> Json:
+    """Ask the metrics server, which every process starts first.
+
+    Readiness is the process's own word. Liveness only catches one that no longer answers
+    at all: loading a large model takes minutes and is not a reason to start over.
+    """
+    return {
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "metrics", "scheme": "HTTP"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "metrics", "scheme": "HTTP"},
+            "initialDelaySeconds": 60,
+            "periodSeconds": 15,
+            "timeoutSeconds": 10,
+            "failureThreshold": 8,
+        },
+    }

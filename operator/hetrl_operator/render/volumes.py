@@ -1,0 +1,151 @@
+"""The volumes of a pod and where its container sees them."""
+
+from hetrl_api.runtime import Volume, VolumeMount
+from hetrl_api.source import Source
+from hetrl_api.specification import CHECKPOINTS_PATH, CLAIMS_PATH
+from hetrl_core.podset import PodSet
+from hetrl_core.task import Role
+from hetrl_operator.render.contract import (
+    LAUNCH_DIRECTORY,
+    LAUNCH_FILE,
+    OPERATOR_DIRECTORY,
+    STATE_DIRECTORY,
+    TLS_DIRECTORY,
+)
+from hetrl_operator.render.deployment import Deployment, Json
+
+TOKEN_AUDIENCE = "hetrl-operator"  # noqa: S105  # the audience that a token is for, not a token
+_TOKEN_SECONDS = 3600
+_OWNER_AND_GROUP = 0o440
+
+
+def volumes(deployment: Deployment, pods: PodSet) -> list[Json]:
+    """Return the volumes of a pod, ours first."""
+    ours: list[Json] = [
+        _launch(deployment, pods),
+        _tls(deployment, pods.role),
+        {"name": "hetrl-state", "emptyDir": {}},
+        {"name": "hetrl-tmp", "emptyDir": {}},
+        *_by_role(deployment, pods.role),
+    ]
+    claims: list[Json] = [
+        {"name": f"hetrl-claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
+        for number, claim in enumerate(_source_claims(deployment))
+    ]
+    written = deployment.wish.written.runtime.pod_template.volumes
+    return [*ours, *claims, *(_users_volume(each) for each in written)]
+
+
+def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
+    """Return where the container of a pod sees its volumes."""
+    ours: list[Json] = [
+        {"name": "hetrl-launch", "mountPath": LAUNCH_DIRECTORY, "readOnly": True},
+        {"name": "hetrl-tls", "mountPath": TLS_DIRECTORY, "readOnly": True},
+        {"name": "hetrl-state", "mountPath": STATE_DIRECTORY},
+        {"name": "hetrl-tmp", "mountPath": "/tmp"},  # noqa: S108  # the pod's own emptyDir
+    ]
+    if pods.role is Role.COORDINATOR:
+        ours.append({"name": "hetrl-operator", "mountPath": OPERATOR_DIRECTORY, "readOnly": True})
+    else:
+        ours.append({"name": "hetrl-shm", "mountPath": "/dev/shm"})  # noqa: S108  # likewise
+    if pods.role is Role.TRAINER:
+        ours.append({"name": "hetrl-checkpoints", "mountPath": CHECKPOINTS_PATH})
+    claims: list[Json] = [
+        {"name": f"hetrl-claim-{number}", "mountPath": f"{CLAIMS_PATH}/{claim}", "readOnly": True}
+        for number, claim in enumerate(_source_claims(deployment))
+    ]
+    written = deployment.wish.written.runtime.pod_template.volume_mounts
+    return [*ours, *claims, *(_users_mount(each) for each in written)]
+
+
+def _source_claims(deployment: Deployment) -> tuple[str, ...]:
+    written = deployment.wish.written
+    sources: tuple[Source, ...] = (written.model.source, written.data.prompts)
+    return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
+
+
+def _launch(deployment: Deployment, pods: PodSet) -> Json:
+    return {
+        "name": "hetrl-launch",
+        "configMap": {
+            "name": deployment.set_name(pods),
+            "items": [{"key": LAUNCH_FILE, "path": LAUNCH_FILE}],
+        },
+    }
+
+
+def _tls(deployment: Deployment, role: Role) -> Json:
+    """Return the role's own certificate; a pod never sees the keys of another role."""
+    return {
+        "name": "hetrl-tls",
+        "secret": {
+            "secretName": deployment.secret,
+            "defaultMode": _OWNER_AND_GROUP,
+            "items": [
+                {"key": "ca.crt", "path": "ca.crt"},
+                {"key": f"{role}.crt", "path": "tls.crt"},
+                {"key": f"{role}.key", "path": "tls.key"},
+            ],
+        },
+    }
+
+
+def _by_role(deployment: Deployment, role: Role) -> list[Json]:
+    if role is Role.COORDINATOR:
+        return [_operator(deployment)]
+    # Worker processes of PyTorch and vLLM share tensors there; the 64 MiB that a runtime
+    # gives by default end in bus errors.
+    shared: Json = {"name": "hetrl-shm", "emptyDir": {"medium": "Memory"}}
+    if role is Role.ROLLOUT:
+        return [shared]
+    claim = deployment.wish.written.storage.checkpoints.persistent_volume_claim
+    kept: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+    return [shared, {"name": "hetrl-checkpoints", **kept}]
+
+
+def _operator(deployment: Deployment) -> Json:
+    """Return what the coordinator reports with: a token that only we accept, and our CA."""
+    token: Json = {
+        "serviceAccountToken": {
+            "audience": TOKEN_AUDIENCE,
+            "expirationSeconds": _TOKEN_SECONDS,
+            "path": "token",
+        }
+    }
+    coordinator = next(each for each in deployment.sets if each.role is Role.COORDINATOR)
+    authority: Json = {
+        "configMap": {
+            "name": deployment.set_name(coordinator),
+            "items": [{"key": "operator-ca.crt", "path": "ca.crt"}],
+        }
+    }
+    return {
+        "name": "hetrl-operator",
+        "projected": {"defaultMode": _OWNER_AND_GROUP, "sources": [token, authority]},
+    }
+
+
+def _users_volume(volume: Volume) -> Json:
+    written: Json = {"name": volume.name}
+    if volume.persistent_volume_claim:
+        written["persistentVolumeClaim"] = {
+            "claimName": volume.persistent_volume_claim.claim_name,
+            "readOnly": volume.persistent_volume_claim.read_only,
+        }
+    if volume.config_map:
+        written["configMap"] = {"name": volume.config_map.name}
+    if volume.empty_dir:
+        written["emptyDir"] = {
+            **({"medium": "Memory"} if volume.empty_dir.memory else {}),
+            **({"sizeLimit": volume.empty_dir.size_limit} if volume.empty_dir.size_limit else {}),
+        }
+    return written
+
+
+def _users_mount(mount: VolumeMount) -> Json:
+    return {
+        "name": mount.name,
+        "mountPath": mount.mount_path,
+        "readOnly": mount.read_only,
+        **({"subPath": mount.sub_path} if mount.sub_path else {}),
+    }

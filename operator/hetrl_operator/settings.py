@@ -1,0 +1,125 @@
+"""What the operator is told by its environment, read once in ``__main__``.
+
+Each part goes to those who need it; nobody else reads the environment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetrl_core.task import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSettings:
+    """What the pods of every job have in common on this cluster."""
+
+    images: Mapping[Role, str]
+    """Image by role, where a job names none."""
+
+    pull_policy: str = "IfNotPresent"
+    progress_url: str = ""
+    """``https://host:port`` of our progress endpoint as pods reach it; empty: pods do not
+    report, and progress is learnt from the end of the coordinator only."""
+
+    progress_authority: str = ""
+    """PEM that our endpoint's certificate is checked against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerSettings:
+    """Limits of the planner's worker processes."""
+
+    workers: int = 1
+    memory_mib: int = 4096
+    """Address space of one worker; a search that needs more ends with PlannerFailed."""
+
+    grace_seconds: float = 60.0
+    """Over a job's own time budget, before its worker is killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """Where we listen."""
+
+    metrics_port: int = 8080
+    """Metrics, healthz and readyz, in plain HTTP."""
+
+    progress_port: int = 9443
+    tls_directory: Path | None = None
+    """Folder with ``tls.crt``, ``tls.key`` and ``ca.crt``; None: no progress endpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that the environment decides."""
+
+    pods: PodSettings
+    planner: PlannerSettings = field(default_factory=PlannerSettings)
+    endpoints: EndpointSettings = field(default_factory=EndpointSettings)
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to serve; none: all of them."""
+
+    workers: int = 8
+    """Jobs that are worked on at once; writes wait for the API server most of the time."""
+
+    log_level: str = "INFO"
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Read the settings.
+
+    Raises:
+        ValueError: a variable is missing or not what it must be; the message names it.
+    """
+    tls = environment.get("HETRL_TLS_DIRECTORY", "")
+    return Settings(
+        pods=_pods(environment, Path(tls) if tls else None),
+        planner=PlannerSettings(
+            workers=_number(environment, "HETRL_PLANNER_WORKERS", 1),
+            memory_mib=_number(environment, "HETRL_PLANNER_MEMORY_MIB", 4096),
+        ),
+        endpoints=EndpointSettings(
+            metrics_port=_number(environment, "HETRL_METRICS_PORT", 8080),
+            progress_port=_number(environment, "HETRL_PROGRESS_PORT", 9443),
+            tls_directory=Path(tls) if tls else None,
+        ),
+        namespaces=_names(environment.get("HETRL_WATCH_NAMESPACES", "")),
+        workers=_number(environment, "HETRL_WORKERS", 8),
+        log_level=environment.get("HETRL_LOG_LEVEL", "INFO").upper(),
+    )
+
+
+def _pods(environment: Mapping[str, str], tls: Path | None) -> PodSettings:
+    trainer, rollout = (_image(environment, role) for role in (Role.TRAINER, Role.ROLLOUT))
+    coordinator = environment.get("HETRL_IMAGE_COORDINATOR") or trainer
+    url = environment.get("HETRL_PROGRESS_URL", "")
+    if url and not url.startswith("https://"):
+        raise ValueError(f"HETRL_PROGRESS_URL must begin with https://, got {url!r}")
+    return PodSettings(
+        images={Role.TRAINER: trainer, Role.ROLLOUT: rollout, Role.COORDINATOR: coordinator},
+        pull_policy=environment.get("HETRL_IMAGE_PULL_POLICY", "IfNotPresent"),
+        progress_url=url.rstrip("/") if tls else "",
+        progress_authority=(tls / "ca.crt").read_text() if tls else "",
+    )
+
+
+def _image(environment: Mapping[str, str], role: Role) -> str:
+    name = f"HETRL_IMAGE_{role.upper()}"
+    image = environment.get(name, "")
+    if not image:
+        raise ValueError(f"{name} must name the image of {role} pods")
+    return image
+
+
+def _number(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise ValueError(f"{name} must be a whole number, got {text!r}")
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
