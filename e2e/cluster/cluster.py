@@ -6,6 +6,7 @@ down, and is what tests hold in their hands.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,15 @@ from e2e.cluster.errors import ClusterError, CommandFailedError
 from e2e.cluster.fake_nodes import manifests, start_kwok
 from e2e.cluster.kubeconfig import write_token_kubeconfig
 from e2e.cluster.machines import NodePool, kind
+from e2e.cluster.nodes import (
+    Node,
+    gpu_capacity,
+    nodes_of,
+    prepare_network,
+    remove_nodes,
+    start_nodes,
+)
+from e2e.cluster.packages import NODE_PACKAGES, require_packages, require_root
 from e2e.cluster.state import ClusterState, claim, clusters
 
 COMMAND_SECONDS = 300.0
@@ -48,6 +58,9 @@ class Cluster:
             fake_nodes: Pools of kwok nodes, whose pods only pretend to run.
         """
         sweep()
+        if nodes:
+            require_root("a node that runs pods")
+            require_packages(NODE_PACKAGES)
         for node in nodes:
             kind(node)
         state = claim(name, nodes=tuple(nodes))
@@ -158,13 +171,18 @@ def tear_down(state: ClusterState) -> None:
     """Stop everything that belongs to the cluster and forget it."""
     with exclusive(f"tear-down-{state.name}"):
         state.processes.stop()
+        remove_nodes(state)
         shutil.rmtree(state.folder, ignore_errors=True)
 
 
 def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
     plane = control_plane(state)
+    if state.nodes:
+        prepare_network(state)
     plane.start()
     cluster = Cluster(kubeconfig=plane.admin_kubeconfig, state=state)
+    if state.nodes:
+        start_nodes(state, plane)
     if fake_nodes:
         cluster.apply(manifests(fake_nodes))
         start_kwok(
@@ -173,6 +191,9 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
             slot=state.slot,
             kubeconfig=plane.admin_kubeconfig,
         )
+    for node in nodes_of(state):
+        _wait_until_registered(cluster, node)
+    if state.nodes or fake_nodes:
         cluster.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=120s")
     # Pods of a namespace are refused until its service account is there.
     state.processes.wait_for(
@@ -182,3 +203,14 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
         timeout_seconds=READY_SECONDS,
     )
     return plane.admin_kubeconfig
+
+
+def _wait_until_registered(cluster: Cluster, node: Node) -> None:
+    node.state.processes.wait_for(
+        f"{node.name}-kubelet",
+        lambda: f"node/{node.name}" in cluster.kubectl("get", "nodes", "--output=name"),
+        what="the node was registered",
+        timeout_seconds=READY_SECONDS,
+    )
+    patch = json.dumps(gpu_capacity(node.machine))
+    cluster.kubectl("patch", "node", node.name, "--subresource=status", f"--patch={patch}")

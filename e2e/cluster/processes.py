@@ -54,10 +54,14 @@ class ProcessTable:
                 cwd=cwd,
                 start_new_session=True,
             )
-        _adopt(process)
-        started = Recorded(name=name, pid=process.pid, started_ticks=_started_ticks(process.pid))
-        self._write([*self.recorded(), started])
+        _children[process.pid] = process
+        self.record(name, process.pid)
         return process.pid
+
+    def record(self, name: str, pid: int) -> None:
+        """Write down a process, so that it is stopped with the others."""
+        process = Recorded(name=name, pid=pid, started_ticks=_started_ticks(pid))
+        self._write([*self.recorded(), process])
 
     def stop(self, *names: str) -> None:
         """Kill the named processes, or all of them, and wait until they are gone."""
@@ -123,10 +127,6 @@ def current_process(name: str) -> Recorded:
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
 """The processes that this interpreter started and must reap."""
-
-
-def _adopt(process: subprocess.Popen[bytes]) -> None:
-    _children[process.pid] = process
 
 
 def _started_ticks(pid: int) -> int:

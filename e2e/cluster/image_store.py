@@ -1,0 +1,96 @@
+"""The images of this machine, unpacked once, from which every node's containerd starts.
+
+A layer of some gigabytes takes minutes to unpack. So one containerd root in the cache takes
+the images in, and a new node gets its database, its blobs as hard links and its unpacked layers
+as symbolic links: no copy, whatever the size. Making images is left to `images`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster.cache import cache_root, exclusive
+from e2e.cluster.containerd import Containerd
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.namespaces import run
+from e2e.cluster.pause import pause_archive
+
+CONTENT = "io.containerd.content.v1.content"
+METADATA = "io.containerd.metadata.v1.bolt"
+SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs"
+START_SECONDS = 30.0
+
+
+def store_root() -> Path:
+    return cache_root() / "image-store"
+
+
+def has_blob(digest: str) -> bool:
+    """Tell whether the store holds the blob `sha256:…`."""
+    return (_blobs(store_root()) / digest.removeprefix("sha256:")).exists()
+
+
+def import_archive(archive: Path) -> None:
+    """Take in an image archive (docker or OCI), and unpack it."""
+    with exclusive("image-store"), _running_store() as store:
+        run(store.ctr("images", "import", str(archive)))
+
+
+def fill(root: Path) -> None:
+    """Make a new containerd root that holds every image of the store."""
+    _ensure_pause_image()
+    with exclusive("image-store"):
+        store = store_root()
+        for database in (f"{METADATA}/meta.db", f"{SNAPSHOTS}/metadata.db"):
+            (root / database).parent.mkdir(parents=True)
+            shutil.copyfile(store / database, root / database)
+        shutil.copytree(_blobs(store), _blobs(root), copy_function=_hard_link)
+        (root / SNAPSHOTS / "snapshots").mkdir()
+        for layer in (store / SNAPSHOTS / "snapshots").iterdir():
+            (root / SNAPSHOTS / "snapshots" / layer.name).symlink_to(layer)
+
+
+def _hard_link(source: str, destination: str) -> None:
+    Path(destination).hardlink_to(source)
+
+
+def _blobs(root: Path) -> Path:
+    return root / CONTENT / "blobs" / "sha256"
+
+
+def _ensure_pause_image() -> None:
+    marker = store_root() / f"has-{pause_archive().parent.name}"
+    if not marker.exists():
+        import_archive(pause_archive())
+        marker.touch()
+
+
+@contextmanager
+def _running_store() -> Iterator[Containerd]:
+    with tempfile.TemporaryDirectory(prefix="hetrl-store-") as folder:
+        run_folder = Path(folder)
+        store = Containerd(root=store_root(), run=run_folder, cni_folder=run_folder)
+        store.write_config()
+        log = store_root().with_suffix(".log")
+        with log.open("wb") as output:
+            daemon = subprocess.Popen(store.command, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            _wait_until_serving(store, daemon, log)
+            yield store
+        finally:
+            daemon.terminate()
+            daemon.wait()
+
+
+def _wait_until_serving(store: Containerd, daemon: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while subprocess.run(store.ctr("version"), capture_output=True, check=False).returncode:
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            raise ClusterError(f"the image store's containerd did not start:\n{log.read_text()}")
+        time.sleep(0.05)
