@@ -50,29 +50,22 @@ class Algorithm(ApiModel):
         ),
         Rule(
             condition="self.mode != 'Sync' || !has(self.maxStaleness) || self.maxStaleness == 0",
-            message="spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync",
-            message_expression=(
-                "'spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got ' "
-                "+ string(self.maxStaleness)"
+            message=(
+                "spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got {}"
             ),
+            values=("self.maxStaleness",),
             field=".maxStaleness",
         ),
         Rule(
             condition="self.globalBatchSize % self.groupSize == 0",
-            message="spec.algorithm.globalBatchSize must be a multiple of groupSize",
-            message_expression=(
-                "'spec.algorithm.globalBatchSize (' + string(self.globalBatchSize) + ') must be "
-                "a multiple of groupSize (' + string(self.groupSize) + ')'"
-            ),
+            message="spec.algorithm.globalBatchSize ({}) must be a multiple of groupSize ({})",
+            values=("self.globalBatchSize", "self.groupSize"),
             field=".globalBatchSize",
         ),
         Rule(
             condition="self.globalBatchSize % self.minibatches == 0",
-            message="spec.algorithm.globalBatchSize must be a multiple of minibatches",
-            message_expression=(
-                "'spec.algorithm.globalBatchSize (' + string(self.globalBatchSize) + ') must be "
-                "a multiple of minibatches (' + string(self.minibatches) + ')'"
-            ),
+            message="spec.algorithm.globalBatchSize ({}) must be a multiple of minibatches ({})",
+            values=("self.globalBatchSize", "self.minibatches"),
             field=".globalBatchSize",
         ),
     )

@@ -44,11 +44,8 @@ class Data(ApiModel):
             condition=(
                 "!has(self.meanResponseTokens) || self.meanResponseTokens <= self.maxResponseTokens"
             ),
-            message="spec.data.meanResponseTokens must be <= maxResponseTokens",
-            message_expression=(
-                "'spec.data.meanResponseTokens must be <= maxResponseTokens (' "
-                "+ string(self.maxResponseTokens) + '), got ' + string(self.meanResponseTokens)"
-            ),
+            message="spec.data.meanResponseTokens must be <= maxResponseTokens ({}), got {}",
+            values=("self.maxResponseTokens", "self.meanResponseTokens"),
             field=".meanResponseTokens",
         ),
     )

@@ -97,10 +97,8 @@ class JobSpec(ApiModel):
         _never_changes("data"),
         Rule(
             condition=f"self.managedBy == '{MANAGER}'",
-            message=f"spec.managedBy is not supported yet: only {MANAGER}",
-            message_expression=(
-                f"'spec.managedBy ' + self.managedBy + ' is not supported yet: only {MANAGER}'"
-            ),
+            message=f"spec.managedBy {{}} is not supported yet: only {MANAGER}",
+            values=("self.managedBy",),
             field=".managedBy",
         ),
     )
@@ -122,12 +120,10 @@ class HetRLJob(ApiModel):
         Rule(
             condition="self.metadata.name.size() <= 40",
             message=(
-                "metadata.name must have at most 40 characters: names of pods and labels are longer"
+                "metadata.name must have at most 40 characters (names of pods and labels are "
+                "longer), got {}"
             ),
-            message_expression=(
-                "'metadata.name must have at most 40 characters (names of pods and labels are "
-                "longer), got ' + string(self.metadata.name.size())"
-            ),
+            values=("self.metadata.name.size()",),
         ),
         Rule(
             condition="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",

@@ -4,19 +4,19 @@ What the API server would refuse is refused here too, by the same models and rul
 """
 
 import json
-import typing
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError, in_words
 from hetrl_api.fleet import fleet_of
 from hetrl_api.job import HetRLJob
 from hetrl_api.plan import HetRLPlan
+from hetrl_api.rules import ApiModel, parts
 from hetrl_api.specification import to_spec
 from hetrl_api.topology import HetRLTopology
 from hetrl_core.cluster import ClusterSnapshot
@@ -102,15 +102,6 @@ def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterS
     return fleet.snapshot(resources or ResourcesSpec())
 
 
-def _field_names(kind: type[BaseModel]) -> Iterable[str]:
-    names: set[str] = set()
-    waiting: list[object] = [kind]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, type) and issubclass(each, BaseModel):
-            fields = each.model_fields
-            names |= {field.alias or name for name, field in fields.items()}
-            waiting += [field.annotation for field in fields.values()]
-        else:
-            waiting += typing.get_args(each)
-    return names
+def _field_names(kind: type[ApiModel]) -> Iterable[str]:
+    fields = (pair for part in parts(kind) for pair in part.model_fields.items())
+    return {field.alias or name for name, field in fields}

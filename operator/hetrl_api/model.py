@@ -46,11 +46,8 @@ class Architecture(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             condition="self.queryHeads % self.kvHeads == 0",
-            message="spec.model.architecture.queryHeads must be a multiple of kvHeads",
-            message_expression=(
-                "'spec.model.architecture.queryHeads (' + string(self.queryHeads) + ') must be "
-                "a multiple of kvHeads (' + string(self.kvHeads) + ')'"
-            ),
+            message=("spec.model.architecture.queryHeads ({}) must be a multiple of kvHeads ({})"),
+            values=("self.queryHeads", "self.kvHeads"),
             field=".queryHeads",
         ),
     )

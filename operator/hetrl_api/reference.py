@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hetrl_api.crd import KINDS, Kind
+from hetrl_api.rules import parts
 from hetrl_api.schema import structural_schema
 
 _LIMITS = (
@@ -40,7 +41,8 @@ def _section(kind: Kind) -> str:
         if part in schema["properties"]:
             node = schema["properties"][part]
             lines += list(_rows(part, node, is_required=part in schema["required"]))
-    lines += ["", "Rules:", "", *(f"- {message}" for message in _messages(schema)), ""]
+    rules = [f"- {rule}" for rule in _rules(kind)]
+    lines += ["", *(["Rules:", "", *rules, ""] if rules else [])]
     return "\n".join(lines)
 
 
@@ -85,10 +87,7 @@ def _limits(node: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def _messages(node: dict[str, Any]) -> Iterator[str]:
-    for rule in node.get("x-kubernetes-validations", ()):
-        yield rule["message"]
-    children = (*node.get("properties", {}).values(), node.get("items"))
-    for child in children:
-        if child:
-            yield from _messages(child)
+def _rules(kind: Kind) -> Iterator[str]:
+    for part in parts(kind.model):
+        for rule in part.rules:
+            yield rule.message.replace("{}", "…")

@@ -68,29 +68,20 @@ class Rollout(ApiModel):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             condition="!has(self.maxReplicas) || self.maxReplicas >= self.minReplicas",
-            message="spec.rollout.maxReplicas must be >= minReplicas",
-            message_expression=(
-                "'spec.rollout.maxReplicas must be >= minReplicas (' + string(self.minReplicas) "
-                "+ '), got ' + string(self.maxReplicas)"
-            ),
+            message="spec.rollout.maxReplicas must be >= minReplicas ({}), got {}",
+            values=("self.minReplicas", "self.maxReplicas"),
             field=".maxReplicas",
         ),
         Rule(
             condition="self.replicas == 0 || self.replicas >= self.minReplicas",
-            message="spec.rollout.replicas must be 0 or >= minReplicas",
-            message_expression=(
-                "'spec.rollout.replicas must be 0 or >= minReplicas (' + string(self.minReplicas) "
-                "+ '), got ' + string(self.replicas)"
-            ),
+            message="spec.rollout.replicas must be 0 or >= minReplicas ({}), got {}",
+            values=("self.minReplicas", "self.replicas"),
             field=".replicas",
         ),
         Rule(
             condition="!has(self.maxReplicas) || self.replicas <= self.maxReplicas",
-            message="spec.rollout.replicas must be <= maxReplicas",
-            message_expression=(
-                "'spec.rollout.replicas must be <= maxReplicas (' + string(self.maxReplicas) "
-                "+ '), got ' + string(self.replicas)"
-            ),
+            message="spec.rollout.replicas must be <= maxReplicas ({}), got {}",
+            values=("self.maxReplicas", "self.replicas"),
             field=".replicas",
         ),
     )

@@ -4,6 +4,7 @@ The API server enforces them from the CRD; the same expressions are evaluated he
 `hetrl plan` and `hetrl run` refuse the same objects with the same words.
 """
 
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,10 +27,10 @@ class Rule:
     """CEL that is true of a good object."""
 
     message: str
-    """What to say otherwise: the full field, and what it may be."""
+    """What to say otherwise: the full field, the limit, and ``{}`` for each of ``values``."""
 
-    message_expression: str = ""
-    """CEL for a message that also says the value; ``message`` is used where it fails."""
+    values: tuple[str, ...] = ()
+    """CEL for the values that the message shows."""
 
     field: str = ""
     """The field to blame, relative to the model: ``.maxStaleness``; empty: the object."""
@@ -41,20 +42,22 @@ class Rule:
 
     def to_schema(self) -> dict[str, str]:
         """Return the entry for ``x-kubernetes-validations``."""
-        entry = {"rule": self.condition, "message": self.message}
-        if self.message_expression:
-            entry["messageExpression"] = self.message_expression
-        if self.field:
-            entry["fieldPath"] = self.field
-        return entry
+        entry = {"rule": self.condition, **self._message_schema()}
+        return {**entry, "fieldPath": self.field} if self.field else entry
 
     def violation(self, fields: Mapping[str, Any]) -> str | None:
         """Return what to say about an object's fields, or None when the rule holds."""
-        if self.compares_with_old or _compiled(self.condition).execute({"self": fields}):
+        if self.compares_with_old or _value(self.condition, fields):
             return None
-        if not self.message_expression:
-            return self.message
-        return str(_compiled(self.message_expression).execute({"self": fields}))
+        return self.message.format(*(_value(each, fields) for each in self.values))
+
+    def _message_schema(self) -> dict[str, str]:
+        if not self.values:
+            return {"message": self.message}
+        # The API server knows what `format` costs at most; of `string(x) + y` it does not,
+        # and refuses the whole CRD.
+        template = self.message.replace("{}", "%s")
+        return {"messageExpression": f"'{template}'.format([{', '.join(self.values)}])"}
 
 
 def exactly_one(field: str, members: tuple[str, ...], *, of: str) -> Rule:
@@ -122,6 +125,24 @@ class ApiModel(BaseModel):
             if broken:
                 raise RuleViolationError(broken)
         return self
+
+
+def parts(model: type[ApiModel]) -> tuple[type[ApiModel], ...]:
+    """Return a model and every model inside it, outermost first."""
+    found: dict[type[ApiModel], None] = {}
+    waiting: list[object] = [model]
+    while waiting:
+        each = waiting.pop(0)
+        if not (isinstance(each, type) and issubclass(each, ApiModel)):
+            waiting += typing.get_args(each)
+        elif each not in found:
+            found[each] = None
+            waiting += [field.annotation for field in each.model_fields.values()]
+    return tuple(found)
+
+
+def _value(expression: str, fields: Mapping[str, Any]) -> Any:
+    return _compiled(expression).execute({"self": fields})
 
 
 @cache

@@ -50,8 +50,11 @@ def _converted(raw: Mapping[str, Any], definitions: Mapping[str, Any], *, path: 
         if key not in _DROPPED:
             _CONVERTERS.get(key, _copied)(converted, key, value, definitions, path)
     _add_format(converted)
-    if _is_worth_saying(node.get("default"), converted):
-        converted["default"] = node["default"]
+    default = node.get("default")
+    if default == {} and "properties" in converted:
+        converted["default"] = _defaults(converted)
+    elif default not in (None, [], {}):
+        converted["default"] = default
     return _ordered(converted)
 
 
@@ -73,11 +76,10 @@ def _one_type(node: Schema, definitions: Mapping[str, Any], *, path: str) -> Sch
     return {**_inlined(present[0], definitions), **node}
 
 
-def _is_worth_saying(default: object, node: Schema) -> bool:
-    if default is None:
-        return False
-    is_section = node.get("type") == "object" and "properties" in node
-    return is_section or default not in ([], {}, ())
+def _defaults(node: Schema) -> Schema:
+    """Write a part's defaults out: rules are checked against a default before it has any."""
+    properties = node["properties"].items()
+    return {name: each["default"] for name, each in properties if "default" in each}
 
 
 Converter = Callable[[Schema, str, Any, Mapping[str, Any], str], None]
