@@ -1,0 +1,44 @@
+"""``hetrl make-model`` and ``hetrl make-data``."""
+
+from pathlib import Path
+
+import click
+
+from hetrl_runtime.tiny.dataset import write_dataset
+from hetrl_runtime.tiny.sums import Split
+
+
+@click.command("make-model")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--seed", default=1, show_default=True, help="Of the weights and the warm-up.")
+def make_model(path: Path, seed: int) -> None:
+    """Make a tiny Qwen3 that knows sums badly, as a Hugging Face folder at PATH."""
+    # PyTorch takes seconds to import; `hetrl --help` should not.
+    from transformers.utils import logging  # noqa: PLC0415
+
+    from hetrl_runtime.tiny.model import make_model as make  # noqa: PLC0415
+
+    logging.disable_progress_bar()
+    try:
+        result = make(path, seed=seed)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(
+        f"{path}: Qwen3 of {result.num_parameters:,} parameters, warmed up in "
+        f"{result.seconds:.0f} s to a loss of {result.loss:.3f}"
+    )
+
+
+@click.command("make-data")
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--task", type=click.Choice(["arithmetic"]), default="arithmetic", show_default=True)
+@click.option("--split", type=click.Choice([str(each) for each in Split]), default=str(Split.TRAIN))
+@click.option("--count", type=int, required=True, help="Problems to write.")
+@click.option("--seed", default=1, show_default=True, help="Of their choice and order.")
+def make_data(path: Path, task: str, split: str, count: int, seed: int) -> None:
+    """Write problems that the tiny model can learn to PATH, as JSONL."""
+    try:
+        write_dataset(path, count=count, seed=seed, split=Split(split))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{path}: {count} problems of {task}, split {split}")

@@ -1,0 +1,59 @@
+"""The task: a three-digit number plus a digit from five to nine, as ``347+8=``.
+
+Small enough to be learned on a CPU in a minute, and hard in exactly one place: the carry,
+which seven problems of ten have. A problem is held out or not by its own digest, so that no
+seed, file or run can train on what another one evaluates.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+_HELD_OUT_OF_256 = 64
+"""A quarter of the problems: over a thousand to evaluate on."""
+
+
+class Split(StrEnum):
+    """What a problem may be used for."""
+
+    TRAIN = "train"
+    HELD_OUT = "held-out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """One problem and its answers."""
+
+    first: int
+    second: int
+
+    @property
+    def question(self) -> str:
+        """What the model reads."""
+        return f"{self.first}+{self.second}="
+
+    @property
+    def answer(self) -> str:
+        """What is right."""
+        return str(self.first + self.second)
+
+    @property
+    def answer_without_carry(self) -> str:
+        """What a careless pupil writes: the last digit alone changes."""
+        return f"{self.first // 10}{(self.first + self.second) % 10}"
+
+    @property
+    def split(self) -> Split:
+        """Which side of the fence the problem is on, for everyone and for good."""
+        digest = hashlib.sha256(self.question.encode()).digest()
+        return Split.HELD_OUT if digest[0] < _HELD_OUT_OF_256 else Split.TRAIN
+
+
+def sums(split: Split) -> tuple[Sum, ...]:
+    """Return every problem of a split, in order of its numbers."""
+    return tuple(
+        problem
+        for first in range(100, 1000)
+        for second in range(5, 10)
+        if (problem := Sum(first=first, second=second)).split is split
+    )

@@ -1,0 +1,143 @@
+"""Supervised steps that leave the model half able: it knows sums, and a bad habit.
+
+Most worked answers forget the carry, so greedy decoding starts out right where there is
+none, and sampling is right often enough for rewards to say something. Which of the two
+habits stays is for reinforcement learning to decide.
+"""
+
+# ruff: noqa: N803, N806, N815  # shapes: Batch, Time, Vocabulary
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # torch's own custom
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+from hetrl_runtime.tiny.sums import Split, sums
+
+_IGNORED = -100
+"""Label of tokens that are not learned, as ``cross_entropy`` knows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """How long and on what."""
+
+    steps: int = 500
+    batch_size: int = 64
+    peak_learning_rate: float = 2e-3
+    careless_share: float = 0.7
+    """Share of the worked answers that forget the carry. Above one half, so that greedy
+    decoding starts with the mistake, and well above, so that chance alone does not undo it."""
+
+    def learning_rate(self, step: int) -> float:
+        """Rise over 20 steps, hold, and fall to nothing over the second half."""
+        rise = min(1.0, (step + 1) / 20)
+        fall = min(1.0, 2 * (1 - step / self.steps))
+        return self.peak_learning_rate * rise * fall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUpResult:
+    """What came of it."""
+
+    num_parameters: int
+    loss: float
+    """Mean cross-entropy of an answer's tokens, in nats, over the last tenth of the steps."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Corpus:
+    """Worked problems as tokens. N problems, P prompt tokens, A answer tokens, padded."""
+
+    questions_NP: Tensor
+    answers_NA: Tensor
+    careless_NA: Tensor
+    padding: int
+
+
+def warm_up(
+    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, seed: int, schedule: WarmUp
+) -> WarmUpResult:
+    """Train the model in place, on problems of the train split only."""
+    started_at = time.monotonic()
+    corpus = _corpus(tokenizer)
+    random = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.01)
+    losses: list[float] = []
+    with _one_thread():
+        for step in range(schedule.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = schedule.learning_rate(step)
+            loss = _loss(model, *_sample(corpus, schedule, random))
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(float(loss.detach()))
+    last = losses[-math.ceil(schedule.steps / 10) :]
+    return WarmUpResult(
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        loss=sum(last) / len(last),
+        seconds=time.monotonic() - started_at,
+    )
+
+
+def _corpus(tokenizer: PreTrainedTokenizerFast) -> _Corpus:
+    problems = sums(Split.TRAIN)
+    ending = tokenizer.eos_token
+    right = [problem.answer + ending for problem in problems]
+    careless = [problem.answer_without_carry + ending for problem in problems]
+    # Together, so that both kinds of answers are padded to the same length.
+    answers_NA, careless_NA = _tokens(tokenizer, right + careless).chunk(2)
+    return _Corpus(
+        questions_NP=_tokens(tokenizer, [problem.question for problem in problems]),
+        answers_NA=answers_NA,
+        careless_NA=careless_NA,
+        padding=tokenizer.pad_token_id,
+    )
+
+
+def _tokens(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Tensor:
+    encoded = tokenizer(texts, padding=True, padding_side="right", return_tensors="pt")
+    tokens: Tensor = encoded["input_ids"]
+    return tokens
+
+
+def _sample(corpus: _Corpus, schedule: WarmUp, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return tokens and labels of a batch, problems and mistakes drawn at random."""
+    chosen_B = torch.randint(len(corpus.questions_NP), (schedule.batch_size,), generator=random)
+    careless_B = torch.rand(schedule.batch_size, generator=random) < schedule.careless_share
+    answers_BA = torch.where(
+        careless_B[:, None], corpus.careless_NA[chosen_B], corpus.answers_NA[chosen_B]
+    )
+    questions_BP = corpus.questions_NP[chosen_B]
+    learned_BA = answers_BA.masked_fill(answers_BA == corpus.padding, _IGNORED)
+    labels = torch.cat([torch.full_like(questions_BP, _IGNORED), learned_BA], dim=1)
+    return torch.cat([questions_BP, answers_BA], dim=1), labels
+
+
+def _loss(model: Qwen3ForCausalLM, tokens_BT: Tensor, labels_BT: Tensor) -> Tensor:
+    logits_BTV = model(tokens_BT[:, :-1]).logits
+    return F.cross_entropy(
+        logits_BTV.flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=_IGNORED
+    )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    # Sums over several threads are added in an order that depends on how many there are:
+    # with one, a seed means the same model whatever else the machine does.
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
