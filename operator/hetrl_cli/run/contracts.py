@@ -35,11 +35,15 @@ def pods(
     identity: JobIdentity,
     folder: RunFolder,
     ports: tuple[int, ...],
+    startup_deadline_seconds: float,
     encrypted: bool,
 ) -> tuple[Pod, ...]:
     """Return the processes of a plan, the coordinator first."""
     sets = pod_sets(plan)
-    shared = _shared(plan, job, sets, identity=identity, folder=folder, ports=ports)
+    shared = replace(
+        _shared(plan, job, sets, identity=identity, folder=folder, ports=ports),
+        startup_deadline_seconds=startup_deadline_seconds,
+    )
     return tuple(pod for each in sets for pod in _of_set(each, shared, folder, encrypted=encrypted))
 
 

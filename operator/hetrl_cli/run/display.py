@@ -91,7 +91,7 @@ def line(moment: Moment) -> str:
         f"  reward {progress.reward_mean:.3f}  {progress.samples_per_second:.1f} samples/s"
         f"  staleness {progress.staleness_mean:.2f} (max {progress.staleness_max:.0f}"
         f" of {moment.max_staleness})  buffer {progress.buffered}"
-        f"  {progress.waiting_for or 'running'}"
+        f"  {progress.waiting_for}"
     )
 
 
@@ -181,4 +181,4 @@ def _processes(moment: Moment, progress: Progress) -> RenderableType:
 
 
 def _waiting(progress: Progress) -> RenderableType:
-    return Text.assemble(("waiting for ", _LABEL), progress.waiting_for or "nothing")
+    return Text.assemble(("now  ", _LABEL), progress.waiting_for or "nobody waits")

@@ -149,11 +149,8 @@ class _Watch:
                 f"({limits.active_seconds:g} s)"
             )
         if now - self._moved > limits.stall_seconds:
-            waiting = self._last.waiting_for if self._last else "the coordinator"
-            return (
-                f"Stalled: nothing moved for {limits.stall_seconds:g} s "
-                f"while waiting for {waiting or 'nothing that is known'}"
-            )
+            waiting = self._last.waiting_for if self._last else "the coordinator has not started"
+            return f"Stalled: nothing moved for {limits.stall_seconds:g} s: {waiting}"
         return ""
 
 

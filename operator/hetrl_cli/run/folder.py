@@ -35,6 +35,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def end_file(self) -> Path:
+        """How long the run took, and what had to be restarted."""
+        return self.path / "end.json"
+
+    @property
     def contracts(self) -> Path:
         """Launch contracts, one a process."""
         return self.path / "launch"

@@ -1,0 +1,167 @@
+"""The command line of ``hetrl run``: options in, one clear end out."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from hetrl_cli.run.display import clock
+from hetrl_cli.run.execute import Ended, Limits, Shown, execute
+from hetrl_cli.run.folder import RunFolder
+from hetrl_cli.run.prepare import Prepared, planned, prepare
+from hetrl_cli.run.progress import Progresses
+from hetrl_cli.run.screen import LiveScreen, PlainScreen
+from hetrl_cli.run.start import choose_folder, fill
+from hetrl_cli.run.supervisor import Failed, Stopped
+from hetrl_core.plan import Plan
+from hetrl_core.podset import COORDINATOR, pod_sets
+from hetrl_core.task import Task
+
+_SIGNAL_EXIT_CODE = 128
+"""What shells add to the number of the signal that ended a program."""
+
+_REPORT_SECONDS = 120.0
+
+
+class _Claim(click.ParamType[tuple[str, Path]]):
+    """``NAME=FOLDER``."""
+
+    name = "NAME=FOLDER"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Path]:
+        name, separator, folder = value.partition("=")
+        if not separator or not name:
+            self.fail(f"{value!r} is not NAME=FOLDER", param, ctx)
+        if not Path(folder).is_dir():
+            self.fail(f"no folder {folder}, to stand for claim {name}", param, ctx)
+        return name, Path(folder).resolve()
+
+
+@click.command("run")
+@click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--topology", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fleet to plan for; unset: this machine stands for two A100s and an L4.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the run; unset: the next free runs/JOB-N.",
+)  # fmt: skip
+@click.option("--resume", "resumed", is_flag=True, help="Continue the run of --out, or the newest.")
+@click.option("--display/--no-display", default=None, help="Live display; unset: on a terminal.")
+@click.option(
+    "--claim", "claims", type=_Claim(), multiple=True,
+    help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), help="Instead of the job's spec.training.seed.")
+@click.option(
+    "--tls/--no-tls", default=True, help="Mutual TLS between the processes, as between pods."
+)
+@click.option(
+    "--stall-seconds", type=click.FloatRange(min=1), default=900.0, show_default=True,
+    help="End the run when nothing moves for so long.",
+)  # fmt: skip
+def command(
+    *,
+    job: Path,
+    topology: Path | None,
+    out: Path | None,
+    resumed: bool,
+    display: bool | None,
+    claims: tuple[tuple[str, Path], ...],
+    seed: int | None,
+    tls: bool,
+    stall_seconds: float,
+) -> None:
+    """Run a JOB on this machine: the same planner and the same processes as in a cluster.
+
+    All that the run writes goes into one folder: contracts, logs, checkpoints, state and, at
+    the end, report/index.html. With engine vllm, HETRL_ROLLOUT_PYTHON may name the Python of
+    an environment that has vLLM.
+
+    Ends 0 when the run succeeded, 1 when it failed or could not start, 130 after Ctrl-C.
+    """
+    try:
+        prepared = prepare(job, topology=topology, claims=dict(claims), seed=seed)
+        plan = planned(prepared)
+        folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
+        commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    console = Console()
+    live = console.is_terminal if display is None else display
+    ended = asyncio.run(
+        execute(
+            commands,
+            progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
+            screen=LiveScreen(console) if live else PlainScreen(console),
+            shown=_shown(prepared, plan),
+            limits=_limits(prepared, stall_seconds),
+        )
+    )
+    _finish(ended, folder)
+
+
+def _shown(prepared: Prepared, plan: Plan) -> Shown:
+    return Shown(
+        job=f"{prepared.spec.namespace}/{prepared.spec.name}",
+        plan=_in_one_line(plan),
+        gpu_kinds={pods.name: pods.gpu_kind for pods in pod_sets(plan)},
+        predicted_step_seconds=plan.prediction.step_seconds,
+        max_staleness=prepared.spec.algorithm.max_staleness,
+    )
+
+
+def _in_one_line(plan: Plan) -> str:
+    def gpus(task: Task) -> str:
+        return " + ".join(f"{each.num_gpus} x {each.gpu_kind}" for each in plan.groups_with(task))
+
+    return f"training on {gpus(Task.ACTOR_TRAINING)} · generation on {gpus(Task.ACTOR_GENERATION)}"
+
+
+def _limits(prepared: Prepared, stall_seconds: float) -> Limits:
+    spec = prepared.document.spec
+    return Limits(
+        max_restarts=spec.failure_policy.max_restarts,
+        stall_seconds=stall_seconds,
+        active_seconds=spec.active_deadline_seconds,
+    )
+
+
+def _finish(ended: Ended, folder: RunFolder) -> None:
+    """Keep how the run ended, write its report, and say both."""
+    folder.end_file.write_text(
+        json.dumps({"wall_seconds": ended.wall_seconds, "events": ended.events}, indent=1)
+    )
+    _report(folder)
+    match ended.end:
+        case Failed(reason):
+            raise click.ClickException(f"{reason} (logs: {folder.logs})")
+        case Stopped(number):
+            click.echo(f"stopped; continue with --resume --out {folder.path}", err=True)
+            sys.exit(_SIGNAL_EXIT_CODE + number)
+        case _:
+            click.echo(f"done in {clock(ended.wall_seconds)}")
+
+
+def _report(folder: RunFolder) -> None:
+    entry_point = Path(sys.executable).parent / "hetrl"
+    try:
+        written = subprocess.run(  # noqa: S603  # our own entry point
+            [entry_point, "report", folder.path], check=False, capture_output=True, text=True,
+            timeout=_REPORT_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        click.echo(f"no report: it was not done within {_REPORT_SECONDS:g} s", err=True)
+        return
+    if written.returncode:
+        # A run without a single step has nothing to report; the run's own end counts.
+        click.echo(f"no report: {written.stderr.strip()}", err=True)
+    else:
+        click.echo(f"report: {written.stdout.strip()}")

@@ -1,0 +1,108 @@
+"""From files to a job that can start here: everything that may be refused is refused now.
+
+The job is read with the API server's own rules; paths are looked at before a process could
+stumble over them. Planning is the planner's.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+from hetrl_api.job import HetRLJob
+from hetrl_api.load import load_fleet, read_job
+from hetrl_api.specification import to_spec
+from hetrl_core.architecture import ModelArchitecture, from_hugging_face
+from hetrl_core.capabilities import obstacles
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, ModelSpec
+from hetrl_core.plan import Infeasible, Plan
+
+_CONFIG = "config.json"
+_THIS_MACHINE = files(__package__) / "this-machine.yaml"
+
+
+class NotStartableError(ValueError):
+    """A job that cannot start here; the message names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A job that may be planned, and the fleet to plan it on."""
+
+    text: str
+    """The job as it was written."""
+
+    document: HetRLJob
+    spec: JobSpec
+    fleet: ClusterSnapshot
+
+
+def prepare(
+    job_file: Path, *, topology: Path | None, claims: Mapping[str, Path], seed: int | None
+) -> Prepared:
+    """Read a job and a fleet, and look at every path that the job names.
+
+    Raises:
+        ValueError: the job or the fleet is not valid, or something that it names is missing.
+    """
+    text = _read(job_file)
+    document = read_job(text)
+    spec = to_spec(
+        document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
+    )
+    if seed is not None:
+        spec = replace(spec, training=replace(spec.training, seed=seed))
+    if not Path(spec.data.prompts).is_file():
+        raise NotStartableError(f"spec.data.prompts: no file {spec.data.prompts}")
+    spec = replace(spec, model=_with_architecture(spec.model))
+    fleet = _read(topology) if topology else _THIS_MACHINE.read_text()
+    return Prepared(
+        text=text,
+        document=document,
+        spec=spec,
+        fleet=load_fleet(fleet, resources=spec.resources),
+    )
+
+
+def planned(prepared: Prepared) -> Plan:
+    """Plan a job with what this release can run.
+
+    Raises:
+        NotStartableError: there is no such plan; every reason in words.
+    """
+    outcome = plan_job(prepared.spec, prepared.fleet)
+    if isinstance(outcome, Infeasible):
+        raise NotStartableError("the job fits nowhere: " + "; ".join(outcome.reasons))
+    found = obstacles(outcome, prepared.spec.algorithm)
+    if found:
+        raise NotStartableError("this release cannot run the plan: " + "; ".join(found))
+    return outcome
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotStartableError(f"cannot read {path}: {error}") from error
+
+
+def _with_architecture(model: ModelSpec) -> ModelSpec:
+    if model.is_path and not (Path(model.source) / _CONFIG).is_file():
+        raise NotStartableError(f"spec.model.source: no {_CONFIG} in {model.source}")
+    if model.architecture is not None:
+        return model
+    if not model.is_path:
+        raise NotStartableError(
+            f"spec.model.architecture is needed to plan for a hub model, {model.source}"
+        )
+    return replace(model, architecture=_architecture_in(Path(model.source)))
+
+
+def _architecture_in(folder: Path) -> ModelArchitecture:
+    try:
+        return from_hugging_face(json.loads(_read(folder / _CONFIG)))
+    except ValueError as error:
+        raise NotStartableError(f"spec.model.source: {folder / _CONFIG}: {error}") from error

@@ -1,0 +1,191 @@
+"""The report page: a record and its pictures as one HTML file that needs nothing else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from jinja2 import Environment, PackageLoader
+from matplotlib.figure import Figure
+
+from hetrl_core.plan import ReplicaGroup
+from hetrl_core.task import Task
+from hetrl_core.units import gib
+from hetrl_runtime.report.plots import SERIES, to_svg
+from hetrl_runtime.report.record import Record, Sample
+
+_TASK_NAMES = {
+    Task.ACTOR_GENERATION: "generation",
+    Task.ACTOR_TRAINING: "training",
+    Task.REFERENCE_INFERENCE: "reference",
+    Task.REWARD_INFERENCE: "reward",
+    Task.CRITIC_INFERENCE: "critic",
+    Task.CRITIC_TRAINING: "critic training",
+}
+_CAPTIONS = {
+    "reward": ("Reward", "Mean of each batch, and its moving mean."),
+    "staleness": ("Staleness", "Of every trajectory trained on, against the bound."),
+    "throughput": ("Throughput", "Trajectories trained on per second."),
+    "idle": (
+        "Idle",
+        "The trainer waits for a batch, a rollout worker for a prompt.",
+    ),
+}
+_NUM_FINAL_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure at the top of the page."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def page(record: Record, figures: Mapping[str, Figure]) -> str:
+    """Write the page; figures are drawn into it."""
+    # A response may contain anything, markup included.
+    environment = Environment(
+        loader=PackageLoader("hetrl_runtime.report", "."), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    launch, prediction = record.launch, record.plan.prediction
+    return environment.get_template("page.html.jinja").render(
+        job=f"{launch.job.namespace}/{launch.job.name}",
+        outcome=record.outcome,
+        succeeded=record.outcome == "Succeeded",
+        message=record.message,
+        model=launch.model.source.rstrip("/").rpartition("/")[2] or launch.model.source,
+        algorithm=f"{launch.algorithm.type}, {launch.algorithm.mode.lower()}",
+        engine=launch.engine,
+        tiles=_tiles(record),
+        plots=[
+            {
+                "title": _CAPTIONS[name][0],
+                "caption": _CAPTIONS[name][1],
+                "svg": to_svg(figure),
+            }
+            for name, figure in figures.items()
+        ],
+        plan_sentence=(
+            f"{record.plan.num_gpus} GPUs at ${prediction.dollars_per_hour:.2f} an hour, found by "
+            f"{record.plan.strategy}. What binds: {prediction.bottleneck}."
+        ),
+        groups=[_group_row(group) for group in record.plan.groups],
+        comparison=_comparison(record),
+        samples=[_sample_row(sample) for sample in record.samples],
+        settings=_settings(record),
+        events=record.events,
+    )
+
+
+def _tiles(record: Record) -> list[Tile]:
+    steps = record.steps
+    bound = record.launch.algorithm.max_staleness
+    tiles = [Tile("Steps", f"{len(steps)}", f"of {record.launch.training.steps}")]
+    if steps:
+        final = mean(step.reward_mean for step in steps[-_NUM_FINAL_STEPS:])
+        tiles.append(
+            Tile("Reward", f"{final:.3f}", f"{steps[0].reward_mean:.3f} at the first step")
+        )
+    if record.before and record.after:
+        tiles.append(
+            Tile(
+                "Held-out accuracy",
+                f"{record.after.share:.1%}",
+                f"{record.before.share:.1%} before, {record.after.problems:,} problems",
+            )
+        )
+    if steps:
+        tiles += [
+            Tile(
+                "Staleness", f"{record.mean_staleness:.2f}",
+                f"mean; largest {max(record.staleness, default=0)}, bound {bound}",
+            ),
+            Tile("Throughput", f"{_rate(record):.1f}", "trajectories per second"),
+        ]  # fmt: skip
+    if record.wall_seconds is not None:
+        minutes, seconds = divmod(round(record.wall_seconds), 60)
+        tiles.append(Tile("Wall time", f"{minutes}:{seconds:02}", "minutes and seconds"))
+    return tiles
+
+
+def _rate(record: Record) -> float:
+    """Return the trajectories trained on per second, from the first commit to the last."""
+    seconds = record.steps[-1].time_seconds - record.steps[0].time_seconds
+    trained = sum(sum(step.staleness.values()) for step in record.steps[1:])
+    return trained / seconds if seconds > 0 else record.steps[-1].samples_per_second
+
+
+def _group_row(group: ReplicaGroup) -> dict[str, str]:
+    return {
+        "task": " + ".join(_TASK_NAMES[task] for task in group.tasks),
+        "gpus": f"{group.num_gpus} x {group.gpu_kind}",
+        "region": group.region,
+        "replicas": str(len(group.replicas)),
+        "split": str(group.parallelism),
+        "memory": gib(group.memory.total_bytes),
+        "concurrency": str(group.concurrency or "-"),
+        "rate": f"{group.samples_per_second * len(group.replicas):,.1f}/s",
+    }
+
+
+def _comparison(record: Record) -> list[dict[str, str]]:
+    prediction = record.plan.prediction
+    if not record.steps:
+        return []
+    return [
+        {
+            "name": "step, median",
+            "predicted": f"{prediction.step_seconds:.3g} s",
+            "measured": f"{record.median_step_seconds:.3g} s",
+        },
+        {
+            "name": "trajectories per second",
+            "predicted": f"{prediction.samples_per_second:,.3g}",
+            "measured": f"{_rate(record):,.3g}",
+        },
+        {
+            "name": "mean staleness",
+            "predicted": f"{prediction.mean_staleness:.2f}",
+            "measured": f"{record.mean_staleness:.2f}",
+        },
+    ]
+
+
+def _sample_row(sample: Sample) -> dict[str, object]:
+    return {
+        "step": sample.step,
+        "reward": f"{sample.reward:g}",
+        "staleness": sample.staleness,
+        "question": sample.question,
+        "answer": sample.answer,
+        "spans": [
+            {
+                "version": span.version,
+                "num_tokens": span.num_tokens,
+                "text": span.text,
+                "colour": span.version % len(SERIES),
+            }
+            for span in sample.spans
+        ],
+    }
+
+
+def _settings(record: Record) -> Sequence[tuple[str, object]]:
+    launch = record.launch
+    algorithm, data, training = launch.algorithm, launch.data, launch.training
+    return (
+        ("model", launch.model.source),
+        ("prompts", data.prompts),
+        ("reward", data.reward),
+        ("trajectories in a batch", algorithm.global_batch_size),
+        ("trajectories of a prompt", algorithm.group_size),
+        ("minibatches of a batch", algorithm.minibatches),
+        ("tokens of a prompt, at most", data.max_prompt_tokens),
+        ("tokens of a response, at most", data.max_response_tokens),
+        ("learning rate", f"{training.learning_rate:g}"),
+        ("seed", training.seed),
+        ("discarded by the strict check", sum(step.discarded for step in record.steps)),
+        ("run", launch.job.uid),
+    )  # fmt: skip

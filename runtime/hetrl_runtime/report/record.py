@@ -1,0 +1,215 @@
+"""What a run has written about itself, as values.
+
+Read from the run's folder: contract and plan as they were given out, the coordinator's step
+records and samples, and what evaluations found. Drawing is left to ``plots`` and ``page``.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from hetrl_core.launch import Launch, from_json
+from hetrl_core.plan import Plan
+from hetrl_core.podset import COORDINATOR
+from hetrl_core.task import Role
+from hetrl_runtime.report.spans import Span, Splitter
+
+_COORDINATOR = f"{COORDINATOR}-0"
+_PLAN = TypeAdapter(Plan)
+_NUM_SAMPLES = 6
+
+
+class NoRunError(ValueError):
+    """The folder holds no run that could be reported on; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One policy version: what it was trained on, and how long that took."""
+
+    step: int
+    time_seconds: float
+    """Of its commit, since the Unix epoch."""
+
+    reward_mean: float
+    samples_per_second: float
+    step_seconds: float
+    wait_seconds: float
+    """Of them, waiting for the batch."""
+
+    staleness: Mapping[int, int]
+    """Staleness to trajectories trained on."""
+
+    discarded: int
+    idle: Mapping[str, float]
+    """Process to the share of the time that it had nothing to do."""
+
+    @property
+    def trainer_idle(self) -> float:
+        """Share of the step that the trainer waited for its batch."""
+        return self.wait_seconds / self.step_seconds if self.step_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One trajectory that was trained on."""
+
+    step: int
+    question: str
+    answer: str
+    reward: float
+    staleness: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """What one evaluation found."""
+
+    correct: int
+    problems: int
+
+    @property
+    def share(self) -> float:
+        """Solved problems, as a share of all."""
+        return self.correct / self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A run, as far as it came."""
+
+    launch: Launch
+    plan: Plan
+    outcome: str
+    """``Succeeded``, ``Failed`` or, where the run did not come to its end, ``Unfinished``."""
+
+    message: str
+    steps: tuple[Step, ...]
+    samples: tuple[Sample, ...]
+    events: tuple[str, ...]
+    """What had to be restarted, in words."""
+
+    wall_seconds: float | None
+    before: Accuracy | None
+    after: Accuracy | None
+
+    @property
+    def staleness(self) -> Counter[int]:
+        """Staleness to trajectories trained on, over all steps."""
+        total: Counter[int] = Counter()
+        for step in self.steps:
+            total.update(step.staleness)
+        return total
+
+    @property
+    def mean_staleness(self) -> float:
+        """Mean over all trajectories trained on."""
+        counts = self.staleness
+        return sum(value * count for value, count in counts.items()) / max(1, counts.total())
+
+    @property
+    def median_step_seconds(self) -> float:
+        """Of all steps but the first, which waits for every process to start."""
+        times = [step.step_seconds for step in self.steps[1:] or self.steps]
+        return median(times) if times else 0.0
+
+
+def read(folder: Path) -> Record:
+    """Read a run's folder.
+
+    Raises:
+        NoRunError: it is not the folder of a run.
+    """
+    try:
+        launch = from_json((folder / "launch" / f"{_COORDINATOR}.json").read_text())
+        plan = _PLAN.validate_json((folder / "plan.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise NoRunError(f"{folder} holds no run: {error}") from error
+    state = folder / "state" / _COORDINATOR
+    result = _read_json(state / "result.json")
+    end = _read_json(folder / "end.json")
+    return Record(
+        launch=launch,
+        plan=plan,
+        outcome=result.get("outcome", "Unfinished"),
+        message=result.get("message", ""),
+        steps=_surviving(_step(each) for each in _lines(state / "steps.jsonl")),
+        samples=_chosen(_lines(state / "samples.jsonl"), Splitter.of_model(launch.model)),
+        events=tuple(end.get("events", ())),
+        wall_seconds=end.get("wall_seconds"),
+        before=_accuracy(folder / "evaluation" / "before.json"),
+        after=_accuracy(folder / "evaluation" / "after.json"),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        # A process that was killed may have left half a line at the end.
+        whole = path.read_text().rpartition("\n")[0]
+        yield from (json.loads(line) for line in whole.splitlines())
+
+
+def _step(found: Mapping[str, Any]) -> Step:
+    return Step(
+        step=found["step"],
+        time_seconds=found["time"],
+        reward_mean=found["reward_mean"],
+        samples_per_second=found["samples_per_second"],
+        step_seconds=found["step_seconds"],
+        wait_seconds=found["wait_seconds"],
+        staleness={int(age): count for age, count in found["staleness"].items()},
+        discarded=found["discarded"],
+        idle={
+            each["process"]: each["idle_ratio"]
+            for each in found["processes"]
+            if each["role"] == Role.ROLLOUT
+        },
+    )
+
+
+def _surviving(steps: Iterator[Step]) -> tuple[Step, ...]:
+    """Return the steps of the history that counts: a trainer may go back to its checkpoint."""
+    found: list[Step] = []
+    for step in steps:
+        while found and found[-1].step >= step.step:
+            found.pop()
+        found.append(step)
+    return tuple(found)
+
+
+def _chosen(lines: Iterator[Mapping[str, Any]], splitter: Splitter) -> tuple[Sample, ...]:
+    """Return the first sample of steps that are spread over the run."""
+    first: dict[int, Mapping[str, Any]] = {}
+    for line in lines:
+        first.setdefault(line["step"], line)
+    steps = sorted(first)
+    places = {index * (len(steps) - 1) // (_NUM_SAMPLES - 1) for index in range(_NUM_SAMPLES)}
+    return tuple(_sample(first[steps[place]], splitter) for place in sorted(places) if steps)
+
+
+def _sample(found: Mapping[str, Any], splitter: Splitter) -> Sample:
+    return Sample(
+        step=found["step"],
+        question=found["question"],
+        answer=found["answer"],
+        reward=found["reward"],
+        staleness=found["staleness"],
+        spans=splitter.split(found["response"], found["version_tokens"]),
+    )
+
+
+def _accuracy(path: Path) -> Accuracy | None:
+    found = _read_json(path)
+    return Accuracy(correct=found["correct"], problems=found["problems"]) if found else None
