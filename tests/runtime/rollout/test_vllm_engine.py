@@ -4,6 +4,7 @@ Run in vLLM's own environment: ``.venv-vllm/bin/python -m pytest -m engine tests
 """
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -77,6 +78,8 @@ async def engine(folders: dict[int, Path]) -> AsyncIterator[InferenceEngine]:
         yield engine
     finally:
         await engine.stop()
+        del engine
+        gc.collect()  # what vLLM leaves open warns here, where its warnings are no errors
 
 
 def a_request(name: str, prompt: tuple[int, ...] = (5, 6, 7), **fields: float) -> GenerationRequest:

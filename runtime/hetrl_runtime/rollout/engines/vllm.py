@@ -90,7 +90,7 @@ class VllmEngine:
             (Path(folder) / "model.safetensors").symlink_to(weights.resolve())
             await self._llm.pause_generation(mode="keep", clear_cache=True)
             try:
-                await self._llm.collective_rpc("reload_weights", kwargs={"weights_path": folder})
+                await self._llm.collective_rpc("load_version", args=(folder,))
                 await self._llm.update_weight_version(str(version))
             except Exception as error:
                 # What is loaded by now is neither policy: nothing may be sampled from it.
@@ -137,6 +137,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         # Training divides by these, so they must be of the distribution sampled from.
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
+        "worker_extension_cls": "hetrl_runtime.rollout.engines.vllm_worker.WeightLoading",
         "disable_log_stats": True,
     }
     if current_platform.is_cpu():
