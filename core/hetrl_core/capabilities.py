@@ -5,7 +5,7 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 """
 
 from hetrl_core.job import AlgorithmSpec, AlgorithmType
-from hetrl_core.plan import Plan, ReplicaGroup
+from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 
 
@@ -17,9 +17,17 @@ def obstacles(plan: Plan, algorithm: AlgorithmSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
+def can_split(task: Task, parallelism: Parallelism) -> bool:
+    """Tell whether the runtime can run a task's replicas split this way."""
+    if task is Task.ACTOR_TRAINING:
+        return parallelism.num_gpus == 1
+    return parallelism.num_stages == 1
+
+
 def _group_obstacles(group: ReplicaGroup) -> list[str]:
     found = []
-    if Task.ACTOR_TRAINING in group.tasks and group.parallelism.num_gpus > 1:
+    barred = {task for task in group.tasks if not can_split(task, group.parallelism)}
+    if Task.ACTOR_TRAINING in barred:
         found.append(
             f"actor training at {group.parallelism}: this release trains data-parallel, "
             "with one GPU per replica"
@@ -27,7 +35,7 @@ def _group_obstacles(group: ReplicaGroup) -> list[str]:
     if len(group.tasks) > 1:
         together = " and ".join(group.tasks)
         found.append(f"{together} on shared GPUs: this release runs one task per GPU")
-    if Task.ACTOR_GENERATION in group.tasks and group.parallelism.num_stages > 1:
+    if Task.ACTOR_GENERATION in barred:
         found.append(
             f"generation at {group.parallelism}: this release serves without pipeline stages"
         )

@@ -1,0 +1,115 @@
+"""How fast one rollout replica generates, as a function of how much it does at once.
+
+A replica decodes ``b`` sequences together with continuous batching. More sequences share
+each reading of the weights, so the rate grows with ``b``, ever more slowly: it is concave,
+which the MILP relies on.
+"""
+
+from dataclasses import dataclass
+
+from hetrl_core.cluster import GpuKind
+from hetrl_core.plan import Parallelism
+from hetrl_planner.cost import compute
+from hetrl_planner.cost.network import Channel, all_reduce_seconds, inside_machine, transfer_seconds
+from hetrl_planner.cost.shard import Shard, shards
+from hetrl_planner.workload import Workload
+
+ENGINE_STEP_SECONDS = 1e-3
+"""What an engine spends per decoding step beside the GPU's work. Ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationCost:
+    """One replica of a configuration; rates in trajectories a second."""
+
+    work: Workload
+    kind: GpuKind
+    parallelism: Parallelism
+    stage_channel: Channel
+    """Between neighbouring pipeline stages."""
+
+    @property
+    def _stages(self) -> tuple[Shard, ...]:
+        return shards(self.work.architecture, self.parallelism)
+
+    @property
+    def _context_tokens(self) -> float:
+        """What a sequence looks back on, averaged over its response."""
+        return self.work.prompt_tokens + self.work.response_tokens / 2
+
+    def token_seconds(self, concurrency: float) -> float:
+        """Return the time in which every running sequence gains one token.
+
+        With pipeline stages the sequences travel in as many microbatches, so that each
+        stage works on ``b/pp`` at a time and the slowest stage sets the pace.
+        """
+        sequences = concurrency / self.parallelism.num_stages
+        slowest = max(self._stage_seconds(stage, sequences) for stage in self._stages)
+        return ENGINE_STEP_SECONDS + self.parallelism.num_stages * (
+            slowest + self._hop_seconds(sequences)
+        )
+
+    def sample_seconds(self, concurrency: float) -> float:
+        """Return the time from a trajectory's start to its end.
+
+        ``L·t(b) + b·t_prefill``: while it holds its place, each of the ``b`` places is
+        refilled once, and a prefill holds up all others.
+        """
+        prefill = sum(self._prefill_seconds(stage) for stage in self._stages)
+        decode = self.work.response_tokens * self.token_seconds(concurrency)
+        return decode + concurrency * prefill
+
+    def samples_per_second(self, concurrency: float) -> float:
+        """Return the rate with ``concurrency`` trajectories at once (Little's law)."""
+        if concurrency <= 0:
+            return 0.0
+        return concurrency / (self.sample_seconds(concurrency) + self._tail_seconds())
+
+    def binding(self, concurrency: float) -> str:
+        """Name the larger side of the decoding roofline."""
+        sequences = concurrency / self.parallelism.num_stages
+        stage = max(self._stages, key=lambda each: self._stage_seconds(each, sequences))
+        hbm = self._decode(compute.decode_hbm_seconds, stage, sequences)
+        flops = self._decode(compute.decode_flop_seconds, stage, sequences)
+        if self._tensor_parallel_seconds(stage, sequences) > max(hbm, flops):
+            return "tensor-parallel communication"
+        return "HBM bandwidth" if hbm >= flops else "compute"
+
+    def _tail_seconds(self) -> float:
+        """Return the wait for a batch's longest response, which only a synchronous step has.
+
+        The others have ended by then, so the last tokens come at the pace of one sequence.
+        """
+        if not self.work.is_synchronous:
+            return 0.0
+        tail_tokens = max(0, self.work.max_response_tokens - self.work.response_tokens)
+        return tail_tokens * self.token_seconds(1)
+
+    def _stage_seconds(self, stage: Shard, sequences: float) -> float:
+        roofline = max(
+            self._decode(compute.decode_hbm_seconds, stage, sequences),
+            self._decode(compute.decode_flop_seconds, stage, sequences),
+        )
+        return roofline + self._tensor_parallel_seconds(stage, sequences)
+
+    def _decode(self, term: compute.DecodeTerm, stage: Shard, sequences: float) -> float:
+        return term(stage, self.kind, sequences=sequences, context_tokens=self._context_tokens)
+
+    def _prefill_seconds(self, stage: Shard) -> float:
+        tokens = self.work.prompt_tokens
+        products = compute.prefill_seconds(stage, self.kind, prompt_tokens=tokens)
+        return products + self._tensor_parallel_seconds(stage, tokens)
+
+    def _tensor_parallel_seconds(self, stage: Shard, tokens: float) -> float:
+        """Two all-reduces of the hidden state a layer (Shoeybi et al., Megatron-LM, 2019)."""
+        size_bytes = tokens * self.work.architecture.hidden_size * compute.BYTES_PER_WEIGHT
+        once = all_reduce_seconds(
+            size_bytes, members=stage.tensor, channel=inside_machine(self.kind)
+        )
+        return 2 * stage.num_layers * once
+
+    def _hop_seconds(self, sequences: float) -> float:
+        if self.parallelism.num_stages == 1:
+            return 0.0
+        hidden = self.work.architecture.hidden_size * compute.BYTES_PER_WEIGHT
+        return transfer_seconds(sequences * hidden, self.stage_channel)

@@ -1,0 +1,399 @@
+"""Phase 1 of AReaL-Hex: how many replicas of which candidates, as a mixed-integer program.
+
+Reconstructed from the paper's published outline (arXiv 2511.00796): one training plan,
+whole numbers of rollout replicas, the slower of both sides as fast as can be, within
+counts, budget and the staleness bound; or the cheapest at a required pace. One function
+builds, one solves, one reads back. Ours: concurrency is chosen with the counts, and
+machines are counted by blocks, so that what is chosen can always be placed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from operator import eq
+from typing import Any
+
+import pulp
+from highspy import SolutionStatus, cb
+
+from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate
+from hetrl_planner.choice import Choice, with_concurrency
+from hetrl_planner.sites import SHARE_SIZES, Site
+from hetrl_planner.workload import Workload
+
+RELATIVE_GAP = 1e-4
+MAX_NODES = 20_000
+"""Branch-and-bound nodes after which the best found so far is taken."""
+
+MAX_SOLVER_SEED = 2**31 - 1
+
+DOLLARS_PER_GPU = 0.01
+"""Added to the price of each GPU and hour while comparing, so that none is taken idle even
+where GPUs cost nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a plan may not exceed. ``None``: no limit."""
+
+    budget_dollars_per_hour: float | None
+    max_gpus: int | None
+    min_replicas: int
+    max_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Everything to choose from, with the trainer in one region."""
+
+    work: Workload
+    sites: tuple[Site, ...]
+    rollouts: tuple[RolloutCandidate, ...]
+    trainings: tuple[TrainingCandidate, ...]
+    sync_seconds: Mapping[str, float]
+    """Weight synchronisation by the rollouts' region."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """Make the step as short as can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """Spend as little as a step of this length allows."""
+
+    step_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FewestGpus:
+    """Take as few GPUs as a step of this length allows, whatever they cost."""
+
+    step_seconds: float
+
+
+Goal = Fastest | Cheapest | FewestGpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """What the solver found."""
+
+    choice: Choice
+    bound: float
+    """No choice has a shorter step, or a smaller ``price``, than this."""
+
+    is_complete: bool
+    """Whether work, not a stop from outside, ended the search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    program: pulp.LpProblem
+    replicas: tuple[pulp.LpVariable, ...]
+    trains: tuple[pulp.LpVariable, ...]
+
+
+def solve(
+    problem: Problem,
+    goal: Goal,
+    *,
+    window_seconds: float,
+    should_stop: Callable[[], bool],
+    seed: int,
+) -> Solution | None:
+    """Return the best choice for a goal, ``None`` where no choice meets the limits.
+
+    ``window_seconds`` is a step length that the best choice is known not to exceed. A
+    rollout loses its weight synchronisation out of every step, which costs the less the
+    longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
+    """
+    model = _build(problem, goal, window_seconds=window_seconds)
+    is_complete = _solve(model.program, should_stop=should_stop, seed=seed)
+    return _read_back(model, problem, goal, is_complete=is_complete)
+
+
+def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:
+    """Return what a goal compares choices by."""
+    training = choice.training
+    return training.num_gpus * _price(goal, training.site) + sum(
+        share.num_gpus * _price(goal, share.candidate.site) for share in choice.rollouts
+    )
+
+
+def _price(goal: Cheapest | FewestGpus, site: Site) -> float:
+    return 1.0 if isinstance(goal, FewestGpus) else site.kind.dollars_per_hour + DOLLARS_PER_GPU
+
+
+def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
+    program = pulp.LpProblem("phase_1", pulp.LpMinimize)
+    replicas = _variables(program, "replicas", len(problem.rollouts), category="Integer")
+    places = _variables(program, "places", len(problem.rollouts))
+    rates = _variables(program, "rate", len(problem.rollouts))
+    trains = _variables(program, "trains", len(problem.trainings), category="Binary")
+
+    program += pulp.lpSum(trains) == 1, "one training plan is chosen"
+    for index, candidate in enumerate(problem.rollouts):
+        sync_seconds = problem.sync_seconds[candidate.site.region]
+        working_share = max(0.0, 1 - sync_seconds / window_seconds)
+        _bound_rate(
+            program, candidate, index=index, working_share=working_share,
+            replicas=replicas[index], places=places[index], rate=rates[index],
+        )  # fmt: skip
+    program += (
+        pulp.lpSum(places) <= problem.work.in_flight_limit,
+        "trajectories in flight stay within the staleness bound",
+    )
+    _limit_machines(program, problem, replicas, trains)
+    _limit_replicas(program, problem.limits, replicas)
+    dollars = _weighted(problem, replicas, trains, lambda site: site.kind.dollars_per_hour)
+    if problem.limits.budget_dollars_per_hour is not None:
+        program += (
+            dollars <= problem.limits.budget_dollars_per_hour,
+            "the price stays within the budget",
+        )
+    pace = _sync_pace if problem.work.is_synchronous else _async_pace
+    objective = pace(program, problem, goal, rate=pulp.lpSum(rates), trains=trains)
+    if not isinstance(goal, Fastest):
+        objective = _weighted(problem, replicas, trains, lambda site: _price(goal, site))
+    program.setObjective(objective)
+    return _Model(program=program, replicas=replicas, trains=trains)
+
+
+def _async_pace(
+    program: pulp.LpProblem,
+    problem: Problem,
+    goal: Goal,
+    *,
+    rate: pulp.LpAffineExpression,
+    trains: tuple[pulp.LpVariable, ...],
+) -> pulp.LpAffineExpression:
+    """Generation and training run side by side: the slower one's rate is the plan's."""
+    pace = program.add_variable("pace", 0)
+    program += pace <= rate, "rollouts keep the pace"
+    training_rate = pulp.lpSum(
+        problem.work.batch_size / candidate.time.total_seconds * chosen
+        for candidate, chosen in zip(problem.trainings, trains, strict=True)
+    )
+    program += pace <= training_rate, "training keeps the pace"
+    if not isinstance(goal, Fastest):
+        required = problem.work.batch_size / goal.step_seconds
+        program += pace >= required, "the pace reaches the required rate"
+    return -pace
+
+
+def _sync_pace(
+    program: pulp.LpProblem,
+    problem: Problem,
+    goal: Goal,
+    *,
+    rate: pulp.LpAffineExpression,
+    trains: tuple[pulp.LpVariable, ...],
+) -> pulp.LpAffineExpression:
+    """One after the other: times add up, and generation's is ``B / rate``.
+
+    That is convex in the rate, so its tangents bound it from below as tightly as they are
+    dense.
+    """
+    generation_seconds = program.add_variable("generation_seconds", 0)
+    batch = problem.work.batch_size
+    for number, at in enumerate(_rate_grid(problem)):
+        program += (
+            generation_seconds >= 2 * batch / at - batch / at**2 * rate,
+            f"generation of a batch takes its time {number}",
+        )
+    step = generation_seconds + pulp.lpSum(
+        candidate.time.total_seconds * chosen
+        for candidate, chosen in zip(problem.trainings, trains, strict=True)
+    )
+    if not isinstance(goal, Fastest):
+        program += step <= goal.step_seconds, "the step is as short as required"
+    return step
+
+
+def _bound_rate(
+    program: pulp.LpProblem,
+    candidate: RolloutCandidate,
+    *,
+    index: int,
+    working_share: float,
+    replicas: pulp.LpVariable,
+    places: pulp.LpVariable,
+    rate: pulp.LpVariable,
+) -> None:
+    """Bound ``y`` replicas' rate with ``s`` places among them, ``y·r(s/y)``, by tangents.
+
+    ``r`` is concave, so ``y·r(s/y)`` is too, and each tangent of ``r`` at ``b`` gives one
+    row: ``rate <= (r(b) - b·r'(b))·y + r'(b)·s``.
+    """
+    program += places >= replicas, f"every replica of candidate {index} has work"
+    program += (
+        places <= candidate.max_concurrency * replicas,
+        f"the KV cache of candidate {index} holds what runs",
+    )
+    for at in candidate.concurrency_grid:
+        nearby = at * 1.001
+        here = candidate.samples_per_second(at)
+        slope = (candidate.samples_per_second(nearby) - here) / (nearby - at)
+        program += (
+            rate <= working_share * ((here - at * slope) * replicas + slope * places),
+            f"candidate {index} generates no faster than with {at} at once",
+        )
+
+
+def _limit_machines(
+    program: pulp.LpProblem,
+    problem: Problem,
+    replicas: tuple[pulp.LpVariable, ...],
+    trains: tuple[pulp.LpVariable, ...],
+) -> None:
+    def gpus(where: Callable[[Site], bool], *, least_share: int = 1) -> pulp.LpAffineExpression:
+        return _weighted(
+            problem, replicas, trains, lambda site: float(where(site)), least_share=least_share
+        )
+
+    for number, site in enumerate(problem.sites):
+        for size in SHARE_SIZES:
+            program += (
+                gpus(partial(eq, site), least_share=size) <= site.capacity(size),
+                f"site {number} has machines for shares of {size} or more",
+            )
+    limits = {site.pool: site.max_gpus for site in problem.sites if site.max_gpus is not None}
+    for pool, max_gpus in sorted(limits.items()):
+        program += (
+            gpus(partial(_is_in, pool)) <= max_gpus,
+            f"pool {pool} gives no more than its maxGPUs",
+        )
+    if problem.limits.max_gpus is not None:
+        program += (
+            gpus(lambda _: True) <= problem.limits.max_gpus,
+            "the job takes no more than its maxGPUs",
+        )
+
+
+def _is_in(pool: str, site: Site) -> bool:
+    return site.pool == pool
+
+
+def _limit_replicas(
+    program: pulp.LpProblem, limits: Limits, replicas: tuple[pulp.LpVariable, ...]
+) -> None:
+    total = pulp.lpSum(replicas)
+    program += total >= limits.min_replicas, "there are at least minReplicas rollouts"
+    if limits.max_replicas is not None:
+        program += total <= limits.max_replicas, "there are at most maxReplicas rollouts"
+
+
+def _weighted(
+    problem: Problem,
+    replicas: tuple[pulp.LpVariable, ...],
+    trains: tuple[pulp.LpVariable, ...],
+    weight: Callable[[Site], float],
+    *,
+    least_share: int = 1,
+) -> pulp.LpAffineExpression:
+    """Return the GPUs taken, each times its site's weight."""
+    rollout_gpus = (
+        weight(candidate.site) * candidate.split.num_gpus * chosen
+        for candidate, chosen in zip(problem.rollouts, replicas, strict=True)
+        if candidate.split.share_size >= least_share
+    )
+    training_gpus = (
+        weight(candidate.site) * candidate.num_gpus * chosen
+        for candidate, chosen in zip(problem.trainings, trains, strict=True)
+        if candidate.split.share_size >= least_share
+    )
+    return pulp.lpSum(rollout_gpus) + pulp.lpSum(training_gpus)
+
+
+def _rate_grid(problem: Problem) -> Iterator[float]:
+    """Yield rates a tenth apart, from one replica's slowest to all GPUs at their fastest."""
+    slowest = min(candidate.samples_per_second(1) for candidate in problem.rollouts)
+    fastest = sum(
+        max(
+            (
+                candidate.samples_per_second(candidate.max_concurrency) / candidate.split.num_gpus
+                for candidate in problem.rollouts
+                if candidate.site is site
+            ),
+            default=0.0,
+        )
+        * site.num_gpus
+        for site in problem.sites
+    )
+    for exponent in count():
+        rate = slowest * 1.1**exponent
+        yield rate
+        if rate > fastest:
+            return
+
+
+def _solve(program: pulp.LpProblem, *, should_stop: Callable[[], bool], seed: int) -> bool:
+    """Run HiGHS on one thread; tell whether nothing from outside cut it short."""
+    was_stopped = False
+
+    def watch(_kind: object, _message: str, seen: Any, answer: Any, _data: object) -> None:
+        nonlocal was_stopped
+        was_stopped = was_stopped or should_stop()
+        answer.user_interrupt = was_stopped or seen.mip_node_count >= MAX_NODES
+
+    program.solve(
+        pulp.HiGHS(
+            msg=False,
+            threads=1,
+            gapRel=RELATIVE_GAP,
+            random_seed=seed % MAX_SOLVER_SEED,
+            callbackTuple=(watch, None),
+            callbacksToActivate=[cb.HighsCallbackType.kCallbackMipInterrupt],
+        )
+    )
+    return not was_stopped
+
+
+def _read_back(
+    model: _Model, problem: Problem, goal: Goal, *, is_complete: bool
+) -> Solution | None:
+    solver = model.program.solverModel
+    info = solver.getInfo()
+    if info.primal_solution_status != SolutionStatus.kSolutionStatusFeasible:
+        return None
+    training = next(
+        candidate
+        for candidate, chosen in zip(problem.trainings, model.trains, strict=True)
+        if round(chosen.value())
+    )
+    counts = [
+        (candidate, round(chosen.value()))
+        for candidate, chosen in zip(problem.rollouts, model.replicas, strict=True)
+        if round(chosen.value())
+    ]
+    return Solution(
+        choice=Choice(
+            work=problem.work,
+            training=training,
+            rollouts=with_concurrency(counts, in_flight_limit=problem.work.in_flight_limit),
+            sync_seconds=problem.sync_seconds,
+        ),
+        bound=_bound(float(info.mip_dual_bound), problem, goal),
+        is_complete=is_complete,
+    )
+
+
+def _bound(dual_bound: float, problem: Problem, goal: Goal) -> float:
+    """Turn the solver's bound on its objective into one on seconds or dollars."""
+    if not isinstance(goal, Fastest) or problem.work.is_synchronous:
+        return max(0.0, dual_bound)
+    return problem.work.batch_size / -dual_bound
+
+
+def _variables(
+    program: pulp.LpProblem, name: str, number: int, *, category: str = "Continuous"
+) -> tuple[pulp.LpVariable, ...]:
+    return tuple(
+        program.add_variable(f"{name}_{index}", 0, 1 if category == "Binary" else None, category)
+        for index in range(number)
+    )

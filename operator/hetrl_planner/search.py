@@ -1,0 +1,187 @@
+"""From candidates to the best choice: the MILP, asked again until it agrees with the costs.
+
+The MILP is linear, and two things are not: a rollout loses its weight synchronisation out
+of every step, however long the step is, and the trainer's region decides how long that
+is. So it is solved once for each region that could train, and again with the step length
+that it found (Dinkelbach's method for ratios), which also keeps its bound valid.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_planner import milp
+from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate, sync_seconds
+from hetrl_planner.choice import Choice
+from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal, Limits, Problem, Solution
+from hetrl_planner.sites import Site
+from hetrl_planner.workload import Workload
+
+MAX_ROUNDS = 6
+WORTH_ANOTHER_ROUND = 1e-3
+"""Improvement, as a share, below which rounds end."""
+
+COST_TOLERANCE = 2e-3
+"""How much longer a step may be for a smaller price, when steps are to be short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Everything to choose from, in all regions."""
+
+    work: Workload
+    snapshot: ClusterSnapshot
+    sites: tuple[Site, ...]
+    rollouts: tuple[RolloutCandidate, ...]
+    trainings: tuple[TrainingCandidate, ...]
+    limits: Limits
+
+    def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
+        """Return the part that uses one GPU kind, or that trains on one."""
+        return replace(
+            self,
+            sites=tuple(each for each in self.sites if kind in {None, each.kind.name}),
+            rollouts=tuple(each for each in self.rollouts if kind in {None, each.site.kind.name}),
+            trainings=tuple(
+                each
+                for each in self.trainings
+                if kind in {None, each.site.kind.name}
+                and training_kind in {None, each.site.kind.name}
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The best choice of a search."""
+
+    choice: Choice
+    gap: float
+    """Share by which some choice could at most be better."""
+
+    is_complete: bool = True
+    """Whether work, not a stop from outside, ended the search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searcher:
+    """How to search: when to stop, and the solver's seed."""
+
+    should_stop: Callable[[], bool]
+    seed: int
+
+    def best(self, space: Space, goal: Goal) -> Found | None:
+        """Return the best choice for a goal, ``None`` where no choice meets the limits."""
+        found: list[Found] = []
+        for problem in _problems(space):
+            if found and self.should_stop():
+                found = [replace(each, is_complete=False) for each in found]
+                break
+            best = self._best_of(problem, goal)
+            found += [best] if best else []
+        if not found:
+            return None
+        winner = min(found, key=lambda each: _order(each.choice, goal))
+        # Another region's bound may lie below the winner.
+        lowest = min(_value(each.choice, goal) * (1 - each.gap) for each in found)
+        return replace(
+            winner,
+            gap=max(0.0, 1 - lowest / _value(winner.choice, goal)),
+            is_complete=all(each.is_complete for each in found),
+        )
+
+    def _best_of(self, problem: Problem, goal: Goal) -> Found | None:
+        if isinstance(goal, Fastest):
+            return self._fastest(problem)
+        return self._cheapest(problem, goal)
+
+    def _fastest(self, problem: Problem) -> Found | None:
+        best = self._solve(problem, Fastest(), window_seconds=float("inf"))
+        if best is None:
+            return None
+        bound = best.bound
+        for _ in range(MAX_ROUNDS):
+            step = best.choice.step_seconds
+            again = self._solve(problem, Fastest(), window_seconds=step)
+            if again is None or not again.is_complete:
+                break
+            bound = max(bound, again.bound)
+            if again.choice.step_seconds > step * (1 - WORTH_ANOTHER_ROUND):
+                break
+            best = again
+        choice = self._at_least_cost(problem, best.choice)
+        return Found(
+            choice=choice,
+            gap=max(0.0, 1 - bound / choice.step_seconds),
+            is_complete=best.is_complete,
+        )
+
+    def _at_least_cost(self, problem: Problem, fastest: Choice) -> Choice:
+        """Return the cheapest choice that is as fast, so that no GPU is paid to wait."""
+        step = fastest.step_seconds
+        cheaper = self._solve(problem, Cheapest(step * (1 + 1e-6)), window_seconds=step)
+        if cheaper is None or cheaper.choice.step_seconds > step * (1 + COST_TOLERANCE):
+            return fastest
+        return cheaper.choice
+
+    def _cheapest(self, problem: Problem, goal: Cheapest | FewestGpus) -> Found | None:
+        required = goal.step_seconds
+        bound: float | None = None
+        for _ in range(MAX_ROUNDS):
+            best = self._solve(
+                problem, replace(goal, step_seconds=required), window_seconds=required
+            )
+            if best is None:
+                return None
+            bound = best.bound if bound is None else bound
+            overrun = best.choice.step_seconds / goal.step_seconds
+            if overrun <= 1:
+                value = milp.price(goal, best.choice)
+                return Found(
+                    choice=best.choice,
+                    gap=max(0.0, 1 - bound / value),
+                    is_complete=best.is_complete,
+                )
+            # Tangents let the MILP believe in a rate that is a trifle too high.
+            required /= overrun * (1 + 1e-4)
+        return None
+
+    def _solve(self, problem: Problem, goal: Goal, *, window_seconds: float) -> Solution | None:
+        return milp.solve(
+            problem,
+            goal,
+            window_seconds=window_seconds,
+            should_stop=self.should_stop,
+            seed=self.seed,
+        )
+
+
+def _problems(space: Space) -> Sequence[Problem]:
+    """Return one problem for each region that could train."""
+    regions = sorted({candidate.site.region for candidate in space.trainings})
+    everywhere = {site.region for site in space.sites}
+    return [
+        Problem(
+            work=space.work,
+            sites=space.sites,
+            rollouts=space.rollouts,
+            trainings=tuple(each for each in space.trainings if each.site.region == trainer),
+            sync_seconds={
+                region: sync_seconds(
+                    space.work, space.snapshot, trainer_region=trainer, rollout_region=region
+                )
+                for region in everywhere
+            },
+            limits=space.limits,
+        )
+        for trainer in regions
+        if space.rollouts
+    ]
+
+
+def _value(choice: Choice, goal: Goal) -> float:
+    return choice.step_seconds if isinstance(goal, Fastest) else milp.price(goal, choice)
+
+
+def _order(choice: Choice, goal: Goal) -> tuple[float, float]:
+    return (_value(choice, goal), choice.dollars_per_hour)
