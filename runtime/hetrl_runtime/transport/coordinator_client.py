@@ -341,6 +341,8 @@ class TrainerClient:
         if self._heartbeats:
             self._heartbeats.cancel()
             await asyncio.gather(self._heartbeats, return_exceptions=True)
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await self._link.heartbeat(leaving=True)
         await self._link.close()
 
     async def _register(self, resume: ResumePoint) -> Registration:

@@ -388,12 +388,14 @@ class EpochBegun(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ...) -> None: ...
 
 class LeaseGiven(_message.Message):
-    __slots__ = ("process", "trajectories")
+    __slots__ = ("process", "trajectories", "worker_version")
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     TRAJECTORIES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     process: str
     trajectories: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
-    def __init__(self, process: _Optional[str] = ..., trajectories: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
+    worker_version: int
+    def __init__(self, process: _Optional[str] = ..., trajectories: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., worker_version: _Optional[int] = ...) -> None: ...
 
 class VersionCommitted(_message.Message):
     __slots__ = ("version", "consumed", "discarded")
@@ -412,11 +414,9 @@ class GroupAbandoned(_message.Message):
     def __init__(self, group: _Optional[int] = ...) -> None: ...
 
 class RunEnded(_message.Message):
-    __slots__ = ("outcome", "reason", "message")
-    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("reason", "message")
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    outcome: str
     reason: str
     message: str
-    def __init__(self, outcome: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...

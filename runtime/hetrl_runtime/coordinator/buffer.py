@@ -1,0 +1,86 @@
+"""Accepted trajectories on their way to a batch, by group.
+
+Only whole groups are trained on, because GRPO's advantage compares the members of a group.
+Which trajectories may enter is decided in ``state``.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from hetrl_runtime.wire.trajectory import SampledTrajectory, TrajectoryId
+
+
+class Buffer:
+    """Groups that fill up, and their way out: the oldest sampled first."""
+
+    def __init__(self, *, group_size: int) -> None:
+        self._group_size = group_size
+        self._groups: dict[int, dict[int, SampledTrajectory]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, identity: TrajectoryId) -> bool:
+        return identity.member in self._groups.get(identity.group, ())
+
+    def __iter__(self) -> Iterator[SampledTrajectory]:
+        return chain.from_iterable(members.values() for members in self._groups.values())
+
+    def add(self, trajectory: SampledTrajectory) -> None:
+        """Put in a trajectory that is not there yet."""
+        members = self._groups.setdefault(trajectory.group, {})
+        if trajectory.member in members:
+            raise ValueError(f"trajectory {trajectory.id} is in the buffer already")
+        members[trajectory.member] = trajectory
+        self._size += 1
+
+    def remove(self, identity: TrajectoryId) -> bool:
+        """Take one trajectory out for good; tell whether it was there."""
+        members = self._groups.get(identity.group)
+        if members is None or members.pop(identity.member, None) is None:
+            return False
+        self._size -= 1
+        if not members:
+            del self._groups[identity.group]
+        return True
+
+    def remove_group(self, group: int) -> tuple[TrajectoryId, ...]:
+        """Take a group out for good; return what it had."""
+        members = self._groups.pop(group, {})
+        self._size -= len(members)
+        return tuple(each.id for each in members.values())
+
+    def remove_where(
+        self, applies: Callable[[SampledTrajectory], bool]
+    ) -> tuple[TrajectoryId, ...]:
+        """Take out every trajectory that a rule applies to."""
+        removed = tuple(each.id for each in self if applies(each))
+        for identity in removed:
+            self.remove(identity)
+        return removed
+
+    def num_ready(self, *, version: int) -> int:
+        """Count the trajectories in whole groups that ``version`` may train on."""
+        return self._group_size * len(self._ready(version))
+
+    def oldest_batch(self, size: int, *, version: int) -> tuple[SampledTrajectory, ...]:
+        """Return a batch of whole groups, which stay here until removed; empty when too few."""
+        groups = self._ready(version)
+        if len(groups) * self._group_size < size:
+            return ()
+        groups.sort(key=_age)
+        return tuple(chain.from_iterable(groups[: size // self._group_size]))
+
+    def _ready(self, version: int) -> list[list[SampledTrajectory]]:
+        return [
+            [members[number] for number in sorted(members)]
+            for members in self._groups.values()
+            if len(members) == self._group_size
+            # A worker may have fetched the next weights before they were committed.
+            and all(each.newest_version <= version for each in members.values())
+        ]
+
+
+def _age(members: list[SampledTrajectory]) -> tuple[int, int]:
+    return min(each.oldest_version for each in members), members[0].group

@@ -1,0 +1,53 @@
+"""``hetrl coordinator``: the command that a coordinator's pod runs."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from hetrl_core import launch as contract
+from hetrl_core.launch import Launch
+from hetrl_runtime import logs
+from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.wire.values import Ending
+
+TERMINAL_EXIT_CODE = 3
+STOPPED_EXIT_CODE = 128 + signal.SIGTERM
+
+
+@click.command("coordinator")
+@click.option(
+    "--launch",
+    "launch_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="The launch contract, a JSON file.",
+)
+def command(launch_file: Path) -> None:
+    """Coordinate one run: lend prompts, take trajectories in, hand batches to the trainer.
+
+    Ends with 0 when all steps are done; with 3 when the run failed for good, the reason on
+    the last line and in result.json; with 143 when it was stopped before its end.
+    """
+    logs.configure()
+    try:
+        launch = contract.from_json(launch_file.read_text())
+        ending = asyncio.run(_until_stopped(launch))
+    except (OSError, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    if ending is None:
+        sys.exit(STOPPED_EXIT_CODE)
+    if not ending.succeeded:
+        click.echo(f"{ending.reason}: {ending.message}", err=True)
+        sys.exit(TERMINAL_EXIT_CODE)
+
+
+async def _until_stopped(launch: Launch) -> Ending | None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return await serve(launch, stop=stop)

@@ -1,0 +1,89 @@
+"""When a run is given up, and the reason in words: no wait of a run is without an end.
+
+Pure: times come in, on any steady clock, in seconds.
+"""
+
+from dataclasses import dataclass
+
+from hetrl_runtime.wire.values import Ending
+
+_SLOW_STEPS = 20
+"""A step is stuck when it takes so many times longer than the longest before it."""
+
+STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
+TRAINER_FAILED = "TrainerFailed"
+ROLLOUT_FAILED = "RolloutFailed"
+DATA_INVALID = "DataInvalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignsOfLife:
+    """When things last happened; None: not yet."""
+
+    started_at: float
+    trainer_seen_at: float | None = None
+    workers_seen_at: float | None = None
+    batch_out_since: float | None = None
+    """Since when the trainer has had a batch; None while it has none."""
+
+    accepted_at: float | None = None
+    """When a trajectory was accepted, or the trainer registered and let leases begin."""
+
+    longest_step_seconds: float = 0.0
+
+
+def verdict(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
+    """Return why a run must be given up now, or None."""
+    return (
+        _missing(signs, now=now, deadline_seconds=deadline_seconds)
+        or _gone(signs, now=now, deadline_seconds=deadline_seconds)
+        or _stuck(signs, now=now, deadline_seconds=deadline_seconds)
+    )
+
+
+def _missing(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
+    waited = now - signs.started_at
+    missing = [
+        name
+        for name, seen_at in (
+            ("the trainer", signs.trainer_seen_at),
+            ("any rollout worker", signs.workers_seen_at),
+        )
+        if seen_at is None
+    ]
+    if not missing or waited <= deadline_seconds:
+        return None
+    return Ending(
+        reason=STARTUP_DEADLINE_EXCEEDED,
+        message=f"{' and '.join(missing)} did not register within {deadline_seconds:.0f} s",
+    )
+
+
+def _gone(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
+    for reason, name, seen_at in (
+        (TRAINER_FAILED, "the trainer", signs.trainer_seen_at),
+        (ROLLOUT_FAILED, "any rollout worker", signs.workers_seen_at),
+    ):
+        if seen_at is not None and now - seen_at > deadline_seconds:
+            return Ending(
+                reason=reason,
+                message=f"nothing was heard of {name} for {now - seen_at:.0f} s, "
+                f"the limit is {deadline_seconds:.0f} s",
+            )
+    return None
+
+
+def _stuck(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
+    limit = max(deadline_seconds, _SLOW_STEPS * signs.longest_step_seconds)
+    if signs.batch_out_since is not None:
+        if now - signs.batch_out_since > limit:
+            return Ending(
+                reason=TRAINER_FAILED,
+                message=f"the trainer has not finished its batch for {limit:.0f} s",
+            )
+    elif signs.accepted_at is not None and now - signs.accepted_at > limit:
+        return Ending(
+            reason=ROLLOUT_FAILED,
+            message=f"no trajectory was accepted for {limit:.0f} s, and the trainer waits",
+        )
+    return None

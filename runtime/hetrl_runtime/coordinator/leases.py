@@ -1,0 +1,89 @@
+"""What is lent to whom, and until when.
+
+A lease is kept alive by the heartbeats that name it. Nothing here reads a clock: ``now`` is
+passed in, in seconds of any steady clock.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hetrl_runtime.wire.trajectory import TrajectoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """One trajectory lent to one worker."""
+
+    process: str
+    worker_version: int
+    """Of the worker's weights when it took the lease: no token can be older."""
+
+    expires_at: float
+
+
+class Leases:
+    """All trajectories that are lent out."""
+
+    def __init__(self, *, lease_seconds: float) -> None:
+        self._lease_seconds = lease_seconds
+        self._lent: dict[TrajectoryId, Lease] = {}
+
+    def __len__(self) -> int:
+        return len(self._lent)
+
+    def __contains__(self, identity: TrajectoryId) -> bool:
+        return identity in self._lent
+
+    def holder(self, identity: TrajectoryId) -> str:
+        """Return the worker that has a trajectory, or nothing."""
+        lease = self._lent.get(identity)
+        return lease.process if lease else ""
+
+    def by_worker(self) -> dict[tuple[str, int], list[TrajectoryId]]:
+        """Return what is lent to each worker and under which version of its weights."""
+        lent: dict[tuple[str, int], list[TrajectoryId]] = {}
+        for identity, lease in self._lent.items():
+            lent.setdefault((lease.process, lease.worker_version), []).append(identity)
+        return lent
+
+    def grant(
+        self, ids: Iterable[TrajectoryId], *, process: str, worker_version: int, now: float
+    ) -> None:
+        """Lend trajectories to a worker."""
+        lease = Lease(
+            process=process, worker_version=worker_version, expires_at=now + self._lease_seconds
+        )
+        self._lent.update(dict.fromkeys(ids, lease))
+
+    def extend(self, ids: Iterable[TrajectoryId], *, process: str, now: float) -> None:
+        """Prolong those of the leases that are this worker's."""
+        for identity in ids:
+            lease = self._lent.get(identity)
+            if lease and lease.process == process:
+                self._lent[identity] = Lease(
+                    process=process,
+                    worker_version=lease.worker_version,
+                    expires_at=now + self._lease_seconds,
+                )
+
+    def end(self, identity: TrajectoryId) -> bool:
+        """Take one lease back; tell whether there was one."""
+        return self._lent.pop(identity, None) is not None
+
+    def end_expired(self, *, now: float) -> tuple[TrajectoryId, ...]:
+        """Take back what ran out."""
+        return self._end_where(lambda lease: lease.expires_at <= now)
+
+    def end_of_process(self, process: str) -> tuple[TrajectoryId, ...]:
+        """Take back everything from a worker that is gone."""
+        return self._end_where(lambda lease: lease.process == process)
+
+    def end_older_than(self, worker_version: int) -> tuple[TrajectoryId, ...]:
+        """Take back what was begun with weights older than a version."""
+        return self._end_where(lambda lease: lease.worker_version < worker_version)
+
+    def _end_where(self, applies: Callable[[Lease], bool]) -> tuple[TrajectoryId, ...]:
+        ended = tuple(each for each, lease in self._lent.items() if applies(lease))
+        for identity in ended:
+            del self._lent[identity]
+        return ended

@@ -1,0 +1,124 @@
+"""What a run leaves behind for people: files in the launch contract's state directory.
+
+``progress.json`` is the newest progress, ``steps.jsonl`` has a line a version, ``samples.jsonl``
+a few responses of each, ``result.json`` how it ended. The report page is drawn from them.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.values import Ending, StepReport
+
+SAMPLES_PER_STEP = 4
+_MAX_SAMPLE_CHARS = 4000
+
+
+class ReportFiles:
+    """Writes the files; a crash leaves each of them whole up to its last line."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+
+    def write_progress(self, progress: pb.Progress) -> None:
+        """Replace the newest progress."""
+        self._replace("progress.json", as_json(progress))
+
+    def write_result(self, ending: Ending, *, progress: pb.Progress) -> None:
+        """Write how the run ended."""
+        self.write_progress(progress)
+        result = {
+            "outcome": ending.outcome,
+            "reason": ending.reason,
+            "message": ending.message,
+            "step": progress.step,
+            "version": progress.version,
+            "total_steps": progress.total_steps,
+        }
+        self._replace("result.json", result)
+
+    def add_step(
+        self,
+        *,
+        consumed: Sequence[SampledTrajectory],
+        num_discarded: int,
+        staleness: Counter[int],
+        report: StepReport,
+        progress: pb.Progress,
+    ) -> None:
+        """Add a line about the version just committed, and a few of its responses."""
+        self._add("steps.jsonl", [_step(consumed, num_discarded, staleness, report, progress)])
+        self._add("samples.jsonl", _samples(consumed, version=progress.version))
+
+    def _replace(self, name: str, content: Mapping[str, Any]) -> None:
+        fresh = self._directory / f"{name}.new"
+        fresh.write_text(json.dumps(content) + "\n")
+        fresh.replace(self._directory / name)
+
+    def _add(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        with (self._directory / name).open("a") as file:
+            file.write(text)
+
+
+def as_json(progress: pb.Progress) -> dict[str, Any]:
+    """Return a progress message under the protocol's own names, zeros included."""
+    found: dict[str, Any] = MessageToDict(
+        progress, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return found
+
+
+def _step(
+    consumed: Sequence[SampledTrajectory],
+    num_discarded: int,
+    staleness: Counter[int],
+    report: StepReport,
+    progress: pb.Progress,
+) -> dict[str, Any]:
+    return {
+        "step": progress.step,
+        "version": progress.version,
+        "time": time.time(),
+        "consumed": len(consumed),
+        "discarded": num_discarded,
+        "response_tokens": sum(each.num_response_tokens for each in consumed),
+        "reward_mean": progress.reward_mean,
+        "staleness": {str(age): staleness[age] for age in sorted(staleness)},
+        "step_seconds": report.step_seconds,
+        "wait_seconds": report.wait_seconds,
+        "samples_per_second": progress.samples_per_second,
+        "metrics": dict(report.metrics),
+        "processes": as_json(progress)["processes"],
+    }
+
+
+def _samples(consumed: Sequence[SampledTrajectory], *, version: int) -> Iterator[dict[str, Any]]:
+    # Those that lived through an update show most; they come first.
+    chosen = sorted(consumed, key=lambda each: each.oldest_version - each.newest_version)
+    for each in chosen[:SAMPLES_PER_STEP]:
+        yield {
+            "step": version,
+            "id": str(each.id),
+            "process": each.process,
+            "question": each.question[:_MAX_SAMPLE_CHARS],
+            "answer": each.answer[:_MAX_SAMPLE_CHARS],
+            "response": each.response_text[:_MAX_SAMPLE_CHARS],
+            "reward": each.reward,
+            "finish_reason": each.finish_reason,
+            "staleness": version - 1 - each.oldest_version,
+            # Runs of [policy version, tokens that it sampled].
+            "version_tokens": [
+                [policy, len(list(tokens))]
+                for policy, tokens in groupby(each.token_versions.tolist())
+            ],
+        }

@@ -1,0 +1,85 @@
+"""The processes that the coordinator knows, and what they last said of themselves."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hetrl_core.task import Role
+from hetrl_runtime.wire.values import ProcessStatus
+
+_RATE_WINDOW_SECONDS = 15.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One registered process."""
+
+    process: str
+    role: Role
+    pod_set: str
+    instance: str
+    """New at every start of the process."""
+
+    seen_at: float
+    said: deque[tuple[float, ProcessStatus]] = field(default_factory=deque)
+    """Its words of the last seconds, the newest last."""
+
+    @property
+    def status(self) -> ProcessStatus:
+        """What it said last."""
+        return self.said[-1][1] if self.said else ProcessStatus()
+
+    def hear(self, status: ProcessStatus, *, now: float) -> None:
+        """Take a heartbeat in."""
+        if self.said and status.generated_tokens < self.status.generated_tokens:
+            self.said.clear()
+        self.seen_at = now
+        self.said.append((now, status))
+        while now - self.said[0][0] > _RATE_WINDOW_SECONDS:
+            self.said.popleft()
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of the last seconds."""
+        if len(self.said) < 2:  # noqa: PLR2004  # a rate needs two points
+            return 0.0
+        (since, first), (until, last) = self.said[0], self.said[-1]
+        return (last.generated_tokens - first.generated_tokens) / max(until - since, 1e-9)
+
+    @property
+    def idle_ratio(self) -> float:
+        """Share of the last seconds that it had nothing to do; 0 where it did not say."""
+        if not self.said:
+            return 0.0
+        first, last = self.said[0][1], self.said[-1][1]
+        idle = last.idle_seconds - first.idle_seconds
+        busy = last.busy_seconds - first.busy_seconds
+        return idle / (idle + busy) if idle + busy > 0 else 0.0
+
+
+class Roster:
+    """Everyone who registered, by process name."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def get(self, process: str) -> Member | None:
+        """Return a process, or None when nobody of that name registered."""
+        return self._members.get(process)
+
+    def enter(self, member: Member) -> Member | None:
+        """Write a process in; return the earlier one of that name where it was another start."""
+        earlier = self._members.get(member.process)
+        self._members[member.process] = member
+        return earlier if earlier and earlier.instance != member.instance else None
+
+    def leave(self, process: str) -> None:
+        """Strike a process out."""
+        self._members.pop(process, None)
+
+    def seen_at(self, role: Role) -> float | None:
+        """Return when a process of a role was last heard of; None when there is none."""
+        return max((each.seen_at for each in self if each.role is role), default=None)

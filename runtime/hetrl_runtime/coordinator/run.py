@@ -1,0 +1,396 @@
+"""One run's coordinator without its sockets: state, journal, roster and report in step.
+
+Every change is written to the journal before its answer leaves. ``now`` is any steady clock
+in seconds; calls come one at a time, from one event loop.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hetrl_core.launch import Launch
+from hetrl_core.podset import slug
+from hetrl_core.task import Role
+from hetrl_runtime.coordinator import history, journal
+from hetrl_runtime.coordinator.deadlines import ROLLOUT_FAILED, SignsOfLife, verdict
+from hetrl_runtime.coordinator.journal import Journal
+from hetrl_runtime.coordinator.progress import Progresses, Standing
+from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.coordinator.report import ReportFiles
+from hetrl_runtime.coordinator.roster import Member, Roster
+from hetrl_runtime.coordinator.state import CommitRefused, Committed, RunState, WorkerBehind
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.codec import Malformed
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.values import (
+    ALL_STEPS_DONE,
+    Announcement,
+    Ending,
+    Outcome,
+    ProcessStatus,
+    PromptLease,
+    Registration,
+    ResumePoint,
+    StepReport,
+)
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 20.0
+"""Ten heartbeats: how long a silent worker keeps its prompts."""
+
+GONE_SECONDS = 10.0
+"""Five heartbeats: a silent process does not keep an ended run waiting."""
+
+MOST_GIVEN_UP = 50
+"""Prompts given up in a row after which no prompt is expected to work."""
+
+
+class Run:
+    """Everything that the coordinator knows and does."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        prompts: Prompts,
+        metrics: CoordinatorMetrics,
+        *,
+        first_epoch: int,
+        now: float,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Take up the run where its journal ends, or at its beginning.
+
+        ``first_epoch`` must be above every epoch of a coordinator whose journal was lost: the
+        time in seconds will do.
+        """
+        self.launch = launch
+        self.ending: Ending | None = None
+        self.state = RunState(
+            launch.algorithm, max_concurrent=launch.max_concurrent, lease_seconds=lease_seconds
+        )
+        self.roster = Roster()
+        self.workers_waiting: dict[str, bool] = {}
+        """Workers whose request is unanswered, and whether their weights are too old."""
+
+        self.trainer_waits = False
+        self._prompts = prompts
+        self._metrics = metrics
+        self._files = ReportFiles(Path(launch.state_path))
+        self._progresses = Progresses(
+            total_steps=launch.training.steps,
+            predicted_step_seconds=launch.predicted_step_seconds,
+        )
+        self._first_epoch = first_epoch
+        self._started_at = now
+        self._accepted_at: float | None = None
+        self._batch_out_since: float | None = None
+        self._given_up_in_a_row = 0
+        metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
+        path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
+        recovered = history.replay(self.state, journal.read(path), now=now)
+        self.ending = recovered.ending
+        self._trainer_instance = recovered.trainer_instance
+        if self.state.epoch:
+            self._accepted_at = now
+            self._progresses.begin(now=now)
+        self._journal = Journal(path)
+
+    def close(self) -> None:
+        """Write everything to the disk."""
+        self._journal.close()
+
+    # Processes come and go
+
+    def register(self, member: Member, *, resume: ResumePoint | None, now: float) -> Registration:
+        """Enter a process; a trainer also says where the surviving history ends."""
+        earlier = self.roster.enter(member)
+        if earlier:
+            self.state.release(earlier.process)
+        if member.role is Role.TRAINER:
+            self._begin(resume or ResumePoint(), instance=member.instance, now=now)
+        log.info(
+            "process registered: process=%s role=%s epoch=%d version=%d",
+            member.process, member.role, self.state.epoch, self.state.version,
+        )  # fmt: skip
+        return Registration(epoch=self.state.epoch, version=self.state.version)
+
+    def knows(self, process: str, *, epoch: int) -> bool:
+        """Tell whether a process is registered in this epoch."""
+        return epoch == self.state.epoch and self.roster.get(process) is not None
+
+    def heartbeat(
+        self, process: str, status: ProcessStatus, holding: Iterable[TrajectoryId], *, now: float
+    ) -> tuple[TrajectoryId, ...]:
+        """Keep a process and its leases alive; return what it should stop working on."""
+        member = self.roster.get(process)
+        if member:
+            member.hear(status, now=now)
+        return self.state.hold(process, holding, now=now)
+
+    def leave(self, process: str) -> None:
+        """Take everything back from a process that says goodbye."""
+        self.state.release(process)
+        self.roster.leave(process)
+
+    def is_attended(self, *, now: float) -> bool:
+        """Tell whether a process that is still alive has not left."""
+        return any(now - each.seen_at < GONE_SECONDS for each in self.roster)
+
+    def announcement(self) -> Announcement:
+        """Return what everyone should know now."""
+        return Announcement(
+            epoch=self.state.epoch,
+            version=self.state.version,
+            weights_address=str(self.launch.weights),
+            finished=self.ending is not None,
+            reason=self.ending.reason if self.ending else "",
+        )
+
+    # Prompts go out, trajectories come in
+
+    def lend(
+        self, process: str, *, worker_version: int, max_trajectories: int, now: float
+    ) -> tuple[PromptLease, ...] | WorkerBehind:
+        """Lend prompts to a worker, as many as the bound allows."""
+        if self.ending or not self.state.epoch:
+            return ()
+        loans = self.state.lend(
+            process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
+        )
+        if isinstance(loans, WorkerBehind) or not loans:
+            return loans if isinstance(loans, WorkerBehind) else ()
+        ids = [identity for loan in loans for identity in loan.ids]
+        self._journal.append(
+            pb.JournalEntry(
+                lease_given=pb.LeaseGiven(
+                    process=process,
+                    worker_version=worker_version,
+                    trajectories=codec.encode_ids(ids),
+                )
+            )
+        )
+        self._journal.flush()
+        return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
+
+    def deliver(self, message: pb.Trajectory, *, now: float) -> pb.DeliveryReceipt:
+        """Take one trajectory in, and return its receipt."""
+        found = codec.decode_trajectory(message)
+        detail = ""
+        match found:
+            case SampledTrajectory():
+                outcome = self.state.accept(found)
+                if outcome is Outcome.ACCEPTED:
+                    self._journal.append(pb.JournalEntry(accepted=message))
+                    self._journal.flush()
+                    self._accepted_at = now
+                    self._given_up_in_a_row = 0
+            case FailedTrajectory():
+                outcome, detail = self._fail(found), found.error
+            case Malformed():
+                detail = found.reason
+                outcome = self._malformed(found, message)
+        self._metrics.trajectories.labels(outcome=str(outcome)).inc()
+        return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
+
+    # Batches and versions
+
+    def batch(self, *, now: float) -> tuple[SampledTrajectory, ...]:
+        """Return the batch of the current version; empty while it is not full."""
+        batch = self.state.batch()
+        if batch and self._batch_out_since is None:
+            self._batch_out_since = now
+        return batch
+
+    def commit(
+        self,
+        version: int,
+        *,
+        consumed: Sequence[TrajectoryId],
+        discarded: Sequence[TrajectoryId],
+        report: StepReport,
+        ending: Ending | None,
+        now: float,
+    ) -> ResumePoint | CommitRefused:
+        """Move on to the next version and end the run where it was the last one."""
+        is_news = version != self.state.version
+        done = self.state.commit(version, consumed=consumed, discarded=discarded)
+        if isinstance(done, CommitRefused):
+            return done
+        if is_news:
+            self._record_commit(version, consumed=consumed, discarded=discarded)
+            self._report_commit(done, num_discarded=len(discarded), report=report, now=now)
+        if ending:
+            self.end(ending)
+        elif version >= self.launch.training.steps:
+            self.end(Ending(reason=ALL_STEPS_DONE, message=f"{version} steps are done"))
+        return done.resume
+
+    def end(self, ending: Ending) -> None:
+        """End the run, once; what comes later does not change the reason."""
+        if self.ending is None:
+            self.ending = ending
+            self._journal.append(
+                pb.JournalEntry(ended=pb.RunEnded(reason=ending.reason, message=ending.message))
+            )
+            self._journal.force()
+            log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
+
+    def tick(self, *, now: float) -> bool:
+        """Take expired leases back and give the run up where it hangs; tell whether it matters."""
+        expired = self.state.expire(now=now)
+        if expired:
+            log.warning("leases expired: count=%d first=%s", len(expired), expired[0])
+        if self.ending:
+            return bool(expired)
+        signs = SignsOfLife(
+            started_at=self._started_at,
+            trainer_seen_at=self.roster.seen_at(Role.TRAINER),
+            workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
+            batch_out_since=self._batch_out_since,
+            accepted_at=self._accepted_at,
+            longest_step_seconds=self._progresses.longest_step_seconds,
+        )
+        ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
+        if ending:
+            self.end(ending)
+        return bool(expired or ending)
+
+    # What people are told
+
+    def progress(self) -> pb.Progress:
+        """Return all there is to say about the run at this moment."""
+        return self._progresses.message(self._standing(), self.roster, ending=self.ending)
+
+    def write_progress(self) -> None:
+        """Refresh the progress file and the gauges."""
+        self._metrics.buffered.set(self.state.num_buffered)
+        self._metrics.running.set(self.state.num_running)
+        self._metrics.version.set(self.state.version)
+        self._files.write_progress(self.progress())
+
+    def write_result(self) -> None:
+        """Write how the run ended."""
+        if self.ending:
+            self._files.write_result(self.ending, progress=self.progress())
+
+    # Behind the scenes
+
+    def _begin(self, resume: ResumePoint, *, instance: str, now: float) -> None:
+        # A trainer that lives on never goes back; it may only not have heard of its last commit.
+        lives_on = instance == self._trainer_instance and resume.version <= self.state.version
+        if self.state.epoch and lives_on:
+            return
+        lost = self.state.begin(resume, epoch=max(self.state.epoch + 1, self._first_epoch))
+        self._trainer_instance = instance
+        self._batch_out_since = None
+        self._accepted_at = now
+        self._progresses.begin(now=now)
+        self._journal.replace(history.entries(self.state, self._trainer_instance))
+        log.info(
+            "epoch began: epoch=%d version=%d kept=%d lost=%d",
+            self.state.epoch, self.state.version, self.state.num_buffered, lost,
+        )  # fmt: skip
+
+    def _fail(self, failed: FailedTrajectory) -> Outcome:
+        outcome = self.state.fail(failed)
+        if outcome is Outcome.FAILED:
+            log.warning("trajectory failed: id=%s error=%s", failed.id, failed.error)
+        if outcome is Outcome.FAILED and self.state.is_hopeless(failed.group):
+            self._give_up(failed)
+        return outcome
+
+    def _malformed(self, malformed: Malformed, message: pb.Trajectory) -> Outcome:
+        log.warning("trajectory malformed: id=%s reason=%s", malformed.id, malformed.reason)
+        self._fail(
+            FailedTrajectory(
+                group=message.group,
+                member=message.member,
+                epoch=message.epoch,
+                process=message.process,
+                error=malformed.reason,
+            )
+        )
+        return Outcome.MALFORMED
+
+    def _give_up(self, failed: FailedTrajectory) -> None:
+        self.state.abandon(failed.group)
+        self._journal.append(pb.JournalEntry(abandoned=pb.GroupAbandoned(group=failed.group)))
+        self._given_up_in_a_row += 1
+        line = self._prompts.of_group(failed.group).line
+        log.warning("prompt given up: line=%d error=%s", line, failed.error)
+        if self._given_up_in_a_row >= min(MOST_GIVEN_UP, len(self._prompts)):
+            self.end(
+                Ending(
+                    reason=ROLLOUT_FAILED,
+                    message=f"{self._given_up_in_a_row} prompts in a row could not be generated, "
+                    f"the last (line {line}) because: {failed.error}",
+                )
+            )
+
+    def _prompt_lease(self, group: int, members: tuple[int, ...]) -> PromptLease:
+        prompt = self._prompts.of_group(group)
+        return PromptLease(
+            epoch=self.state.epoch,
+            group=group,
+            members=members,
+            question=prompt.question,
+            answer=prompt.answer,
+        )
+
+    def _record_commit(
+        self,
+        version: int,
+        *,
+        consumed: Sequence[TrajectoryId],
+        discarded: Sequence[TrajectoryId],
+    ) -> None:
+        self._batch_out_since = None
+        self._journal.append(
+            pb.JournalEntry(
+                committed=pb.VersionCommitted(
+                    version=version,
+                    consumed=codec.encode_ids(consumed),
+                    discarded=codec.encode_ids(discarded),
+                )
+            )
+        )
+        self._journal.force()
+        if self._journal.is_long:
+            self._journal.replace(history.entries(self.state, self._trainer_instance))
+
+    def _report_commit(
+        self, done: Committed, *, num_discarded: int, report: StepReport, now: float
+    ) -> None:
+        trained_version = done.resume.version - 1
+        histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
+        for age in histogram.elements():
+            self._metrics.staleness.observe(age)
+        num_stale = num_discarded + done.dropped_stale + done.withdrawn
+        self._metrics.trajectories.labels(outcome=str(Outcome.STALE)).inc(num_stale)
+        self._metrics.reward_mean.set(self._progresses.reward_mean)
+        self._files.add_step(
+            consumed=done.consumed,
+            num_discarded=num_discarded,
+            staleness=histogram,
+            report=report,
+            progress=self.progress(),
+        )
+
+    def _standing(self) -> Standing:
+        return Standing(
+            version=self.state.version,
+            has_trainer=self.roster.seen_at(Role.TRAINER) is not None,
+            num_workers=sum(1 for each in self.roster if each.role is Role.ROLLOUT),
+            trainer_waits=self.trainer_waits,
+            workers_waiting=len(self.workers_waiting),
+            workers_behind=sum(self.workers_waiting.values()),
+            ready=self.state.num_ready,
+            buffered=self.state.num_buffered,
+            running=self.state.num_running,
+            pending=self.state.num_pending,
+            capacity=self.state.capacity,
+            batch_size=self.launch.algorithm.global_batch_size,
+        )

@@ -1,0 +1,148 @@
+"""The coordinator's process: listens, ticks, reports, and ends when the run does.
+
+serve     waits for: the run's end, or a request to stop
+ticking   every half second: expired leases, deadlines, the progress file
+posting   every 15 seconds: progress to the operator, where the contract names one
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from hetrl_core.launch import Address, Launch
+from hetrl_runtime.coordinator.deadlines import DATA_INVALID
+from hetrl_runtime.coordinator.progress_post import ProgressPost
+from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.coordinator.report import ReportFiles, as_json
+from hetrl_runtime.coordinator.run import LEASE_SECONDS, Run
+from hetrl_runtime.coordinator.service import CoordinatorService
+from hetrl_runtime.data.jsonl import PromptFile, Unusable, open_prompts
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.transport.channel import bind, open_async_server
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.hetrl_pb2_grpc import add_CoordinatorServicer_to_server
+from hetrl_runtime.wire.values import Ending
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+FAREWELL_SECONDS = 30.0
+"""How long the ended coordinator stays for those who have not heard of the end."""
+
+
+async def serve(
+    launch: Launch, *, stop: asyncio.Event, lease_seconds: float = LEASE_SECONDS
+) -> Ending | None:
+    """Coordinate a run until it ends, and return how; None when stopped before that.
+
+    Raises:
+        OSError: a port is taken, or a file cannot be written.
+        ValueError: the contract asks for an unencrypted port beyond loopback.
+    """
+    post = ProgressPost(launch.progress, launch.job) if launch.progress else None
+    prompts = await asyncio.to_thread(open_prompts, launch.data.prompts)
+    if isinstance(prompts, Unusable):
+        return await _refuse(launch, prompts, post)
+    with contextlib.closing(prompts):
+        return await _serve(launch, prompts, post, stop=stop, lease_seconds=lease_seconds)
+
+
+async def _refuse(launch: Launch, problem: Unusable, post: ProgressPost | None) -> Ending:
+    """End a run that has nothing to train on."""
+    ending = Ending(reason=DATA_INVALID, message=problem.message)
+    progress = pb.Progress(
+        total_steps=launch.training.steps,
+        finished=True,
+        outcome=ending.outcome,
+        reason=ending.reason,
+        message=ending.message,
+    )
+    ReportFiles(Path(launch.state_path)).write_result(ending, progress=progress)
+    if post:
+        await post.post(as_json(progress))
+    return ending
+
+
+async def _serve(
+    launch: Launch,
+    prompts: PromptFile,
+    post: ProgressPost | None,
+    *,
+    stop: asyncio.Event,
+    lease_seconds: float,
+) -> Ending | None:
+    registry = CollectorRegistry()
+    run = Run(
+        launch,
+        Prompts(prompts, seed=launch.training.seed),
+        CoordinatorMetrics(registry),
+        first_epoch=int(time.time()),
+        now=time.monotonic(),
+        lease_seconds=lease_seconds,
+    )
+    with contextlib.closing(run), MetricsServer(registry, launch):
+        service = CoordinatorService(run)
+        async with _listening(launch, service):
+            await _until_over(run, service, post, stop=stop)
+            run.write_progress()
+            run.write_result()
+            if run.ending:
+                await _say_farewell(run, post)
+    return run.ending
+
+
+@contextlib.asynccontextmanager
+async def _listening(launch: Launch, service: CoordinatorService) -> AsyncIterator[None]:
+    server = open_async_server()
+    add_CoordinatorServicer_to_server(service, server)
+    address = Address(host=launch.listen_host, port=launch.coordinator.port)
+    port = bind(server, address, launch.tls)
+    await server.start()
+    log.info("coordinator listens: address=%s:%d", launch.listen_host, port)
+    try:
+        yield
+    finally:
+        await server.stop(grace=1.0)
+
+
+async def _until_over(
+    run: Run, service: CoordinatorService, post: ProgressPost | None, *, stop: asyncio.Event
+) -> None:
+    posting = asyncio.create_task(_keep_posting(run, post)) if post else None
+    try:
+        while not stop.is_set() and run.ending is None:
+            if run.tick(now=time.monotonic()):
+                service.announce_change()
+            run.write_progress()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await stop.wait()
+    finally:
+        if posting:
+            posting.cancel()
+            await asyncio.gather(posting, return_exceptions=True)
+
+
+async def _keep_posting(run: Run, post: ProgressPost) -> None:
+    while True:
+        await asyncio.sleep(post.wait_seconds)
+        await post.post(as_json(run.progress()))
+
+
+async def _say_farewell(run: Run, post: ProgressPost | None) -> None:
+    """Stay until everyone has left, and the operator knows."""
+    ends_at = time.monotonic() + FAREWELL_SECONDS
+    told = post is None
+    while time.monotonic() < ends_at:
+        if post and not told and not post.wait_seconds:
+            told = await post.post(as_json(run.progress()))
+        if told and not run.is_attended(now=time.monotonic()):
+            return
+        await asyncio.sleep(0.1)
+    log.warning("leaving although not everyone has heard of the end")

@@ -1,0 +1,304 @@
+"""The coordinator's side of the protocol: messages in, ``Run`` asked, messages out.
+
+What waits for what::
+
+    Lease      waits for capacity, or newer weights of the worker   unblocked by: any change
+    NextBatch  waits for whole groups of the current version        unblocked by: any change
+    Watch      waits for news                                       unblocked by: any change
+
+A change is a delivery, a commit, an expiry, a registration or the end.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import NoReturn, TypeVar
+
+import grpc
+from grpc.aio import ServicerContext as Context
+
+from hetrl_core.launch import JobIdentity
+from hetrl_core.task import Role
+from hetrl_runtime.coordinator.roster import Member
+from hetrl_runtime.coordinator.run import Run
+from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorServicer
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_SECONDS = 30.0
+_ROLES = {str(Role.TRAINER): Role.TRAINER, str(Role.ROLLOUT): Role.ROLLOUT}
+
+Answer = TypeVar("Answer")
+
+
+class CoordinatorService(CoordinatorServicer):
+    """Serves one run; all calls are on one event loop."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._changed = asyncio.Event()
+        self.num_watchers = 0
+
+    def announce_change(self) -> None:
+        """Let everyone who waits look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def Register(  # noqa: N802  # the names are the protocol's
+        self, request: pb.RegisterRequest, context: Context
+    ) -> pb.RegisterReply:
+        """Enter a process of this job, and no other's."""
+        await self._refuse_strangers(request, context)
+        await self._abort_if_ended(context)
+        try:
+            resume = codec.decode_resume(request.resume) if request.HasField("resume") else None
+        except ValueError as error:
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        member = Member(
+            process=request.process,
+            role=_ROLES[request.role],
+            pod_set=request.pod_set,
+            instance=request.instance,
+            seen_at=time.monotonic(),
+        )
+        registration = self._run.register(member, resume=resume, now=time.monotonic())
+        self.announce_change()
+        return pb.RegisterReply(epoch=registration.epoch, version=registration.version)
+
+    async def Lease(  # noqa: N802
+        self, request: pb.LeaseRequest, context: Context
+    ) -> pb.LeaseReply:
+        """Lend prompts, waiting for capacity."""
+        if not self._run.knows(request.process, epoch=request.epoch):
+            return pb.LeaseReply(register_again=True)
+
+        def ask() -> tuple[PromptLease, ...]:
+            leases = self._run.lend(
+                request.process,
+                worker_version=request.version,
+                max_trajectories=request.max_trajectories,
+                now=time.monotonic(),
+            )
+            is_behind = isinstance(leases, WorkerBehind)
+            self._run.workers_waiting[request.process] = is_behind
+            return () if isinstance(leases, WorkerBehind) else leases
+
+        try:
+            leases = await self._wait_for(
+                ask, request.wait_seconds, unless=lambda: self._is_over(request.epoch)
+            )
+        finally:
+            self._run.workers_waiting.pop(request.process, None)
+        await self._abort_if_ended(context)
+        return pb.LeaseReply(
+            leases=[_lease(each) for each in leases or ()],
+            register_again=request.epoch != self._run.state.epoch,
+        )
+
+    async def Deliver(  # noqa: N802
+        self, requests: AsyncIterator[pb.Trajectory], _context: Context
+    ) -> AsyncIterator[pb.DeliveryReceipt]:
+        """Take trajectories in and acknowledge each."""
+        async for message in requests:
+            yield self._run.deliver(message, now=time.monotonic())
+            self.announce_change()
+
+    async def Heartbeat(  # noqa: N802
+        self, request: pb.HeartbeatRequest, _context: Context
+    ) -> pb.HeartbeatReply:
+        """Keep a process and its leases alive."""
+        if not self._run.knows(request.process, epoch=request.epoch):
+            return pb.HeartbeatReply(register_again=self._run.ending is None)
+        if request.leaving:
+            self._run.leave(request.process)
+            self.announce_change()
+            return pb.HeartbeatReply()
+        withdrawn = self._run.heartbeat(
+            request.process,
+            _status(request),
+            codec.decode_ids(request.holding),
+            now=time.monotonic(),
+        )
+        return pb.HeartbeatReply(withdrawn=codec.encode_ids(withdrawn))
+
+    async def Watch(  # noqa: N802
+        self, _request: pb.WatchRequest, _context: Context
+    ) -> AsyncIterator[pb.Announcement]:
+        """Tell the newest version, and again whenever it changes, until the run is over."""
+        self.num_watchers += 1
+        try:
+            last: Announcement | None = None
+            while last is None or not last.finished:
+                changed = self._changed
+                news = self._run.announcement()
+                if news.epoch and news != last:
+                    yield _announcement(news)
+                    last = news
+                if news == last or not news.epoch:
+                    await changed.wait()
+        finally:
+            self.num_watchers -= 1
+
+    async def NextBatch(  # noqa: N802
+        self, request: pb.BatchRequest, context: Context
+    ) -> AsyncIterator[pb.Trajectory]:
+        """Hand out the batch of the current version, waiting until it is full."""
+        await self._require_epoch(request.epoch, context)
+        if request.version != self._run.state.version:
+            await _abort(
+                context,
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a batch for version {request.version} was asked for, "
+                f"but version {self._run.state.version} is being trained",
+            )
+
+        def ask() -> tuple[SampledTrajectory, ...]:
+            return self._run.batch(now=time.monotonic())
+
+        self._run.trainer_waits = True
+        try:
+            batch = await self._wait_for(
+                ask, request.wait_seconds, unless=lambda: self._is_over(request.epoch)
+            )
+        finally:
+            self._run.trainer_waits = False
+        await self._require_epoch(request.epoch, context)
+        for trajectory in batch or ():
+            yield codec.encode_trajectory(trajectory)
+
+    async def Commit(  # noqa: N802
+        self, request: pb.CommitRequest, context: Context
+    ) -> pb.CommitReply:
+        """Move the run to the next version."""
+        await self._require_epoch(request.epoch, context, unless_ended=False)
+        done = self._run.commit(
+            request.version,
+            consumed=codec.decode_ids(request.consumed),
+            discarded=codec.decode_ids(request.discarded),
+            report=codec.decode_report(request.report),
+            ending=_ending(request),
+            now=time.monotonic(),
+        )
+        if isinstance(done, CommitRefused):
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
+        self.announce_change()
+        ending = self._run.ending
+        return pb.CommitReply(
+            resume=codec.encode_resume(done),
+            finished=ending is not None,
+            reason=ending.reason if ending else "",
+        )
+
+    async def GetProgress(  # noqa: N802
+        self, _request: pb.ProgressRequest, _context: Context
+    ) -> pb.Progress:
+        """Tell how far the run is."""
+        return self._run.progress()
+
+    async def _wait_for(
+        self, ask: Callable[[], Answer], wait_seconds: float, *, unless: Callable[[], bool]
+    ) -> Answer | None:
+        """Ask after every change until there is an answer, the wait is over, or it is moot."""
+        ends_at = time.monotonic() + min(max(wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+        while not unless():
+            changed = self._changed
+            if answer := ask():
+                return answer
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                async with asyncio.timeout(left):
+                    await changed.wait()
+            except TimeoutError:
+                break
+        return None
+
+    def _is_over(self, epoch: int) -> bool:
+        return self._run.ending is not None or epoch != self._run.state.epoch
+
+    async def _refuse_strangers(self, request: pb.RegisterRequest, context: Context) -> None:
+        asked = JobIdentity(
+            namespace=request.job.namespace, name=request.job.name, uid=request.job.uid
+        )
+        ours = self._run.launch.job
+        if asked != ours:
+            log.warning("process of another job refused: process=%s", request.process)
+            await _abort(
+                context,
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"this coordinator runs job {ours.namespace}/{ours.name} (uid {ours.uid}), "
+                f"not {asked.namespace}/{asked.name} (uid {asked.uid})",
+            )
+        if request.role not in _ROLES or not request.process or not request.instance:
+            await _abort(
+                context,
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"role must be trainer or rollout, got {request.role!r}; process and instance "
+                f"must be named, got {request.process!r} and {request.instance!r}",
+            )
+
+    async def _require_epoch(
+        self, epoch: int, context: Context, *, unless_ended: bool = True
+    ) -> None:
+        if unless_ended:
+            await self._abort_if_ended(context)
+        if epoch != self._run.state.epoch:
+            await _abort(
+                context,
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"epoch {epoch} is over, this is epoch {self._run.state.epoch}: register again",
+            )
+
+    async def _abort_if_ended(self, context: Context) -> None:
+        if ending := self._run.ending:
+            details = json.dumps({"reason": ending.reason, "message": ending.message})
+            await _abort(context, grpc.StatusCode.ABORTED, details)
+
+
+async def _abort(context: Context, code: grpc.StatusCode, details: str) -> NoReturn:
+    await context.abort(code, details)
+    raise AssertionError("abort raises")
+
+
+def _lease(lease: PromptLease) -> pb.Lease:
+    return pb.Lease(
+        group=lease.group,
+        members=lease.members,
+        question=lease.question,
+        answer=lease.answer,
+    )
+
+
+def _status(request: pb.HeartbeatRequest) -> ProcessStatus:
+    return ProcessStatus(
+        version=request.version,
+        running=request.running,
+        generated_tokens=request.generated_tokens,
+        idle_seconds=request.idle_seconds,
+        busy_seconds=request.busy_seconds,
+        weight_sync_seconds=request.weight_sync_seconds,
+    )
+
+
+def _announcement(news: Announcement) -> pb.Announcement:
+    return pb.Announcement(
+        epoch=news.epoch,
+        version=news.version,
+        weights_address=news.weights_address,
+        finished=news.finished,
+        reason=news.reason,
+    )
+
+
+def _ending(request: pb.CommitRequest) -> Ending | None:
+    if not request.finished:
+        return None
+    return Ending(reason=request.reason or "Unknown", message=request.message)

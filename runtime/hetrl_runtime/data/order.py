@@ -1,0 +1,35 @@
+"""The order of prompts: each pass over the data is shuffled anew, by the seed alone.
+
+A run that resumes, on whatever machine, walks the same way on.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class PassOrder:
+    """Which prompt is the n-th, counted over all passes."""
+
+    num_prompts: int
+    seed: int
+    _passes: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.num_prompts < 1:
+            raise ValueError(f"num_prompts must be >= 1, got {self.num_prompts}")
+
+    def index(self, number: int) -> int:
+        """Return the index of prompt ``number`` of the walk through all passes."""
+        pass_number, position = divmod(number, self.num_prompts)
+        return int(self._order(pass_number)[position])
+
+    def _order(self, pass_number: int) -> npt.NDArray[np.int64]:
+        if pass_number not in self._passes:
+            # Groups of two passes are open at once at the turn of a pass, older ones never.
+            self._passes = {n: each for n, each in self._passes.items() if n == pass_number - 1}
+            rng = np.random.default_rng([self.seed, pass_number])
+            self._passes[pass_number] = rng.permutation(self.num_prompts)
+        return self._passes[pass_number]
