@@ -5,6 +5,7 @@ stumble over them. Planning is the planner's.
 """
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, ModelSpec
 from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
 
 _CONFIG = "config.json"
 _THIS_MACHINE = files(__package__) / "this-machine.yaml"
@@ -73,7 +75,13 @@ def planned(prepared: Prepared) -> Plan:
     Raises:
         NotStartableError: there is no such plan; every reason in words.
     """
-    outcome = plan_job(prepared.spec, prepared.fleet)
+    ends = time.monotonic() + prepared.spec.planning.time_budget_seconds
+    outcome = plan(
+        prepared.fleet,
+        prepared.spec,
+        should_stop=lambda: time.monotonic() > ends,
+        runnable_only=True,
+    )
     if isinstance(outcome, Infeasible):
         raise NotStartableError("the job fits nowhere: " + "; ".join(outcome.reasons))
     found = obstacles(outcome, prepared.spec.algorithm)
