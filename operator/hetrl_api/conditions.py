@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from hetrl_api.lists import Keyed
 from hetrl_api.rules import ApiModel
 
 
@@ -38,6 +39,4 @@ class Condition(ApiModel):
     """The generation that this is about."""
 
 
-Conditions = Annotated[tuple[Condition, ...], Field(max_length=16, json_schema_extra={
-    "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
-})]  # fmt: skip
+Conditions = Annotated[tuple[Condition, ...], Keyed(("type",), most=16)]

@@ -44,13 +44,18 @@ def documents(text: str) -> tuple[dict[str, Any], ...]:
         found = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]
     except yaml.YAMLError as error:
         raise InvalidObjectError([f"not YAML: {_on_one_line(error)}"]) from error
-    objects: list[dict[str, Any]] = []
-    for each in found:
-        if not isinstance(each, dict):
-            raise InvalidObjectError([f"an object must be a mapping, got {str(each)[:60]!r}"])
-        is_list = str(each.get("kind", "")).endswith("List") and "items" in each
-        objects += each["items"] if is_list else [each]
-    return tuple(objects)
+    return tuple(_mapping(inner) for each in found for inner in _unpacked(_mapping(each)))
+
+
+def _unpacked(found: dict[str, Any]) -> list[Any]:
+    is_list = str(found.get("kind", "")).endswith("List") and isinstance(found.get("items"), list)
+    return found["items"] if is_list else [found]
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidObjectError([f"an object must be a mapping, got {str(value)[:60]!r}"])
+    return value
 
 
 def _on_one_line(error: yaml.YAMLError) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hetrl_api.lists import DUPLICATE
+
 _PLACES = {
     "greater_than_equal": "must be >= {ge}",
     "greater_than": "must be > {gt}",
@@ -78,6 +80,8 @@ def _lines(each: Any, known_fields: tuple[str, ...]) -> tuple[str, ...]:
     context = each.get("ctx", {})
     if isinstance(context.get("error"), RuleViolationError):
         return tuple(context["error"].messages)
+    if kind == DUPLICATE:
+        return (f"{field}[{context['index']}] repeats {context['key']}",)
     if kind == "missing":
         return (f"{field} is required",)
     if kind == "extra_forbidden":

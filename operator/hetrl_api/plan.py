@@ -34,7 +34,7 @@ class Placement(ApiModel):
     work_share: Annotated[float, Field(ge=0, le=1)]
     """Share of the task's trajectories that each replica gets."""
 
-    runs: Annotated[tuple[MachineRun, ...], Field(max_length=4096)]
+    runs: Annotated[tuple[MachineRun, ...], Field(max_length=10_240)]
     """A machine for each share of each replica."""
 
 

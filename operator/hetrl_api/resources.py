@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
+from hetrl_api.lists import Keyed
 from hetrl_api.rules import ApiModel, Rule
 
 LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
@@ -38,9 +39,7 @@ class Pool(ApiModel):
 class Resources(ApiModel):
     """Limits on what a plan may take."""
 
-    pools: Annotated[tuple[Pool, ...], Field(max_length=32, json_schema_extra={
-        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-    })] = ()  # fmt: skip
+    pools: Annotated[tuple[Pool, ...], Keyed(("name",), most=32)] = ()
     """Eligible machines; none: every node with GPUs."""
 
     budget_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None

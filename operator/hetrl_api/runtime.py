@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
+from hetrl_api.lists import Keyed
 from hetrl_api.resources import Labels
 from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
 from hetrl_api.source import ObjectName, SubPath
@@ -193,13 +194,6 @@ class RoleCompute(ApiModel):
     """The coordinator's pod."""
 
 
-def _by(key: str, *, most: int) -> object:
-    return Field(
-        max_length=most,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]},
-    )
-
-
 class PodTemplate(ApiModel):
     """What is added to every pod of the job."""
 
@@ -218,13 +212,13 @@ class PodTemplate(ApiModel):
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
     """Taints that the pods tolerate; nvidia.com/gpu always is."""
 
-    env: Annotated[tuple[EnvironmentVariable, ...], _by("name", most=64)] = ()
+    env: Annotated[tuple[EnvironmentVariable, ...], Keyed(("name",), most=64)] = ()
     """Variables of every container."""
 
-    volumes: Annotated[tuple[Volume, ...], _by("name", most=16)] = ()
+    volumes: Annotated[tuple[Volume, ...], Keyed(("name",), most=16)] = ()
     """Volumes of every pod."""
 
-    volume_mounts: Annotated[tuple[VolumeMount, ...], _by("mountPath", most=16)] = ()
+    volume_mounts: Annotated[tuple[VolumeMount, ...], Keyed(("mountPath",), most=16)] = ()
     """Where every container sees them."""
 
     resources: RoleCompute = section(RoleCompute)

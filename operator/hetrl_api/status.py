@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field, StringConstraints
 
 from hetrl_api.conditions import Conditions
+from hetrl_api.lists import Keyed
 from hetrl_api.rules import ApiModel
 
 Count = Annotated[int, Field(ge=0)]
@@ -155,7 +156,5 @@ class JobStatus(ApiModel):
     rollout: RolloutStatus | None = None
     """Rollout pods."""
 
-    pod_sets: Annotated[tuple[PodSetStatus, ...], Field(max_length=256, json_schema_extra={
-        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-    })] = ()  # fmt: skip
+    pod_sets: Annotated[tuple[PodSetStatus, ...], Keyed(("name",), most=256)] = ()
     """Readiness by pod set."""

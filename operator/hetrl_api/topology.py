@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, Field, StringConstraints
 
 from hetrl_api.conditions import Conditions
 from hetrl_api.job import Metadata
+from hetrl_api.lists import Keyed
 from hetrl_api.resources import Labels, PoolName
 from hetrl_api.rules import ApiModel, Rule, not_yet, section
 
@@ -130,28 +131,19 @@ class MachinePool(ApiModel):
     """Labels that nodeSelector may ask for."""
 
 
-def _by_name(most: int) -> object:
-    return Field(
-        max_length=most,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-    )
-
-
 class TopologySpec(ApiModel):
     """What planning cannot read from nodes."""
 
-    gpu_kinds: Annotated[tuple[GpuKindEntry, ...], _by_name(64)] = ()
+    gpu_kinds: Annotated[tuple[GpuKindEntry, ...], Keyed(("name",), most=64)] = ()
     """Kinds of GPU that the catalogue does not know, or that differ from it here."""
 
-    regions: Annotated[tuple[Region, ...], _by_name(64)] = ()
+    regions: Annotated[tuple[Region, ...], Keyed(("name",), most=64)] = ()
     """Regions whose inner network is not 100 Gbit/s."""
 
-    links: Annotated[tuple[RegionLink, ...], Field(max_length=1024, json_schema_extra={
-        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["from", "to"],
-    })] = ()  # fmt: skip
+    links: Annotated[tuple[RegionLink, ...], Keyed(("from", "to"), most=1024)] = ()
     """Networks between regions; those not listed count as 1 Gbit/s and 60 ms."""
 
-    pools: Annotated[tuple[MachinePool, ...], _by_name(256)] = ()
+    pools: Annotated[tuple[MachinePool, ...], Keyed(("name",), most=256)] = ()
     """Machines, for planning without a cluster; a cluster's operator counts its nodes instead."""
 
 

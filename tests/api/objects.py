@@ -1,0 +1,347 @@
+"""Jobs and topologies as users write them, right and wrong, for both of those who judge them."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+REMOVED = object()
+"""As a change: the field is not there."""
+
+JOB: dict[str, Any] = {
+    "apiVersion": "hetrl.dev/v1alpha1",
+    "kind": "HetRLJob",
+    "metadata": {"name": "arithmetic"},
+    "spec": {
+        "model": {"source": {"claim": {"name": "arithmetic", "path": "model"}}},
+        "data": {"prompts": {"claim": {"name": "arithmetic", "path": "train.jsonl"}}},
+        "training": {"steps": 5},
+    },
+}
+
+TOPOLOGY: dict[str, Any] = {
+    "apiVersion": "hetrl.dev/v1alpha1",
+    "kind": "HetRLTopology",
+    "metadata": {"name": "fleet"},
+    "spec": {"pools": [{"name": "l4", "gpuKind": "L4", "machines": 2, "gpusPerMachine": 4}]},
+}
+
+QWEN3_8B = {
+    "hiddenSize": 4096, "layers": 36, "queryHeads": 32, "kvHeads": 8,
+    "headDim": 128, "ffnSize": 12288, "vocabSize": 151936, "queryKeyNorm": True,
+}  # fmt: skip
+
+
+def a_job(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A good job with some fields changed: ``a_job({"spec.training.steps": 0})``."""
+    return _changed(JOB, changes or {})
+
+
+def a_topology(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A good topology with some fields changed."""
+    return _changed(TOPOLOGY, changes or {})
+
+
+def _changed(manifest: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    changed = deepcopy(dict(manifest))
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        node = changed
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        if value is REMOVED:
+            del node[name]
+        else:
+            node[name] = value
+    return changed
+
+
+def _case(name: str, changes: Mapping[str, Any], *said: str) -> Any:
+    return pytest.param(a_job(changes), said, id=name)
+
+
+_A_VOLUME = {"name": "cache", "emptyDir": {"sizeLimit": "8Gi"}}
+
+VALID_JOBS = [
+    pytest.param(a_job(changes), id=name)
+    for name, changes in {
+        "the smallest": {},
+        "a model of the hub": {
+            "spec.model": {"source": {"hub": "Qwen/Qwen3-1.7B"}, "revision": "main"}
+        },
+        "a model by path, its size given": {
+            "spec.model": {"source": {"path": "models/tiny"}, "architecture": QWEN3_8B}
+        },
+        "synchronous": {"spec.algorithm": {"mode": "Sync"}},
+        "synchronous, said twice": {"spec.algorithm": {"mode": "Sync", "maxStaleness": 0}},
+        "every constant of the algorithm": {
+            "spec.algorithm": {
+                "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
+                "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
+                "behaviourWeightCap": 2, "klCoefficient": 0.01, "temperature": 0.9,
+            }
+        },
+        "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
+        "checkpoints kept": {
+            "spec.storage.checkpoints": {
+                "persistentVolumeClaim": "kept", "path": "a/b", "keepLast": 2,
+            }
+        },
+        "pools and a budget": {
+            "spec.resources": {
+                "pools": [
+                    {"name": "a100", "gpuProduct": "A100-40GB", "maxGPUs": 2},
+                    {"name": "edge", "nodeSelector": {"site": "edge"}, "pricePerGPUHour": 0.5},
+                ],
+                "budgetPerHour": 12.5,
+                "maxGPUs": 4,
+            }
+        },
+        "rollouts scaled": {"spec.rollout": {"minReplicas": 2, "maxReplicas": 8, "replicas": 4}},
+        "the cheapest": {"spec.planning.objective": {"cost": {"requiredSamplesPerSecond": 3}}},
+        "a deadline": {
+            "spec.planning.objective": {"deadline": {"finishBefore": "2999-01-01T00:00:00Z"}}
+        },
+        "only planned": {"spec.planning": {"mode": "PlanOnly", "strategy": "Homogeneous"}},
+        "a pod template": {
+            "spec.runtime": {
+                "engine": "transformers",
+                "images": {"trainer": "example.com/trainer:1"},
+                "podTemplate": {
+                    "labels": {"team": "rl"},
+                    "annotations": {"note": "for everyone"},
+                    "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                    "env": [{"name": "HF_HOME", "value": "/cache"}],
+                    "volumes": [_A_VOLUME, {"name": "data", "configMap": {"name": "data"}}],
+                    "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+                    "resources": {"trainer": {"cpu": "4", "memory": "16Gi"}},
+                    "imagePullSecrets": ["registry"],
+                },
+            }
+        },
+        "limits of time": {
+            "spec.suspend": True, "spec.startupDeadlineSeconds": 60,
+            "spec.activeDeadlineSeconds": 3600, "spec.ttlSecondsAfterFinished": 0,
+        },
+        "few restarts": {"spec.failurePolicy.maxRestarts": 0},
+        "a priority": {"spec.scheduling.priorityClassName": "high"},
+        "a name of 40 characters": {"metadata.name": "a" * 40},
+    }.items()
+]  # fmt: skip
+
+INVALID_JOBS = [
+    # What is not supported yet is refused, and the message names the field.
+    _case("PPO", {"spec.algorithm.type": "PPO"}, "spec.algorithm.type PPO is not supported yet"),
+    _case(
+        "a model by uri", {"spec.model.source": {"uri": "s3://bucket/model"}},
+        "spec.model.source.uri is not supported yet",
+    ),
+    _case(
+        "a secret for the model", {"spec.model.secretRef": {"name": "token"}},
+        "spec.model.secretRef is not supported yet",
+    ),
+    _case(
+        "prompts of the hub", {"spec.data.prompts": {"hub": "openai/gsm8k"}},
+        "spec.data.prompts.hub is not supported yet",
+    ),
+    _case(
+        "prompts by uri", {"spec.data.prompts": {"uri": "s3://bucket/x"}},
+        "spec.data.prompts.uri is not supported yet",
+    ),
+    _case(
+        "checkpoints by uri", {"spec.storage.checkpoints": {"uri": "s3://bucket/x"}},
+        "spec.storage.checkpoints.uri is not supported yet",
+    ),
+    _case(
+        "a manual plan", {"spec.planning.mode": "Manual"},
+        "spec.planning.mode Manual is not supported yet",
+    ),
+    _case(
+        "a given plan", {"spec.planning.planRef": "mine"},
+        "spec.planning.planRef is not supported yet",
+    ),
+    _case(
+        "the HetRL search", {"spec.planning.strategy": "HetRL"},
+        "spec.planning.strategy HetRL is not supported yet",
+    ),
+    _case(
+        "the exact search", {"spec.planning.strategy": "ILP"},
+        "spec.planning.strategy ILP is not supported yet",
+    ),
+    _case(
+        "replanning", {"spec.planning.replan": {"cooldownSeconds": 60}},
+        "spec.planning.replan is not supported yet",
+    ),
+    _case(
+        "trajectories by process group",
+        {"spec.runtime.transport": {"trajectories": "ProcessGroup"}},
+        "spec.runtime.transport.trajectories ProcessGroup is not supported yet",
+    ),
+    _case(
+        "weights by NCCL", {"spec.runtime.transport": {"weights": "Nccl"}},
+        "spec.runtime.transport.weights Nccl is not supported yet",
+    ),
+    _case(
+        "failure rules",
+        {"spec.failurePolicy.rules": [{"role": "trainer", "action": "Fail"}]},
+        "spec.failurePolicy.rules is not supported yet",
+    ),
+    _case("a queue", {"spec.scheduling.queue": "q"}, "spec.scheduling.queue is not supported yet"),
+    _case(
+        "a gang scheduler", {"spec.scheduling.gang": {"provider": "volcano"}},
+        "spec.scheduling.gang is not supported yet",
+    ),
+    _case(
+        "another controller", {"spec.managedBy": "kueue.x-k8s.io/multikueue"},
+        "spec.managedBy kueue.x-k8s.io/multikueue is not supported yet: only hetrl.dev/operator",
+    ),
+    # Unions.
+    _case(
+        "no source", {"spec.model.source": {}},
+        "spec.model.source must set exactly one of path, hub, claim, uri",
+    ),
+    _case(
+        "two sources", {"spec.data.prompts": {"path": "x", "claim": {"name": "y"}}},
+        "spec.data.prompts must set exactly one of path, hub, claim, uri",
+    ),
+    _case(
+        "two objectives",
+        {"spec.planning.objective": {"throughput": {}, "cost": {"requiredSamplesPerSecond": 1}}},
+        "spec.planning.objective must set exactly one of throughput, cost, deadline",
+    ),
+    _case(
+        "a volume of nothing", {"spec.runtime.podTemplate.volumes": [{"name": "x"}]},
+        "volumes must each set exactly one of persistentVolumeClaim, configMap, emptyDir",
+    ),
+    # Fields that contradict each other.
+    _case(
+        "synchronous but stale", {"spec.algorithm": {"mode": "Sync", "maxStaleness": 2}},
+        "spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got 2",
+    ),
+    _case(
+        "a group cut in two", {"spec.algorithm": {"groupSize": 7, "globalBatchSize": 64}},
+        "spec.algorithm.globalBatchSize (64) must be a multiple of groupSize (7)",
+    ),
+    _case(
+        "unequal minibatches", {"spec.algorithm": {"minibatches": 3, "globalBatchSize": 64}},
+        "spec.algorithm.globalBatchSize (64) must be a multiple of minibatches (3)",
+    ),
+    _case(
+        "heads that do not divide",
+        {"spec.model.architecture": {**QWEN3_8B, "queryHeads": 30}},
+        "spec.model.architecture.queryHeads (30) must be a multiple of kvHeads (8)",
+    ),
+    _case(
+        "a revision of a folder", {"spec.model.revision": "main"},
+        "spec.model.revision needs spec.model.source.hub",
+    ),
+    _case(
+        "a mean above the most",
+        {"spec.data.maxResponseTokens": 64, "spec.data.meanResponseTokens": 65},
+        "spec.data.meanResponseTokens must be <= maxResponseTokens (64), got 65",
+    ),
+    _case(
+        "a folder of no claim", {"spec.storage.checkpoints": {"path": "x"}},
+        "spec.storage.checkpoints.path needs spec.storage.checkpoints.persistentVolumeClaim",
+    ),
+    _case(
+        "most below fewest", {"spec.rollout": {"minReplicas": 4, "maxReplicas": 2}},
+        "spec.rollout.maxReplicas must be >= minReplicas (4), got 2",
+    ),
+    _case(
+        "scaled below the fewest", {"spec.rollout": {"minReplicas": 4, "replicas": 2}},
+        "spec.rollout.replicas must be 0 or >= minReplicas (4), got 2",
+    ),
+    _case(
+        "scaled above the most", {"spec.rollout": {"maxReplicas": 4, "replicas": 5}},
+        "spec.rollout.replicas must be <= maxReplicas (4), got 5",
+    ),
+    # Names that are ours.
+    _case(
+        "our label", {"spec.runtime.podTemplate.labels": {"hetrl.dev/role": "trainer"}},
+        "labels must not begin with hetrl.dev/",
+    ),
+    _case(
+        "our annotation", {"spec.runtime.podTemplate.annotations": {"hetrl.dev/x": "y"}},
+        "annotations must not begin with hetrl.dev/",
+    ),
+    _case(
+        "our variable", {"spec.runtime.podTemplate.env": [{"name": "HETRL_X", "value": "y"}]},
+        "env names must not begin with HETRL_",
+    ),
+    _case(
+        "our volume", {"spec.runtime.podTemplate.volumes": [{"name": "hetrl-tls", "emptyDir": {}}]},
+        "volumes names must not begin with hetrl",
+    ),
+    _case(
+        "our folder",
+        {
+            "spec.runtime.podTemplate.volumes": [_A_VOLUME],
+            "spec.runtime.podTemplate.volumeMounts": [{"name": "cache", "mountPath": "/hetrl/tls"}],
+        },
+        "volumeMounts must not lie below /hetrl",
+    ),
+    _case(
+        "a mount of no volume",
+        {"spec.runtime.podTemplate.volumeMounts": [{"name": "cache", "mountPath": "/cache"}]},
+        "volumeMounts must name volumes of",
+    ),
+    # Names and limits.
+    _case(
+        "a name of 41 characters", {"metadata.name": "a" * 41},
+        "metadata.name must have at most 40 characters (names of pods and labels are longer), "
+        "got 41",
+    ),
+    _case(
+        "a name with a dot", {"metadata.name": "a.b"},
+        "metadata.name must match ^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    ),
+    _case("no steps", {"spec.training.steps": 0}, "spec.training.steps", "0", "1"),
+    _case("no model", {"spec.model": REMOVED}, "spec.model"),
+    _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
+    _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
+    _case("an unknown reward", {"spec.data.reward": "vibes"}, "spec.data.reward", "vibes", "math"),
+    _case("too stale", {"spec.algorithm.maxStaleness": 65}, "spec.algorithm.maxStaleness", "64"),
+    _case("no temperature", {"spec.algorithm.temperature": 0}, "spec.algorithm.temperature", "0"),
+    _case("a free budget", {"spec.resources.budgetPerHour": 0}, "spec.resources.budgetPerHour"),
+    _case("an upward path", {"spec.data.prompts": {"claim": {"name": "a", "path": "../b"}}},
+          "spec.data.prompts.claim.path", "../b"),
+    _case("a bad hub id", {"spec.model.source": {"hub": "qwen"}}, "spec.model.source.hub", "qwen"),
+    _case("a bad memory size",
+          {"spec.runtime.podTemplate.resources": {"trainer": {"memory": "lots"}}},
+          "spec.runtime.podTemplate.resources.trainer.memory", "lots"),
+    _case(
+        "an unknown field", {"spec.training.step": 3},
+        "spec.training.step",
+    ),
+    _case("33 pools", {"spec.resources.pools": [{"name": f"p{n}"} for n in range(33)]},
+          "spec.resources.pools", "32"),
+    _case("two pools of one name", {"spec.resources.pools": [{"name": "p"}, {"name": "p"}]},
+          "spec.resources.pools[1]", "p"),
+]  # fmt: skip
+
+INVALID_TOPOLOGIES = [
+    pytest.param(a_topology(changes), said, id=name)
+    for name, changes, said in [
+        (
+            "a link to itself",
+            {
+                "spec.links": [
+                    {"from": "eu", "to": "eu", "bandwidthGbps": 1, "latencyMilliseconds": 1}
+                ]
+            },
+            ("spec.links must join two regions",),
+        ),
+        (
+            "a peak of fp8",
+            {"spec.gpuKinds": [{"name": "L4", "peakTeraflops": {"fp8": 242}}]},
+            ("spec.gpuKinds.peakTeraflops.fp8 is not supported yet",),
+        ),
+        (
+            "a machine without GPUs",
+            {"spec.pools": [{"name": "a", "gpuKind": "L4", "machines": 1, "gpusPerMachine": 0}]},
+            ("spec.pools[0].gpusPerMachine", "1"),
+        ),
+    ]
+]

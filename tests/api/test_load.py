@@ -1,0 +1,332 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import load_fleet, load_job
+from hetrl_core.job import (
+    JobSpec,
+    MaximiseThroughput,
+    MeetDeadline,
+    MinimiseCost,
+    Mode,
+    PoolSpec,
+    ResourcesSpec,
+)
+from tests.api.objects import (
+    INVALID_JOBS,
+    INVALID_TOPOLOGIES,
+    VALID_JOBS,
+    a_job,
+    a_topology,
+)
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def load(job: dict[str, Any], **places: Any) -> JobSpec:
+    return load_job(json.dumps(job), base_path=Path("/jobs"), now=NOON, **places)
+
+
+@pytest.mark.parametrize("job", VALID_JOBS)
+def test_a_valid_job_is_read(job: dict[str, Any]) -> None:
+    assert load(job).name == job["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("job", "said"), INVALID_JOBS)
+def test_an_invalid_job_is_refused_in_words(job: dict[str, Any], said: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidObjectError) as refusal:
+        load(job)
+
+    (line,) = refusal.value.messages
+    assert all(part in line for part in said), line
+
+
+@pytest.mark.parametrize(("topology", "said"), INVALID_TOPOLOGIES)
+def test_an_invalid_topology_is_refused_in_words(
+    topology: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    with pytest.raises(InvalidObjectError) as refusal:
+        load_fleet(json.dumps(topology))
+
+    assert all(part in str(refusal.value) for part in said), refusal.value
+
+
+def test_every_mistake_is_named_at_once() -> None:
+    job = a_job({"spec.algorithm": {"type": "PPO", "mode": "Sync", "maxStaleness": 1}})
+
+    with pytest.raises(InvalidObjectError) as refusal:
+        load(job)
+
+    assert len(refusal.value.messages) == 2
+
+
+def test_an_unknown_field_suggests_a_known_one() -> None:
+    with pytest.raises(InvalidObjectError, match=r"maxgpus is not a field: did you mean maxGPUs\?"):
+        load(a_job({"spec.resources.maxgpus": 3}))
+
+
+def test_claims_are_where_pods_mount_them() -> None:
+    job = load(a_job({"spec.storage.checkpoints": {"persistentVolumeClaim": "kept"}}))
+
+    assert job.model.source == "/hetrl/claims/arithmetic/model"
+    assert job.data.prompts == "/hetrl/claims/arithmetic/train.jsonl"
+    assert job.training.checkpoint_path == "/hetrl/checkpoints/arithmetic"
+
+
+def test_claims_are_the_folders_that_stand_for_them_on_one_machine() -> None:
+    job = load(
+        a_job({"spec.storage.checkpoints": {"persistentVolumeClaim": "kept", "path": "a"}}),
+        claims={"arithmetic": Path("/data"), "kept": Path("/kept")},
+    )
+
+    assert job.model.source == "/data/model"
+    assert job.data.prompts == "/data/train.jsonl"
+    assert job.training.checkpoint_path == "/kept/a"
+
+
+def test_checkpoints_stay_with_a_local_run_unless_a_folder_stands_for_their_claim() -> None:
+    job = a_job({"spec.storage.checkpoints": {"persistentVolumeClaim": "kept"}})
+
+    assert load(job, claims={"arithmetic": Path("/data")}).training.checkpoint_path == ""
+
+
+def test_a_claim_without_a_folder_is_named() -> None:
+    with pytest.raises(InvalidObjectError, match="--claim arithmetic=FOLDER"):
+        load(a_job(), claims={})
+
+
+def test_relative_paths_are_beside_the_job() -> None:
+    job = a_job({"spec.model.source": {"path": "models/tiny"}, "spec.data.prompts": {"path": "/x"}})
+
+    spec = load(job)
+
+    assert (spec.model.source, spec.model.is_path) == ("/jobs/models/tiny", True)
+    assert spec.data.prompts == "/x"
+
+
+def test_a_hub_id_is_not_a_path() -> None:
+    model = load(a_job({"spec.model": {"source": {"hub": "a/b"}, "revision": "v1"}})).model
+
+    assert (model.source, model.is_path, model.revision) == ("a/b", False, "v1")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "bound"),
+    [({}, 2), ({"mode": "Sync"}, 0), ({"mode": "Async", "maxStaleness": 0}, 0)],
+    ids=["asynchronous", "synchronous", "given"],
+)
+def test_the_bound_follows_the_mode(algorithm: dict[str, Any], bound: int) -> None:
+    spec = load(a_job({"spec.algorithm": algorithm})).algorithm
+
+    assert spec.max_staleness == bound
+    assert (spec.mode is Mode.SYNC) == (algorithm.get("mode") == "Sync")
+
+
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [
+        ({"throughput": {}}, MaximiseThroughput()),
+        ({"cost": {"requiredSamplesPerSecond": 3}}, MinimiseCost(3.0)),
+        ({"deadline": {"finishBefore": "2026-01-01T13:00:00Z"}}, MeetDeadline(3600.0)),
+    ],
+    ids=["throughput", "cost", "deadline"],
+)
+def test_objectives_are_read(objective: dict[str, Any], expected: object) -> None:
+    assert load(a_job({"spec.planning.objective": objective})).planning.objective == expected
+
+
+def test_a_deadline_in_the_past_is_refused() -> None:
+    late = {"deadline": {"finishBefore": "2026-01-01T11:00:00Z"}}
+
+    with pytest.raises(InvalidObjectError, match="finishBefore must lie in the future"):
+        load(a_job({"spec.planning.objective": late}))
+
+
+def test_zero_replicas_leave_the_number_to_the_planner() -> None:
+    assert load(a_job({"spec.rollout.replicas": 0})).rollout.replicas is None
+    assert load(a_job({"spec.rollout.replicas": 3})).rollout.replicas == 3
+
+
+def test_a_file_without_a_job_says_what_it_found() -> None:
+    with pytest.raises(InvalidObjectError, match=r"expected one HetRLJob, got 0 .*HetRLTopology"):
+        load(a_topology())
+
+
+def test_numbers_and_times_are_read_as_kubectl_reads_them() -> None:
+    text = """
+    apiVersion: hetrl.dev/v1alpha1
+    kind: HetRLJob
+    metadata: {name: arithmetic}
+    spec:
+      model: {source: {path: m}}
+      data: {prompts: {path: d}}
+      training: {steps: 1, learningRate: 1e-6}
+      planning: {objective: {deadline: {finishBefore: 2026-01-01T12:30:00Z}}}
+    """
+
+    job = load_job(text, base_path=Path("/jobs"), now=NOON)
+
+    assert job.training.learning_rate == 1e-6
+    assert job.planning.objective == MeetDeadline(1800.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "not YAML"),
+        ("just words", "must be a mapping"),
+        ("kind: HetRLJob\nkind: HetRLJob", "line 2: 'kind' is written twice"),
+        ("kind: List\nitems: [3]", "must be a mapping"),
+        ("kind: HetRLJob\nmetadata: 3", "metadata must be a mapping"),
+        ("", "expected one HetRLJob, got 0"),
+    ],
+    ids=["broken", "a scalar", "a key twice", "a list of numbers", "odd metadata", "nothing"],
+)
+def test_what_is_not_an_object_is_refused_in_words(text: str, said: str) -> None:
+    with pytest.raises(InvalidObjectError) as refusal:
+        load_job(text, base_path=Path("/jobs"))
+
+    assert said in str(refusal.value)
+    assert all("\n" not in message for message in refusal.value.messages)
+
+
+def a_node(name: str, *, product: str, gpus: int = 8, **changes: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "nvidia.com/gpu.product": product,
+                "topology.kubernetes.io/region": "eu",
+                "topology.kubernetes.io/zone": "eu-1",
+                "site": "edge",
+            },
+        },
+        "spec": {"unschedulable": changes.get("cordoned", False)},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "8"},
+            "conditions": [{"type": "Ready", "status": changes.get("ready", "True")}],
+        },
+    }
+
+
+def fleet_text(*objects: dict[str, Any]) -> str:
+    return json.dumps({"kind": "List", "apiVersion": "v1", "items": list(objects)})
+
+
+def test_nodes_become_machines() -> None:
+    fleet = load_fleet(fleet_text(a_node("n1", product="NVIDIA-A100-SXM4-40GB")))
+
+    (machine,) = fleet.machines
+    assert (machine.name, machine.gpu_kind, machine.num_gpus) == ("n1", "A100-40GB", 8)
+    assert (machine.region, machine.zone, machine.pool) == ("eu", "eu-1", "")
+    assert [kind.name for kind in fleet.gpu_kinds] == ["A100-40GB"]
+
+
+def test_nodes_that_cannot_run_a_pod_are_left_out() -> None:
+    fleet = load_fleet(
+        fleet_text(
+            a_node("good", product="NVIDIA-L4"),
+            a_node("cordoned", product="NVIDIA-L4", cordoned=True),
+            a_node("lost", product="NVIDIA-L4", ready="Unknown"),
+            a_node("empty", product="NVIDIA-L4", gpus=0),
+            a_node("sliced", product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
+        )
+    )
+
+    assert [machine.name for machine in fleet.machines] == ["good"]
+
+
+def test_a_fleet_of_unknown_gpus_says_so() -> None:
+    with pytest.raises(InvalidObjectError, match="'Voodoo-3' is not in the catalogue"):
+        load_fleet(fleet_text(a_node("n1", product="Voodoo-3")))
+
+
+def test_a_topology_goes_over_the_catalogue_and_teaches_new_kinds() -> None:
+    teraflops = {"bf16": 100}
+    fleet = load_fleet(
+        fleet_text(
+            a_node("n1", product="NVIDIA-L4"),
+            a_node("n2", product="Voodoo-3"),
+            a_topology(
+                {
+                    "spec.pools": [],
+                    "spec.gpuKinds": [
+                        {"name": "L4", "dollarsPerHour": 0.5},
+                        {
+                            "name": "Voodoo", "products": ["Voodoo-3"], "memoryGiB": 16,
+                            "peakTeraflops": teraflops, "hbmGigabytesPerSecond": 100,
+                            "intraNodeGigabytesPerSecond": 10, "dollarsPerHour": 0.1,
+                        },
+                    ],
+                }
+            ),
+        )
+    )  # fmt: skip
+
+    assert fleet.kind("L4").dollars_per_hour == 0.5
+    assert fleet.kind("L4").bf16_flops == 121e12
+    assert fleet.kind("Voodoo").memory_bytes == 16 * 1024**3
+    assert {machine.gpu_kind for machine in fleet.machines} == {"L4", "Voodoo"}
+
+
+def test_a_new_kind_that_says_too_little_is_refused() -> None:
+    topology = a_topology(
+        {
+            "spec.gpuKinds": [{"name": "Voodoo", "memoryGiB": 16}],
+            "spec.pools": [{"name": "v", "gpuKind": "Voodoo", "machines": 1, "gpusPerMachine": 1}],
+        }
+    )
+
+    with pytest.raises(InvalidObjectError, match=r"also needs peakTeraflops\.bf16, hbm"):
+        load_fleet(json.dumps(topology))
+
+
+def test_pools_of_a_topology_become_machines() -> None:
+    fleet = load_fleet(json.dumps(a_topology()))
+
+    assert [machine.name for machine in fleet.machines] == ["l4-000", "l4-001"]
+    assert fleet.num_gpus == 8
+
+
+def test_links_and_regions_become_links() -> None:
+    link = {"from": "eu", "to": "us", "bandwidthGbps": 8, "latencyMilliseconds": 80}
+    fleet = load_fleet(
+        json.dumps(
+            a_topology(
+                {"spec.links": [link], "spec.regions": [{"name": "eu", "bandwidthGbps": 16}]}
+            )
+        )
+    )
+
+    assert fleet.link("us", "eu").bytes_per_second == 1e9
+    assert fleet.link("us", "eu").latency_seconds == 0.08
+    assert fleet.link("eu", "eu").bytes_per_second == 2e9
+
+
+@pytest.mark.parametrize(
+    ("pool", "names"),
+    [
+        (PoolSpec(name="p", gpu_product="L4"), ["n2"]),
+        (PoolSpec(name="p", gpu_product="NVIDIA-A100-SXM4-40GB"), ["n1"]),
+        (PoolSpec(name="p", gpu_product="A100-SXM4-40GB"), ["n1"]),
+        (PoolSpec(name="p", node_selector=(("site", "edge"),)), ["n1", "n2"]),
+        (PoolSpec(name="p", node_selector=(("site", "core"),)), []),
+    ],
+    ids=["kind", "label", "label of an older driver", "labels", "other labels"],
+)
+def test_a_job_gets_the_machines_of_its_pools(pool: PoolSpec, names: list[str]) -> None:
+    text = fleet_text(
+        a_node("n1", product="NVIDIA-A100-SXM4-40GB"), a_node("n2", product="NVIDIA-L4")
+    )
+
+    fleet = load_fleet(text, resources=ResourcesSpec(pools=(pool,)))
+
+    assert [(machine.name, machine.pool) for machine in fleet.machines] == [
+        (name, "p") for name in names
+    ]
