@@ -1,0 +1,171 @@
+"""What `hetrl run` tells its processes, and where it keeps what they need."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from hetrl_cli.run.certificates import write_certificates
+from hetrl_cli.run.commands import commands
+from hetrl_cli.run.contracts import Pod, pods
+from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
+from hetrl_cli.run.ports import free_ports
+from hetrl_core.job import Engine, JobSpec, RolloutSpec
+from hetrl_core.launch import JobIdentity, from_json, to_json
+from hetrl_core.plan import Plan
+from hetrl_core.task import Role
+from hetrl_planner.plan_job import plan
+from tests.builders import a_fleet, a_job
+
+IDENTITY = JobIdentity(namespace="default", name="math", uid="1")
+
+
+def a_plan(job: JobSpec) -> Plan:
+    found = plan(a_fleet(a100_80=1, l4=2), job, runnable_only=True)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def some_pods(
+    folder: Path, *, encrypted: bool = True, engine: Engine = Engine.VLLM
+) -> tuple[Pod, ...]:
+    job = a_job("Qwen3-0.6B", rollout=RolloutSpec(replicas=2), max_gpus=3, engine=engine)
+    return pods(
+        a_plan(job), job, identity=IDENTITY, folder=RunFolder(path=folder), ports=(1, 2, 3),
+        startup_deadline_seconds=60, encrypted=encrypted,
+    )  # fmt: skip
+
+
+def test_a_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path) -> None:
+    found = some_pods(tmp_path)
+
+    roles = [pod.launch.role for pod in found]
+    assert roles.count(Role.COORDINATOR) == roles.count(Role.TRAINER) == 1
+    assert roles.count(Role.ROLLOUT) == 2
+    assert found[0].name == "coordinator-0"
+
+
+def test_all_processes_are_told_the_same_but_for_who_they_are(tmp_path: Path) -> None:
+    found = [pod.launch for pod in some_pods(tmp_path)]
+
+    assert len({(each.coordinator, each.weights, each.job, each.algorithm) for each in found}) == 1
+    assert {str(each.coordinator) for each in found} == {"127.0.0.1:1"}
+    assert {each.listen_host for each in found} == {"127.0.0.1"}
+    assert {each.metrics_port for each in found} == {0}
+    assert {each.num_rollout_pods for each in found} == {2}
+    concurrencies = [each.concurrency for each in found if each.role is Role.ROLLOUT]
+    assert {each.max_concurrent for each in found} == {sum(concurrencies)}
+    assert len({each.state_path for each in found}) == len(found)
+
+
+def test_contracts_survive_the_way_through_their_file(tmp_path: Path) -> None:
+    for pod in some_pods(tmp_path):
+        assert from_json(to_json(pod.launch)) == pod.launch
+
+
+def test_each_role_has_its_own_certificate_files(tmp_path: Path) -> None:
+    write_certificates(tmp_path, job="math")
+    folder = RunFolder(path=tmp_path.parent / "run")
+    named = {
+        Path(path).name
+        for pod in some_pods(folder.path)
+        if pod.launch.tls
+        for path in (pod.launch.tls.ca, pod.launch.tls.certificate, pod.launch.tls.key)
+    }
+
+    assert named == {path.name for path in tmp_path.iterdir()}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_without_encryption_no_certificate_is_named(tmp_path: Path) -> None:
+    assert {pod.launch.tls for pod in some_pods(tmp_path, encrypted=False)} == {None}
+
+
+def test_only_vllm_rollouts_run_in_the_environment_that_has_vllm(tmp_path: Path) -> None:
+    environment = {"HETRL_ROLLOUT_PYTHON": "/vllm/bin/python"}
+
+    def entry_points(engine: Engine) -> dict[Role, str]:
+        started = commands(
+            some_pods(tmp_path, engine=engine), RunFolder(path=tmp_path), environment=environment,
+            num_devices=0,
+        )  # fmt: skip
+        return {each.role: each.arguments[0] for each in started}
+
+    ours = str(Path(sys.executable).parent / "hetrl")
+    assert entry_points(Engine.TRANSFORMERS)[Role.ROLLOUT] == ours
+    assert entry_points(Engine.VLLM) == {
+        Role.COORDINATOR: ours,
+        Role.TRAINER: ours,
+        Role.ROLLOUT: "/vllm/bin/hetrl",
+    }
+
+
+def test_processes_do_not_start_a_thread_a_core_unless_told_to(tmp_path: Path) -> None:
+    def threads(environment: dict[str, str]) -> set[str]:
+        started = commands(
+            some_pods(tmp_path), RunFolder(path=tmp_path), environment=environment, num_devices=0
+        )
+        return {each.environment["OMP_NUM_THREADS"] for each in started}
+
+    assert threads({}) == {"1"}
+    assert threads({"OMP_NUM_THREADS": "4"}) == {"4"}
+
+
+def test_processes_share_the_gpus_that_there_are_in_turn(tmp_path: Path) -> None:
+    started = commands(some_pods(tmp_path), RunFolder(path=tmp_path), environment={}, num_devices=2)
+
+    visible = [each.environment.get("CUDA_VISIBLE_DEVICES") for each in started]
+    assert visible == [None, "0", "1", "0"]
+
+
+def test_free_ports_are_distinct_and_below_the_ephemeral_range() -> None:
+    found = free_ports(20)
+
+    assert len(set(found)) == 20
+    assert max(found) < 32_768
+
+
+def test_a_new_run_gets_the_next_free_folder(tmp_path: Path) -> None:
+    assert next_folder(tmp_path, "math").path.name == "math-1"
+    begin(next_folder(tmp_path, "math"), namespace="default", name="math")
+
+    assert next_folder(tmp_path, "math").path.name == "math-2"
+    assert newest_folder(tmp_path, "math") == RunFolder(path=tmp_path / "math-1")
+    assert newest_folder(tmp_path, "other") is None
+
+
+def test_a_run_does_not_write_into_another_runs_folder(tmp_path: Path) -> None:
+    folder = RunFolder(path=tmp_path / "run")
+    begin(folder, namespace="default", name="math")
+
+    with pytest.raises(ValueError, match="is not empty: continue its run with --resume"):
+        begin(folder, namespace="default", name="math")
+
+
+def test_a_resumed_run_keeps_its_identity(tmp_path: Path) -> None:
+    folder = RunFolder(path=tmp_path / "run")
+    first = begin(folder, namespace="default", name="math")
+
+    assert resume(folder, namespace="default", name="math") == first
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "holds no run that could be resumed"),
+        ("{", "holds no run that could be resumed"),
+        (json.dumps({"namespace": "default", "name": "other", "uid": "1"}), "not of default/math"),
+    ],
+    ids=["no run", "damaged", "another job's"],
+)
+def test_only_a_run_of_the_same_job_is_resumed(
+    tmp_path: Path, content: str | None, problem: str
+) -> None:
+    folder = RunFolder(path=tmp_path)
+    if content is not None:
+        folder.identity_file.write_text(content)
+
+    with pytest.raises(ValueError, match=problem):
+        resume(folder, namespace="default", name="math")
