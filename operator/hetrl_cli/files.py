@@ -1,0 +1,43 @@
+"""Files that commands are given: job texts, and a model's ``config.json``."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from hetrl_core.architecture import from_hugging_face
+from hetrl_core.job import ModelSpec
+
+STANDARD_INPUT = Path("-")
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, or standard input for ``-``.
+
+    Raises:
+        ClickException: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"cannot read {path}: {error}") from error
+
+
+def with_architecture(model: ModelSpec) -> ModelSpec:
+    """Fill in the dimensions that a job leaves to the model's ``config.json``.
+
+    A model that is not on this machine keeps ``None``: whether that matters is for the
+    caller to say.
+
+    Raises:
+        ClickException: there is a ``config.json``, and it is not one of a known family.
+    """
+    config = Path(model.source) / "config.json"
+    if model.architecture is not None or not model.is_path or not config.is_file():
+        return model
+    try:
+        return replace(model, architecture=from_hugging_face(json.loads(read_text(config))))
+    except ValueError as error:
+        raise click.ClickException(f"{config}: {error}") from error

@@ -1,0 +1,151 @@
+"""``hetrl plan``: what would run where, and what to expect of it. Nothing is created."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+
+from hetrl_api.decision import from_plan
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import load_fleet, load_job
+from hetrl_api.plan import HetRLPlan
+from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
+from hetrl_cli.show import show_plan
+from hetrl_core.capabilities import obstacles
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, ResourcesSpec
+from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
+
+TABLE_WIDTH = 160
+"""Columns where nobody's terminal tells a width."""
+
+
+@click.command("plan")
+@click.option(
+    "-f", "--file", "job_file", required=True, type=click.Path(dir_okay=False, allow_dash=True,
+    path_type=Path), help="The HetRLJob, as YAML; - for standard input.",
+)  # fmt: skip
+@click.option(
+    "-t", "--topology", type=click.Path(dir_okay=False, path_type=Path),
+    help="The fleet: HetRLTopology or Node objects. Unset: the nodes of the current cluster.",
+)  # fmt: skip
+@click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table",
+    show_default=True, help="How to print the plan; json and yaml give a HetRLPlan.",
+)  # fmt: skip
+@click.option(
+    "--runnable", is_flag=True, help="Only plans that this release can run, not just preview."
+)
+def command(
+    *,
+    job_file: Path,
+    topology: Path | None,
+    context: str | None,
+    output: str,
+    runnable: bool,
+) -> None:
+    """Plan a job, and say what would run where, how fast, for how much, and what binds.
+
+    Ends 0 with a plan, 2 with the reasons why there is none, 1 when the question is wrong.
+    """
+    try:
+        job = _job(job_file)
+        fleet, left_out = _fleet(topology, job.resources, context=context)
+    except InvalidObjectError as error:
+        raise click.ClickException("; ".join(error.messages)) from error
+    outcome = plan(
+        fleet, job, should_stop=_deadline(job.planning.time_budget_seconds), runnable_only=runnable
+    )
+    if isinstance(outcome, Infeasible):
+        _refuse(outcome, output=output, left_out=left_out)
+    else:
+        notes = (*left_out, *_notes(outcome, job))
+        _print(outcome, job, fleet, output=output, notes=notes)
+
+
+def _job(path: Path) -> JobSpec:
+    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
+    job = load_job(read_text(path), base_path=folder)
+    return replace(job, model=with_architecture(job.model))
+
+
+def _fleet(
+    topology: Path | None, resources: ResourcesSpec, *, context: str | None
+) -> tuple[ClusterSnapshot, tuple[str, ...]]:
+    """Return the machines, and why others are left out."""
+    if topology is not None:
+        return load_fleet(read_text(topology), resources=resources), ()
+    # Half a second of imports that a fleet file does not need.
+    from hetrl_operator.fleet import NoClusterError, read_fleet  # noqa: PLC0415
+
+    try:
+        fleet = asyncio.run(read_fleet(context=context))
+    except NoClusterError as error:
+        raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
+    return fleet.snapshot(resources), fleet.left_out
+
+
+def _deadline(seconds: float) -> Callable[[], bool]:
+    ends_at = time.monotonic() + seconds
+    return lambda: time.monotonic() >= ends_at
+
+
+def _notes(found: Plan, job: JobSpec) -> tuple[str, ...]:
+    barred = obstacles(found, job.algorithm)
+    if not barred:
+        return ()
+    return (*barred, "this plan is a preview; --runnable plans what this release can run")
+
+
+def _print(
+    found: Plan, job: JobSpec, fleet: ClusterSnapshot, *, output: str, notes: tuple[str, ...]
+) -> None:
+    if output == "table":
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=TABLE_WIDTH, color_system=None)
+        show_plan(console, found, job, fleet, notes)
+        return
+    click.echo(_text(as_object(found, job), output), nl=False)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def as_object(found: Plan, job: JobSpec) -> dict[str, Any]:
+    """Return a plan as the HetRLPlan that the operator would store."""
+    made = HetRLPlan.model_validate(
+        {
+            "apiVersion": "hetrl.dev/v1alpha1",
+            "kind": "HetRLPlan",
+            "metadata": {"name": job.name, "namespace": job.namespace},
+            "spec": from_plan(found),
+        }
+    )
+    return made.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _refuse(outcome: Infeasible, *, output: str, left_out: tuple[str, ...]) -> None:
+    if output != "table":
+        click.echo(
+            _text({"kind": "Infeasible", "reasons": list(outcome.reasons)}, output), nl=False
+        )
+    click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
+    for each in left_out:
+        click.echo(f"note: {each}", err=True)
+    sys.exit(2)
+
+
+def _text(value: dict[str, Any], output: str) -> str:
+    if output == "json":
+        return json.dumps(value, indent=1) + "\n"
+    return yaml.safe_dump(value, sort_keys=False)

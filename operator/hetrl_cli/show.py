@@ -1,0 +1,147 @@
+"""A plan as a person reads it: who does what where, what to expect, what binds."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from hetrl_api.ranges import compress
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec
+from hetrl_core.plan import MemoryUse, Plan, ReplicaGroup
+from hetrl_core.task import Task
+from hetrl_core.units import gib
+
+_TASK_WORDS = {
+    Task.ACTOR_TRAINING: "train",
+    Task.ACTOR_GENERATION: "generate",
+    Task.REFERENCE_INFERENCE: "reference",
+}
+
+_MAX_RUNS = 4
+"""Machine ranges shown of a group; the rest are counted."""
+
+
+def show_plan(
+    console: Console, plan: Plan, job: JobSpec, fleet: ClusterSnapshot, notes: Iterable[str]
+) -> None:
+    """Print a plan as tables."""
+    console.print(
+        Group(
+            _groups(plan, fleet),
+            Text(),
+            _expected(plan, job, fleet),
+            *_rejected(plan),
+            *(Text(f"note: {each}", style="yellow") for each in notes),
+        )
+    )
+
+
+def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
+    table = Table(title="Who does what", title_justify="left", box=None, header_style="bold")
+    for name in ("task", "GPU", "region", "machines", "split", "memory per GPU"):
+        table.add_column(name, overflow="fold")
+    for name in ("replicas", "GPUs", "at once", "samples/s"):
+        table.add_column(name, justify="right")
+    for group in plan.groups:
+        table.add_row(
+            " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks),
+            group.gpu_kind,
+            group.region,
+            _machines(group),
+            _split(group),
+            _memory(group.memory, fleet.kind(group.gpu_kind).memory_bytes),
+            str(len(group.replicas)),
+            str(group.num_gpus),
+            str(group.concurrency) if group.concurrency else "",
+            f"{len(group.replicas) * group.samples_per_second:.2f}",
+        )
+    return table
+
+
+def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
+    table = Table(title="What to expect", title_justify="left", box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    expected = plan.prediction
+    seconds = job.training.steps * expected.step_seconds
+    for name, value in (
+        (
+            "step",
+            f"{expected.step_seconds:.2f} s (generation {expected.generation_seconds:.2f}, "
+            f"training {expected.training_seconds:.2f}, "
+            f"weight sync {expected.weight_sync_seconds:.2f})",
+        ),
+        ("samples/s", f"{expected.samples_per_second:.2f}"),
+        ("all steps", f"{job.training.steps} in {_duration(seconds)}"),
+        (
+            "price",
+            f"{expected.dollars_per_hour:.2f} $/h, "
+            f"{expected.dollars_per_hour * seconds / 3600:.2f} $ for all steps",
+        ),
+        (
+            "staleness",
+            f"{expected.mean_staleness:.2f} versions on average, "
+            f"at most {job.algorithm.max_staleness}",
+        ),
+        ("binds", "; ".join(_binding(plan, job, fleet))),
+        ("gap to bound", "not known" if plan.gap is None else f"{100 * plan.gap:.2f} %"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:
+    found = [plan.prediction.bottleneck]
+    budget = job.resources.budget_dollars_per_hour
+    if budget is not None:
+        found.append(f"budget: {plan.prediction.dollars_per_hour:.2f} of {budget:.2f} $/h")
+    most = job.resources.max_gpus
+    found.append(
+        f"GPUs: {plan.num_gpus} of {fleet.num_gpus}" + (f", at most {most}" if most else "")
+    )
+    return found
+
+
+def _rejected(plan: Plan) -> list[Table | Text]:
+    if not plan.rejected:
+        return []
+    table = Table(title="Other plans", title_justify="left", box=None, show_header=False)
+    for each in plan.rejected:
+        table.add_row(each.summary, each.reason)
+    return [Text(), table]
+
+
+def _machines(group: ReplicaGroup) -> str:
+    names = dict.fromkeys(share.machine for each in group.replicas for share in each.shares)
+    runs = [run.pattern for run in compress(names)]
+    more = f" and {len(runs) - _MAX_RUNS} more ranges" if len(runs) > _MAX_RUNS else ""
+    return ", ".join(runs[:_MAX_RUNS]) + more
+
+
+def _split(group: ReplicaGroup) -> str:
+    stages = group.parallelism.stage_layers
+    layers = f" ({'+'.join(str(each) for each in stages)} layers)" if len(stages) > 1 else ""
+    return f"{group.parallelism}{layers}"
+
+
+def _memory(use: MemoryUse, memory_bytes: int) -> str:
+    parts = {
+        "weights": use.weights_bytes,
+        "gradients": use.gradients_bytes,
+        "optimizer": use.optimizer_bytes,
+        "activations": use.activations_bytes,
+        "KV": use.kv_cache_bytes,
+        "overhead": use.overhead_bytes,
+    }
+    said = ", ".join(f"{name} {gib(part)}" for name, part in parts.items() if part)
+    return f"{gib(use.total_bytes)} of {gib(memory_bytes)}: {said}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    hours = minutes / 60
+    return f"{minutes:.0f} min" if hours < 1 else f"{hours:.1f} h"
