@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hetrl_api.errors import InvalidObjectError
 from hetrl_cli.run.display import clock
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
@@ -92,6 +93,8 @@ def command(
         plan = planned(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
+    except InvalidObjectError as error:
+        raise click.ClickException("; ".join(error.messages)) from error
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()

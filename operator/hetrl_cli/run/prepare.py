@@ -4,7 +4,6 @@ The job is read with the API server's own rules; paths are looked at before a pr
 stumble over them. Planning is the planner's.
 """
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +14,10 @@ from pathlib import Path
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import load_fleet, read_job
 from hetrl_api.specification import to_spec
-from hetrl_core.architecture import ModelArchitecture, from_hugging_face
+from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, ModelSpec
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 
@@ -50,17 +49,16 @@ def prepare(
     Raises:
         ValueError: the job or the fleet is not valid, or something that it names is missing.
     """
-    text = _read(job_file)
+    text = read_text(job_file)
     document = read_job(text)
     spec = to_spec(
         document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
     )
     if seed is not None:
         spec = replace(spec, training=replace(spec.training, seed=seed))
-    if not Path(spec.data.prompts).is_file():
-        raise NotStartableError(f"spec.data.prompts: no file {spec.data.prompts}")
-    spec = replace(spec, model=_with_architecture(spec.model))
-    fleet = _read(topology) if topology else _THIS_MACHINE.read_text()
+    _require_files(spec)
+    spec = replace(spec, model=with_architecture(spec.model))
+    fleet = read_text(topology) if topology else _THIS_MACHINE.read_text()
     return Prepared(
         text=text,
         document=document,
@@ -90,27 +88,9 @@ def planned(prepared: Prepared) -> Plan:
     return outcome
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotStartableError(f"cannot read {path}: {error}") from error
-
-
-def _with_architecture(model: ModelSpec) -> ModelSpec:
+def _require_files(spec: JobSpec) -> None:
+    model = spec.model
     if model.is_path and not (Path(model.source) / _CONFIG).is_file():
-        raise NotStartableError(f"spec.model.source: no {_CONFIG} in {model.source}")
-    if model.architecture is not None:
-        return model
-    if not model.is_path:
-        raise NotStartableError(
-            f"spec.model.architecture is needed to plan for a hub model, {model.source}"
-        )
-    return replace(model, architecture=_architecture_in(Path(model.source)))
-
-
-def _architecture_in(folder: Path) -> ModelArchitecture:
-    try:
-        return from_hugging_face(json.loads(_read(folder / _CONFIG)))
-    except ValueError as error:
-        raise NotStartableError(f"spec.model.source: {folder / _CONFIG}: {error}") from error
+        raise NotStartableError(f"spec.model.source: there is no {model.source}/{_CONFIG}")
+    if not Path(spec.data.prompts).is_file():
+        raise NotStartableError(f"spec.data.prompts: there is no file {spec.data.prompts}")
