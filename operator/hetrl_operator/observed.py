@@ -148,7 +148,7 @@ class PlanningSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressSeen:
-    """The coordinator's last report, from its POST or from the end of its process."""
+    """The coordinator's last report."""
 
     step: int
     total_steps: int

@@ -1,7 +1,7 @@
 """Whether a job has ended, and why: by its own word, by its pods, or by a deadline.
 
-The coordinator says twice how a run ended, in a report to us and in the last words of its
-process, so that a lost message never leaves a job hanging.
+The coordinator says twice how a run ended, in a report to us and by the end of its process,
+so that a lost message never leaves a job hanging.
 """
 
 import re
@@ -17,7 +17,8 @@ from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, PodSeen, ProgressSeen
 
 TERMINAL_EXIT_CODE = 3
-"""A process that ends with it has said why, and starting it again would not help."""
+"""A process that ends with it has said why, and starting it again would not help. One that is
+told to stop ends with another code than 0, so 0 always means that the run is done."""
 
 _FAILED = {
     Role.COORDINATOR: Reason.COORDINATOR_FAILED,
@@ -77,7 +78,12 @@ def _of_progress(progress: ProgressSeen) -> Verdict:
 def _of_pods(seen: Observed) -> Verdict | None:
     for pod in sorted(seen.pods, key=lambda each: each.name):
         end = pod.termination
-        if end and end.exit_code == TERMINAL_EXIT_CODE and not pod.is_deleting:
+        if end is None or pod.is_deleting:
+            continue
+        if end.exit_code == 0 and pod.role is Role.COORDINATOR:
+            text = "the coordinator ended after the last step"
+            return Verdict(succeeded=True, reason=Reason.ALL_STEPS_DONE, message=text)
+        if end.exit_code == TERMINAL_EXIT_CODE:
             return _of_last_words(pod, end.message)
     return None
 

@@ -124,11 +124,12 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
     runtime = deployment.wish.written.runtime
     image = getattr(runtime.images, pods.role) or deployment.settings.images[pods.role]
     launch = f"{LAUNCH_DIRECTORY}/{LAUNCH_FILE}"
+    ordinal = [] if pods.role is Role.COORDINATOR else ["--ordinal", "from-hostname"]
     return {
         "name": str(pods.role),
         "image": image,
         "imagePullPolicy": deployment.settings.pull_policy,
-        "command": ["hetrl", str(pods.role), "--launch", launch, "--ordinal", "from-hostname"],
+        "command": ["hetrl", str(pods.role), "--launch", launch, *ordinal],
         "env": _environment(deployment, pods),
         "ports": _ports(pods.role),
         "resources": _resources(deployment, pods),

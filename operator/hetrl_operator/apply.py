@@ -1,0 +1,239 @@
+"""The only writer: actions become requests, and answers become outcomes.
+
+Objects are written by server-side apply, deletions name the uid that they mean. Conflicts,
+throttling and refusals are expected and come back as values.
+"""
+
+import base64
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from hetrl_api.status import JobStatus
+from hetrl_operator import identity
+from hetrl_operator.actions import (
+    Apply,
+    Delete,
+    DeleteJob,
+    Event,
+    IssueCertificates,
+    LiftGate,
+    WriteStatus,
+)
+from hetrl_operator.kubernetes_api import APPLY, STRATEGIC_MERGE, KubernetesApi, Reply
+from hetrl_operator.labels import API_VERSION, FIELD_MANAGER, GANG_GATE, Reason, of_child
+from hetrl_operator.observed import ChildSeen, JobSeen
+
+_PATHS = {
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Event": "/api/v1/namespaces/{namespace}/events",
+    "HetRLJob": "/apis/hetrl.dev/v1alpha1/namespaces/{namespace}/hetrljobs",
+    "HetRLPlan": "/apis/hetrl.dev/v1alpha1/namespaces/{namespace}/hetrlplans",
+    "Pod": "/api/v1/namespaces/{namespace}/pods",
+    "Secret": "/api/v1/namespaces/{namespace}/secrets",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "StatefulSet": "/apis/apps/v1/namespaces/{namespace}/statefulsets",
+}
+_NOT_FOUND, _CONFLICT, _TOO_MANY, _FORBIDDEN = 404, 409, 429, 403
+_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """It is as it was asked, or what it was about is gone already."""
+
+    object: Mapping[str, Any]
+    """As the API server has it now; empty where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryAgain:
+    """It may work when we look again."""
+
+    message: str
+    after_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The API server will not do it; somebody has to change something."""
+
+    reason: str
+    """A reason of condition ResourcesCreated."""
+
+    message: str
+
+
+Outcome = Done | TryAgain | Refused
+Writable = Apply | Delete | IssueCertificates | LiftGate | WriteStatus | DeleteJob
+
+
+class Writer:
+    """Carries out actions, one after another."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        """Write through this connection."""
+        self._api = api
+
+    async def perform(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
+        """Carry out one action.
+
+        Args:
+            job: the job that it is for.
+            action: what to do.
+            child: what we know of the object that an ``Apply`` is about.
+        """
+        match action:
+            case Apply():
+                return await self._apply(job, action.manifest, known=child is not None)
+            case IssueCertificates():
+                return await self._apply(job, _secret(job, action), known=True)
+            case Delete():
+                return await self._delete(job, action.kind, action.name, action.uid)
+            case DeleteJob():
+                return await self._delete(job, "HetRLJob", job.name, job.uid)
+            case LiftGate():
+                return await self._lift(job, action)
+            case WriteStatus():
+                return await self._write_status(job, action.status)
+
+    async def announce(self, job: JobSeen, event: Event) -> Outcome:
+        """Tell something on the job, as an Event."""
+        body = _event(job, event, now=datetime.now(UTC))
+        path = _path("Event", job.namespace)
+        return _outcome(await self._api.request("POST", path, body=body), kind="Event")
+
+    async def _apply(self, job: JobSeen, manifest: Mapping[str, Any], *, known: bool) -> Outcome:
+        """Apply a manifest; an object that we do not know is not taken from its owner."""
+        kind = manifest["kind"]
+        path = f"{_path(kind, job.namespace)}/{manifest['metadata']['name']}"
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if known else "false"}
+        reply = await self._api.request(
+            "PATCH", path, query=query, body=manifest, content_type=APPLY
+        )
+        return _outcome(reply, kind=f"{kind} {manifest['metadata']['name']}")
+
+    async def _delete(self, job: JobSeen, kind: str, name: str, uid: str) -> Outcome:
+        path = f"{_path(kind, job.namespace)}/{name}"
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        reply = await self._api.request("DELETE", path, body=options)
+        if reply.status in {_NOT_FOUND, _CONFLICT}:
+            # Gone, or another object of that name: in both cases the one we meant is not there.
+            return Done(object={})
+        return _outcome(reply, kind=f"{kind} {name}")
+
+    async def _lift(self, job: JobSeen, action: LiftGate) -> Outcome:
+        path = f"{_path('Pod', job.namespace)}/{action.pod}"
+        spec: dict[str, Any] = {"schedulingGates": [{"$patch": "delete", "name": GANG_GATE}]}
+        if action.hostname:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": action.hostname}
+        body = {"metadata": {"uid": action.uid}, "spec": spec}
+        reply = await self._api.request(
+            "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body,
+            content_type=STRATEGIC_MERGE,
+        )  # fmt: skip
+        return _outcome(reply, kind=f"Pod {action.pod}")
+
+    async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "HetRLJob",
+            "metadata": {"name": job.name, "namespace": job.namespace, "uid": job.uid},
+            "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        path = f"{_path('HetRLJob', job.namespace)}/{job.name}/status"
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        return _outcome(reply, kind=f"status of {job.name}")
+
+
+def _path(kind: str, namespace: str) -> str:
+    return _PATHS[kind].format(namespace=namespace)
+
+
+def _outcome(reply: Reply, *, kind: str) -> Outcome:
+    if reply.is_success:
+        return Done(object=reply.body)
+    text = f"{kind}: {reply.message}"
+    if reply.status == _NOT_FOUND:
+        return TryAgain(message=text)
+    if reply.status == _CONFLICT and not _is_field_conflict(reply):
+        return TryAgain(message=text)
+    if reply.status in {0, _TOO_MANY} or reply.status >= _SERVER_ERROR:
+        return TryAgain(message=text, after_seconds=reply.retry_after_seconds or 0.0)
+    return Refused(reason=_reason(reply), message=text)
+
+
+def _is_field_conflict(reply: Reply) -> bool:
+    causes = (reply.body.get("details") or {}).get("causes") or ()
+    return any(each.get("reason") == "FieldManagerConflict" for each in causes)
+
+
+def _reason(reply: Reply) -> str:
+    if reply.status == _CONFLICT:
+        return Reason.CONFLICT
+    if reply.status == _FORBIDDEN:
+        return Reason.QUOTA_EXCEEDED if "quota" in reply.message else Reason.FORBIDDEN
+    return Reason.APPLY_FAILED
+
+
+def _secret(job: JobSeen, action: IssueCertificates) -> dict[str, Any]:
+    issued = identity.issue(
+        seed=secrets.token_bytes(32),
+        job=job.name,
+        dns_names=action.dns_names,
+        now=datetime.now(UTC),
+    )
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "HetRLJob",
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": action.secret,
+            "namespace": job.namespace,
+            "labels": of_child(job.name, job.uid),
+            "ownerReferences": [owner],
+        },
+        "type": "Opaque",
+        "data": {name: base64.b64encode(text).decode() for name, text in issued.files().items()},
+    }
+
+
+def _event(job: JobSeen, event: Event, *, now: datetime) -> dict[str, Any]:
+    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{job.name}.{uuid4().hex[:16]}", "namespace": job.namespace},
+        "involvedObject": {
+            "apiVersion": API_VERSION,
+            "kind": "HetRLJob",
+            "name": job.name,
+            "namespace": job.namespace,
+            "uid": job.uid,
+        },
+        "type": "Warning" if event.is_warning else "Normal",
+        "reason": event.reason,
+        # The API server accepts 1,024 bytes.
+        "message": event.message.encode()[:1000].decode(errors="ignore"),
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+        "source": {"component": FIELD_MANAGER},
+        "reportingComponent": FIELD_MANAGER,
+    }

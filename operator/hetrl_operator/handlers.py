@@ -1,0 +1,222 @@
+"""What kopf calls: indexes that keep the views, and events that feed the queue.
+
+Only low-level handlers: those for creation and update would be edge-triggered, and would
+write annotations of kopf's own into every job. Nothing is decided here.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import parse
+from hetrl_api.topology import HetRLTopology
+from hetrl_operator import observe
+from hetrl_operator.controller import Controller
+from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
+from hetrl_operator.observe import Body, JobKey
+from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
+from hetrl_operator.recent import RecentWrites
+from hetrl_operator.views import Views
+
+log = logging.getLogger(__name__)
+
+JOBS = f"hetrljobs.v1alpha1.{GROUP}"
+PLANS = f"hetrlplans.v1alpha1.{GROUP}"
+TOPOLOGIES = f"hetrltopologies.v1alpha1.{GROUP}"
+CHILD_RESOURCES = {
+    "StatefulSet": "statefulsets.v1.apps",
+    "Service": "services.v1",
+    "ConfigMap": "configmaps.v1",
+}
+_OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What handlers need: the controller, once there are views for it."""
+
+    make_controller: Callable[[Views], Controller]
+    controller: Controller | None = None
+    _nodes: dict[str, Body] = field(default_factory=dict)
+
+    def started(self, indices: Mapping[str, Any]) -> None:
+        """Build the controller over kopf's live indexes."""
+        views = Views(
+            jobs=indices["jobs"],
+            plans=indices["plans"],
+            pods=indices["pods"],
+            children={kind: indices[kind.lower()] for kind in CHILD_RESOURCES},
+            node_index=indices["nodes"],
+            topology_index=indices["topologies"],
+            recent=RecentWrites(),
+        )
+        self.controller = self.make_controller(views)
+
+    def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
+        """Have a job looked at because something of it happened."""
+        controller = self._ready(kind, event)
+        metadata = event["object"]["metadata"]
+        controller.views.recent.shown(
+            (kind, metadata.get("namespace", ""), metadata["name"]),
+            resource_version=metadata.get("resourceVersion", ""),
+            is_deleted=event["type"] == "DELETED",
+        )
+        if key is not None:
+            controller.queue.add(key)
+
+    def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
+        """Have jobs without a plan looked at, if planning would see a difference."""
+        controller = self._ready(kind, event)
+        body = event["object"]
+        name = body["metadata"]["name"]
+        if kind == "Node":
+            node = observe.slim_node(body) if event["type"] != "DELETED" else None
+            if self._nodes.get(name) == node:
+                return
+            if node is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = node
+        controller.views.fleet_changed()
+        controller.look_at_unplanned()
+
+    def _ready(self, kind: str, event: Mapping[str, Any]) -> Controller:
+        assert self.controller, "kopf runs start-up handlers before all others"
+        # The first event of all comes after every index is filled.
+        self.controller.restore()
+        self.controller.metrics.watched(resource=kind, type_=event["type"] or "LISTED")
+        return self.controller
+
+
+def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    """Register every handler."""
+    _register_start(registry, hooks)
+    _register_indexes(registry)
+    _register_events(registry, hooks)
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Set kopf up; each line says what happens without it."""
+    # Our own names on objects, should a handler ever need them.
+    settings.persistence.finalizer = f"{GROUP}/finalizer"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    # Events are ours, and few; log lines do not become Events.
+    settings.posting.enabled = False
+    # A watch that has died silently is noticed after 70 s, and renewed every 10 min anyway.
+    settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = 70
+    settings.watching.server_timeout = 10 * 60
+    settings.watching.client_timeout = 11 * 60
+    # Lists in pages: one answer of 10,000 pods would need hundreds of MiB.
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 10
+    # A number would deadlock with indexes: they wait for every object of the first list.
+    settings.queueing.worker_limit = None
+    # Without the right to list CRDs and namespaces, a rescan would stop the operator.
+    settings.scanning.disabled = True
+    # Filters of decorators work on our side only: every pod of the cluster would be sent.
+    for resource in ("pods.v1", *CHILD_RESOURCES.values()):
+        settings.watching.label_selectors[resource] = _OURS
+
+
+def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    async def start(settings: kopf.OperatorSettings, **indices: Any) -> None:
+        configure(settings)
+        hooks.started(indices)
+
+    async def login(**kwargs: Any) -> Any:
+        # Without the client libraries' own logins, which differ in what they read.
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    kopf.on.startup(registry=registry)(start)
+    kopf.on.login(registry=registry)(login)
+
+
+def _register_indexes(registry: kopf.OperatorRegistry) -> None:
+    indexes = {
+        "jobs": (JOBS, _job_index),
+        "plans": (PLANS, _plan_index),
+        "pods": ("pods.v1", _pod_index),
+        "nodes": ("nodes.v1", _node_index),
+        "topologies": (TOPOLOGIES, _topology_index),
+        **{kind.lower(): (name, _child_index(kind)) for kind, name in CHILD_RESOURCES.items()},
+    }
+    for name, (resource, index) in indexes.items():
+        kopf.index(resource, id=name, registry=registry)(index)
+
+
+def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    children = {"HetRLPlan": PLANS, "Pod": "pods.v1", **CHILD_RESOURCES}
+    handlers = {
+        "HetRLJob": (JOBS, _job_event(hooks)),
+        **{kind: (resource, _child_event(kind, hooks)) for kind, resource in children.items()},
+        "Node": ("nodes.v1", _fleet_event("Node", hooks)),
+        "HetRLTopology": (TOPOLOGIES, _fleet_event("HetRLTopology", hooks)),
+    }
+    for kind, (resource, handler) in handlers.items():
+        kopf.on.event(resource, id=f"on-{kind.lower()}", registry=registry)(handler)
+
+
+async def _job_index(body: Body, **_: Any) -> dict[JobKey, JobSeen]:
+    return {observe.key_of_job(body): observe.job_seen(body)}
+
+
+async def _plan_index(body: Body, **_: Any) -> dict[JobKey, PlanSeen] | None:
+    key = observe.key_of_owner(body)
+    seen = observe.plan_seen(body) if key else None
+    return {key: seen} if key and seen else None
+
+
+async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen] | None:
+    key, seen = observe.key_of_owner(body), observe.pod_seen(body)
+    return {key: seen} if key and seen else None
+
+
+async def _node_index(body: Body, **_: Any) -> dict[str, Body]:
+    return {body["metadata"]["name"]: observe.slim_node(body)}
+
+
+async def _topology_index(body: Body, **_: Any) -> dict[str, HetRLTopology] | None:
+    name = body["metadata"]["name"]
+    copy = observe.plain(body)
+    copy.pop("status", None)
+    try:
+        return {name: parse(HetRLTopology, copy)}
+    except InvalidObjectError as error:
+        log.warning("topology left out: name=%s reason=%s", name, error)
+        return None
+
+
+def _child_index(kind: str) -> Any:
+    async def index(body: Body, **_: Any) -> dict[JobKey, ChildSeen] | None:
+        key = observe.key_of_owner(body)
+        return {key: observe.child_seen(kind, body)} if key else None
+
+    return index
+
+
+def _job_event(hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        hooks.happened("HetRLJob", observe.key_of_job(body), event)
+
+    return handler
+
+
+def _child_event(kind: str, hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        hooks.happened(kind, observe.key_of_owner(body), event)
+
+    return handler
+
+
+def _fleet_event(kind: str, hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], **_: Any) -> None:
+        hooks.fleet_changed(kind, event)
+
+    return handler

@@ -1,0 +1,246 @@
+"""From Kubernetes objects to the values that decisions read. The only reader of their JSON.
+
+Each function takes one object as the API server gives it and keeps the little that matters,
+so that thousands of them fit into memory.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hetrl_api.decision import to_plan
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.job import HetRLJob
+from hetrl_api.load import parse
+from hetrl_api.plan import HetRLPlan
+from hetrl_api.specification import to_spec
+from hetrl_api.status import JobStatus
+from hetrl_core.task import Role
+from hetrl_operator.labels import (
+    GANG_GATE,
+    IDENTITY,
+    JOB_NAME,
+    PLAN_KEY,
+    PLANNED_FOR,
+    POD_SET,
+    ROLE,
+    SPEC_HASH,
+)
+from hetrl_operator.observed import (
+    ChildSeen,
+    JobSeen,
+    PlanSeen,
+    PodSeen,
+    ProgressSeen,
+    Termination,
+    Wish,
+)
+
+Body = Mapping[str, Any]
+JobKey = tuple[str, str]
+"""Namespace and name of a HetRLJob."""
+
+POD_ROOT = Path("/")
+"""What relative paths of a job are relative to in its pods."""
+
+
+def key_of_job(body: Body) -> JobKey:
+    """Return the key of a HetRLJob."""
+    return body["metadata"]["namespace"], body["metadata"]["name"]
+
+
+def key_of_owner(body: Body) -> JobKey | None:
+    """Return the key of the job that a child belongs to, by its label."""
+    name = (body["metadata"].get("labels") or {}).get(JOB_NAME)
+    return (body["metadata"]["namespace"], name) if name else None
+
+
+def job_seen(body: Body) -> JobSeen:
+    """Read a HetRLJob; a spec that cannot be worked on becomes a problem in words."""
+    metadata = body["metadata"]
+    wish, problem = _wish(body)
+    return JobSeen(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=int(metadata.get("generation", 0)),
+        created_at=_time(metadata["creationTimestamp"]),
+        is_deleting="deletionTimestamp" in metadata,
+        wish=wish,
+        problem=problem,
+        status=_status(body.get("status") or {}),
+    )
+
+
+def child_seen(kind: str, body: Body) -> ChildSeen:
+    """Read a StatefulSet, Service or ConfigMap."""
+    metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
+    owners = metadata.get("ownerReferences") or ()
+    return ChildSeen(
+        kind=kind,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner_uid=next((each["uid"] for each in owners if each.get("controller")), ""),
+        spec_hash=annotations.get(SPEC_HASH, ""),
+        identity=annotations.get(IDENTITY, ""),
+        is_deleting="deletionTimestamp" in metadata,
+    )
+
+
+def plan_seen(body: Body) -> PlanSeen | None:
+    """Read a HetRLPlan that the operator made; None where it made none of it."""
+    metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if PLANNED_FOR not in annotations or "deletionTimestamp" in metadata:
+        return None
+    written = parse(HetRLPlan, {**plain(body), "metadata": {"name": metadata["name"]}})
+    return PlanSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        planned_for=annotations[PLANNED_FOR],
+        key=annotations.get(PLAN_KEY, ""),
+        plan=to_plan(written.spec),
+        created_at=_time(metadata["creationTimestamp"]),
+    )
+
+
+def pod_seen(body: Body) -> PodSeen | None:
+    """Read a pod of a job; None where it does not carry our labels."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    labels = metadata.get("labels") or {}
+    if ROLE not in labels or POD_SET not in labels:
+        return None
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    container: Body = next(iter(status.get("containerStatuses") or ()), {})
+    reason, message = _waiting(conditions, container)
+    return PodSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        pod_set=labels[POD_SET],
+        role=Role(labels[ROLE]),
+        ordinal=int(metadata["name"].rpartition("-")[2]),
+        created_at=_time(metadata["creationTimestamp"]),
+        is_deleting="deletionTimestamp" in metadata,
+        is_gated=any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ()),
+        is_ready=conditions.get("Ready", {}).get("status") == "True",
+        restarts=int(container.get("restartCount", 0)),
+        waiting_reason=reason,
+        waiting_message=message,
+        termination=_termination(container),
+    )
+
+
+def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
+    """Read the wire's ``Progress`` message as JSON, with the names of its fields.
+
+    Raises:
+        ValueError: a field is not the number or text that it must be.
+    """
+    try:
+        return ProgressSeen(
+            step=int(report["step"]),
+            total_steps=int(report["total_steps"]),
+            policy_version=int(report.get("version", 0)),
+            samples_per_second=float(report.get("samples_per_second", 0)),
+            staleness_p95=float(report.get("staleness_p95", 0)),
+            reward=float(report.get("reward_mean", 0)),
+            eta_seconds=float(report.get("eta_seconds", 0)),
+            received_at=at,
+            finished=bool(report.get("finished", False)),
+            outcome=str(report.get("outcome", "")),
+            reason=str(report.get("reason", "")),
+            message=str(report.get("message", "")),
+            waiting_for=str(report.get("waiting_for", "")),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a progress report: {error!r}") from error
+
+
+def slim_node(body: Body) -> Body:
+    """Keep of a Node what planning reads: labels, taints, GPUs, and whether it is usable."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    conditions = [
+        {"type": each["type"], "status": each["status"]}
+        for each in status.get("conditions") or ()
+        if each["type"] == "Ready"
+    ]
+    gpus = (status.get("allocatable") or {}).get("nvidia.com/gpu")
+    return {
+        "metadata": {"name": metadata["name"], "labels": dict(metadata.get("labels") or {})},
+        "spec": {
+            "unschedulable": bool(spec.get("unschedulable")),
+            "taints": [
+                {"key": each["key"], "value": each.get("value", ""), "effect": each["effect"]}
+                for each in spec.get("taints") or ()
+            ],
+        },
+        "status": {
+            "allocatable": {} if gpus is None else {"nvidia.com/gpu": gpus},
+            "conditions": conditions,
+        },
+    }
+
+
+def _wish(body: Body) -> tuple[Wish | None, str]:
+    copy = plain(body)
+    copy.pop("status", None)
+    try:
+        job = parse(HetRLJob, copy)
+        # A deadline counts from the job's creation; what is left of it is planning's to say.
+        created = _time(body["metadata"]["creationTimestamp"])
+        spec = to_spec(job, base_path=POD_ROOT, claims=None, now=created)
+    except (InvalidObjectError, ValueError) as error:
+        return None, str(error).replace("\n", "; ")
+    if spec.model.architecture is None:
+        # The operator reads neither volumes nor model hubs.
+        return (
+            None,
+            "spec.model.architecture is required on a cluster: it is what plans are made of",
+        )
+    return Wish(written=job.spec, spec=spec), ""
+
+
+def _status(written: Body) -> JobStatus:
+    """Read a status; one that another release wrote and we cannot read counts as empty."""
+    try:
+        return JobStatus.model_validate_json(json.dumps(plain(written)))
+    except ValidationError:
+        return JobStatus()
+
+
+def _waiting(conditions: Mapping[str, Body], container: Body) -> tuple[str, str]:
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason", "")), str(scheduled.get("message", ""))
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return str(waiting.get("reason", "")), str(waiting.get("message", ""))
+
+
+def _termination(container: Body) -> Termination | None:
+    now = (container.get("state") or {}).get("terminated")
+    ended = now or (container.get("lastState") or {}).get("terminated")
+    if not ended or not ended.get("finishedAt"):
+        return None
+    return Termination(
+        exit_code=int(ended.get("exitCode", 0)),
+        message=str(ended.get("message", "")),
+        at=_time(ended["finishedAt"]),
+    )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def plain(value: Any) -> Any:
+    """Copy what kopf hands out as views into dicts and lists that ``json`` can write."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(each) for each in value]
+    return value
