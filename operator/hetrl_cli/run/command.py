@@ -48,7 +48,7 @@ class _Claim(click.ParamType[tuple[str, Path]]):
 @click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--topology", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fleet to plan for; unset: this machine stands for an A100 and two L4s.",
+    help="Fleet to plan for; unset: this machine stands for two A100s and an L4.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path),
