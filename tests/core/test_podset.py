@@ -1,0 +1,51 @@
+from hetrl_core.job import Strategy
+from hetrl_core.plan import Plan
+from hetrl_core.podset import COORDINATOR, num_training_replicas, pod_sets, slug
+from hetrl_core.task import Role, Task
+from hetrl_planner.plan_job import plan
+from tests.builders import a_fleet, a_job
+from tests.core.test_plan import PREDICTION, a_group
+
+
+def test_the_coordinator_comes_first_and_takes_no_gpu() -> None:
+    (coordinator, *_) = pod_sets(
+        Plan(strategy=Strategy.AUTO, groups=(a_group(Task.ACTOR_TRAINING, "a"),),
+             prediction=PREDICTION)
+    )  # fmt: skip
+    assert (coordinator.name, coordinator.role) == (COORDINATOR, Role.COORDINATOR)
+    assert (coordinator.num_pods, coordinator.gpus_per_pod) == (1, 0)
+
+
+def test_replicas_are_numbered_on_through_all_sets_of_a_task() -> None:
+    groups = (
+        a_group(Task.ACTOR_TRAINING, "a", "b"),
+        a_group(Task.ACTOR_TRAINING, "c"),
+        a_group(Task.ACTOR_GENERATION, "d", "e"),
+    )
+    sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
+    assert [pods.name for pods in sets[1:]] == ["trainer-l4-0", "trainer-l4-1", "rollout-l4-0"]
+    assert [[rank.replica for rank in pods.ranks] for pods in sets[1:]] == [[0, 1], [2], [0, 1]]
+    assert num_training_replicas(sets) == 3
+
+
+def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
+    group = a_group(Task.ACTOR_GENERATION, "a", tensor=2, stages=2)
+    (_, pods) = pod_sets(Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION))
+    found = [(rank.local_gpu, rank.stage, rank.tensor_rank) for rank in pods.ranks]
+    assert found == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]
+
+
+def test_every_gpu_of_a_made_plan_has_one_rank() -> None:
+    made = plan(a_fleet(a100=24, l40s=24, l4=16), a_job("Qwen3-14B"))
+    assert isinstance(made, Plan)
+    sets = pod_sets(made)
+    places = [(pods.name, rank.ordinal, rank.local_gpu) for pods in sets for rank in pods.ranks]
+    assert len(set(places)) == len(places) == made.num_gpus
+    for pods in sets[1:]:
+        assert {rank.ordinal for rank in pods.ranks} == set(range(pods.num_pods))
+        assert all(rank.local_gpu < pods.gpus_per_pod for rank in pods.ranks)
+
+
+def test_names_become_dns_labels() -> None:
+    assert slug("A100-80GB") == "a100-80gb"
+    assert slug(" eu_West 1. ") == "eu-west-1"
