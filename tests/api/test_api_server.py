@@ -10,6 +10,7 @@ from kubernetes import client, config
 from kubernetes.client import ApiException
 
 from e2e.cluster.cluster import Cluster
+from hetrl_api.documents import documents
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import parse
 from tests.api.objects import (
@@ -23,7 +24,9 @@ from tests.api.objects import (
 pytestmark = pytest.mark.cluster
 pytest_plugins = ["e2e.cluster.fixtures"]
 
-CRDS = Path(__file__).parents[2] / "crds"
+ROOT = Path(__file__).parents[2]
+CRDS = ROOT / "crds"
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,12 @@ def test_the_server_takes_what_we_take(
     objects: client.CustomObjectsApi, job: dict[str, Any]
 ) -> None:
     assert dry_run(objects, job)["spec"]["managedBy"] == "hetrl.dev/operator"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_server_takes_every_example(objects: client.CustomObjectsApi, path: Path) -> None:
+    for manifest in documents(path.read_text()):
+        assert dry_run(objects, manifest)["metadata"]["name"] == manifest["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("manifest", "said"), [*INVALID_JOBS, *INVALID_TOPOLOGIES])

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+
+from hetrl_api.documents import documents
+from hetrl_api.load import load_fleet, load_job
+from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.task import Task
+from hetrl_planner.plan_job import plan
+from hetrl_runtime.tiny.model import TinyArchitecture
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JOBS = sorted(path for path in EXAMPLES.glob("*.yaml") if "kind: HetRLJob" in path.read_text())
+FLEETS = sorted(set(EXAMPLES.glob("*.yaml")) - set(JOBS))
+
+
+def planned(job: str, fleet: str) -> Plan | Infeasible:
+    spec = load_job((EXAMPLES / job).read_text(), base_path=EXAMPLES)
+    machines = load_fleet((EXAMPLES / fleet).read_text(), resources=spec.resources)
+    return plan(machines, spec, should_stop=lambda: False, runnable_only=True)
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_an_example_is_a_valid_job_of_its_own_name(path: Path) -> None:
+    job = load_job(path.read_text(), base_path=EXAMPLES)
+
+    assert job.name == path.stem.replace(".", "-")
+    # The operator plans before any pod could read a config.json.
+    assert job.model.architecture is not None
+
+
+@pytest.mark.parametrize("path", FLEETS, ids=lambda path: path.stem)
+def test_an_example_is_a_valid_fleet(path: Path) -> None:
+    assert load_fleet(path.read_text()).num_gpus > 0
+
+
+def test_hetrls_fleet_has_its_numbers() -> None:
+    fleet = load_fleet((EXAMPLES / "hetrl-fleet.yaml").read_text())
+
+    counts = {
+        kind.name: sum(each.num_gpus for each in fleet.machines if each.gpu_kind == kind.name)
+        for kind in fleet.gpu_kinds
+    }
+    assert counts == {"A100-40GB": 24, "L40S": 24, "L4": 16}
+
+
+@pytest.mark.parametrize("job", ["arithmetic.yaml", "gsm8k.yaml"])
+def test_the_local_jobs_train_on_an_a100_and_generate_on_both_kinds(job: str) -> None:
+    found = planned(job, "local-fleet.yaml")
+
+    assert isinstance(found, Plan)
+    where = {
+        task: sorted(group.gpu_kind for group in found.groups_with(task) for _ in group.replicas)
+        for task in (Task.ACTOR_TRAINING, Task.ACTOR_GENERATION)
+    }
+    assert where == {
+        Task.ACTOR_TRAINING: ["A100-80GB"],
+        Task.ACTOR_GENERATION: ["A100-80GB", "L4"],
+    }
+
+
+def test_the_infeasible_job_is_infeasible() -> None:
+    found = planned("infeasible.yaml", "hetrl-fleet.yaml")
+
+    assert isinstance(found, Infeasible)
+    assert "l4" in " ".join(found.reasons)
+
+
+def test_the_arithmetic_job_describes_the_model_that_we_make() -> None:
+    (job,) = documents((EXAMPLES / "arithmetic.yaml").read_text())
+    made = TinyArchitecture()
+
+    given = job["spec"]["model"]["architecture"]
+    assert (given["hiddenSize"], given["layers"]) == (made.hidden_size, made.num_layers)
+    assert (given["queryHeads"], given["kvHeads"]) == (made.num_heads, made.num_kv_heads)
+    assert (given["headDim"], given["ffnSize"]) == (made.head_size, made.feed_forward_size)
+    assert given["vocabSize"] == made.vocabulary_size
