@@ -35,6 +35,8 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    # kopf tells every event that it hands over; we tell what we make of them.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     asyncio.run(run(settings))
 
 
@@ -51,17 +53,24 @@ async def run(settings: Settings) -> None:
             served(application(registry, ready=ready), port=settings.endpoints.metrics_port)
         )
         await _serve_progress(stack, settings, api, hooks)
-        tasks = asyncio.create_task(_work(settings, hooks, metrics, ready))
+        stop = asyncio.Event()
+        work = asyncio.create_task(_work(settings, hooks, metrics, ready))
+        # Without workers there is no operator: kopf stops as well, and the pod is restarted.
+        work.add_done_callback(lambda _: stop.set())
         try:
-            await _watch(settings, hooks, ready)
+            await _watch(settings, hooks, ready=ready, stop=stop)
         finally:
-            tasks.cancel()
-            await asyncio.gather(tasks, return_exceptions=True)
+            work.cancel()
+            ended = await asyncio.gather(work, return_exceptions=True)
             if hooks.controller:
                 await hooks.controller.planning.close()
+        if isinstance(ended[0], Exception):
+            raise ended[0]
 
 
-async def _watch(settings: Settings, hooks: Hooks, ready: asyncio.Event) -> None:
+async def _watch(
+    settings: Settings, hooks: Hooks, *, ready: asyncio.Event, stop: asyncio.Event
+) -> None:
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
     await kopf.operator(
@@ -70,6 +79,7 @@ async def _watch(settings: Settings, hooks: Hooks, ready: asyncio.Event) -> None
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         ready_flag=ready,
+        stop_flag=stop,
     )
 
 

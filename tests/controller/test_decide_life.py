@@ -1,0 +1,418 @@
+"""A job's life on the model of a cluster: start, suspend, resume, finish, fail, restart."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetrl_core.plan import Infeasible
+from hetrl_core.task import Role
+from hetrl_operator.actions import Apply, DeleteJob, LiftGate, ReserveGpus
+from hetrl_operator.decide.conditions import condition, holds
+from hetrl_operator.labels import ConditionType, Reason
+from hetrl_operator.observed import Occupied, PlannerTrouble
+from tests.controller.cluster_model import ClusterModel, a_cluster
+from tests.controller.values import a_job, a_plan, a_report
+
+
+def a_running_job(**changes: object) -> ClusterModel:
+    cluster = a_cluster(a_job(), a_plan(**changes))  # type: ignore[arg-type]
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.job.status.phase == "Running"
+    return cluster
+
+
+def reason_of(cluster: ClusterModel, type_: str) -> str:
+    found = condition(cluster.job.status, type_)
+    assert found, f"no condition {type_}"
+    return found.reason
+
+
+def test_a_job_is_planned_deployed_and_runs() -> None:
+    cluster = a_cluster(a_job(), a_plan())
+
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Deploying"
+    assert len(cluster.pods) == 4
+    assert not any(pod.is_gated for pod in cluster.pods.values())
+    assert cluster.certificates_issued == 1
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.job.status.phase == "Running"
+    assert cluster.job.status.plan
+    assert cluster.job.status.plan.dollars_per_hour == 5.5
+
+
+def test_gpus_are_reserved_before_the_plan_is_written() -> None:
+    cluster = a_cluster(a_job(), a_plan())
+
+    cluster.settle()
+
+    kinds = [
+        "reserve" if isinstance(each, ReserveGpus) else each.manifest["kind"]
+        for each in cluster.written
+        if isinstance(each, ReserveGpus | Apply)
+    ]
+    assert kinds[:2] == ["reserve", "HetRLPlan"]
+
+
+def test_no_gate_is_lifted_before_every_pod_exists() -> None:
+    cluster = a_cluster(a_job(), a_plan())
+    while not cluster.pods:
+        cluster.round()
+    missing = "math-rollout-l4-0-1"
+    pod = cluster.pods.pop(missing)
+
+    actions = cluster.round()
+
+    assert not [each for each in actions if isinstance(each, LiftGate)]
+    cluster.pods[missing] = pod
+    lifted = [each.pod for each in cluster.round() if isinstance(each, LiftGate)]
+    assert sorted(lifted) == sorted(cluster.pods)
+
+
+def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
+    cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
+
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Planned"
+    assert cluster.plans
+    assert not cluster.children
+    assert cluster.planning
+    assert not cluster.planning.is_reserved
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        pytest.param(
+            Infeasible(reasons=("no GPU has 80 GiB", "the budget is $1/h")), Reason.INFEASIBLE,
+            "no GPU has 80 GiB; the budget is $1/h", id="infeasible",
+        ),
+        pytest.param(
+            Occupied(reasons=("no GPU is free",), held_gpus=8), Reason.FLEET_OCCUPIED,
+            "other jobs hold 8 GPUs", id="occupied",
+        ),
+        pytest.param(
+            PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message="stopped after 80 s"),
+            Reason.SOLVER_TIMEOUT, "stopped after 80 s", id="timeout",
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_without_a_plan_says_why_and_creates_nothing(
+    answer: Infeasible | Occupied | PlannerTrouble, reason: str, words: str
+) -> None:
+    cluster = ClusterModel(job=a_job(), answer=answer)
+
+    cluster.settle()
+
+    found = condition(cluster.job.status, ConditionType.PLANNED)
+    assert found
+    assert (found.status, found.reason) == ("False", reason)
+    assert words in found.message
+    assert not cluster.children
+    assert not cluster.pods
+
+
+def test_an_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:
+    cluster = ClusterModel(job=a_job(), answer=Infeasible(reasons=("no GPU",)))
+    cluster.settle()
+
+    cluster.answer = a_plan()
+    assert cluster.planning
+    cluster.planning = replace(cluster.planning, key="another fleet")
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Deploying"
+
+
+def test_suspending_stops_trainers_first_and_frees_every_gpu() -> None:
+    cluster = a_running_job()
+
+    cluster.change(suspend=True)
+    cluster.round()
+
+    assert {pod.role for pod in cluster.pods.values()} == {Role.COORDINATOR, Role.ROLLOUT}
+    assert cluster.job.status.phase == "Suspending"
+    cluster.settle()
+    assert cluster.job.status.phase == "Suspended"
+    assert not cluster.pods
+    assert cluster.planning
+    assert not cluster.planning.is_reserved
+
+
+def test_a_resumed_job_keeps_its_plan_and_certificates() -> None:
+    cluster = a_running_job()
+    plans = dict(cluster.plans)
+    cluster.change(suspend=True)
+    cluster.settle()
+
+    cluster.change(suspend=False)
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Running"
+    assert cluster.plans == plans
+    assert cluster.certificates_issued == 1
+    assert reason_of(cluster, ConditionType.SUSPENDED) == Reason.RESUMED
+
+
+def test_a_resumed_job_whose_gpus_are_taken_is_planned_again() -> None:
+    cluster = a_running_job()
+    cluster.change(suspend=True)
+    cluster.settle()
+    assert cluster.planning
+
+    cluster.change(suspend=False)
+    cluster.planning = replace(cluster.planning, conflict="a100-0 has 0 free GPUs", answer=None)
+    cluster.round()
+    cluster.planning = replace(cluster.planning, conflict="")
+    cluster.answer = a_plan(machine="a100-1")
+    cluster.settle()
+
+    (plan,) = cluster.plans.values()
+    assert plan.plan.groups[0].replicas[0].shares[0].machine == "a100-1"
+
+
+def test_a_job_created_suspended_creates_nothing() -> None:
+    cluster = a_cluster(a_job(suspend=True), a_plan())
+
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Suspended"
+    assert not cluster.children
+    assert not cluster.plans
+
+
+def test_a_finished_job_frees_its_gpus_and_keeps_its_record() -> None:
+    cluster = a_running_job()
+
+    cluster.progress = a_report(
+        10, finished=True, outcome="Succeeded", reason="AllStepsDone", message="10 steps"
+    )
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Succeeded"
+    assert not cluster.pods
+    assert cluster.planning
+    assert not cluster.planning.is_reserved
+    assert cluster.job.status.progress
+    assert cluster.job.status.progress.step == 10
+    assert cluster.job.status.completion_time
+
+
+def test_a_finished_job_stays_finished_when_the_operator_forgets_everything() -> None:
+    cluster = a_running_job()
+    cluster.progress = a_report(10, finished=True, outcome="Succeeded", reason="AllStepsDone")
+    cluster.settle()
+    status = cluster.job.status
+
+    cluster.progress = None
+    cluster.settle()
+
+    assert cluster.job.status == status
+
+
+@pytest.mark.parametrize(
+    ("pod", "code", "words", "phase", "reason", "said"),
+    [
+        pytest.param(
+            "math-coordinator-0", 0, "", "Succeeded", Reason.ALL_STEPS_DONE, "last step",
+            id="lost-report",
+        ),
+        pytest.param(
+            "math-coordinator-0", 3, "log\nNoLearningSignal: rewards never vary", "Failed",
+            Reason.NO_LEARNING_SIGNAL, "rewards never vary", id="no-learning-signal",
+        ),
+        pytest.param(
+            "math-trainer-a100-80gb-0-0", 3, "/hetrl/claims/data/model: no such folder",
+            "Failed", Reason.TRAINER_FAILED, "/hetrl/claims/data/model", id="missing-model",
+        ),
+        pytest.param(
+            "math-rollout-l4-0-0", 3, "/x: not a model", "Failed", Reason.ROLLOUT_FAILED,
+            "/x: not a model", id="rollout",
+        ),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
+    pod: str, code: int, words: str, phase: str, reason: str, said: str
+) -> None:
+    cluster = a_running_job()
+
+    cluster.crash(pod, code, words)
+    cluster.settle()
+
+    assert cluster.job.status.phase == phase
+    ended = ConditionType.COMPLETE if phase == "Succeeded" else ConditionType.FAILED
+    found = condition(cluster.job.status, ended)
+    assert found
+    assert found.reason == reason
+    assert said in found.message
+    assert not cluster.pods
+
+
+def test_a_crash_with_another_code_is_only_counted() -> None:
+    cluster = a_running_job()
+
+    cluster.crash("math-trainer-a100-80gb-0-0", 1, "CUDA out of memory")
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Restarting"
+    assert cluster.job.status.restarts == 1
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.job.status.phase == "Running"
+
+
+def test_too_many_restarts_fail_the_job_with_the_last_words() -> None:
+    cluster = a_running_job()
+
+    for _ in range(4):
+        cluster.crash("math-trainer-a100-80gb-0-0", 1, "CUDA out of memory")
+        cluster.settle()
+
+    found = condition(cluster.job.status, ConditionType.FAILED)
+    assert found
+    assert found.reason == Reason.BACKOFF_LIMIT_EXCEEDED
+    assert "CUDA out of memory" in found.message
+
+
+def test_lost_rollouts_never_fail_a_job() -> None:
+    cluster = a_running_job()
+
+    for _ in range(30):
+        cluster.kill("math-rollout-l4-0-1")
+        cluster.settle()
+        cluster.make_ready()
+        cluster.settle()
+
+    assert cluster.job.status.phase == "Running"
+    assert cluster.job.status.restarts == 0
+
+
+def test_a_replaced_rollout_starts_while_the_others_go_on() -> None:
+    cluster = a_running_job()
+    others = {pod.uid for name, pod in cluster.pods.items() if name != "math-rollout-l4-0-1"}
+
+    cluster.kill("math-rollout-l4-0-1")
+    cluster.settle()
+
+    assert not any(pod.is_gated for pod in cluster.pods.values())
+    assert others <= {pod.uid for pod in cluster.pods.values()}
+    assert reason_of(cluster, ConditionType.DEGRADED) == Reason.ROLLOUT_BELOW_DESIRED
+
+
+def test_a_lost_trainer_restarts_its_gang_and_leaves_the_rollouts() -> None:
+    cluster = a_running_job(trainers=3)
+    before = {name: pod.uid for name, pod in cluster.pods.items()}
+
+    cluster.kill("math-trainer-a100-80gb-0-1")
+    cluster.settle()
+
+    after = {name: pod.uid for name, pod in cluster.pods.items()}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {f"math-trainer-a100-80gb-0-{number}" for number in range(3)}
+    assert not any(pod.is_gated for pod in cluster.pods.values())
+    assert cluster.job.status.restarts == 1
+
+
+def test_a_crashed_trainer_restarts_its_gang_too() -> None:
+    cluster = a_running_job(trainers=2)
+    before = {pod.uid for pod in cluster.pods.values() if pod.role is Role.TRAINER}
+
+    cluster.crash("math-trainer-a100-80gb-0-0", 1)
+    cluster.settle()
+
+    after = {pod.uid for pod in cluster.pods.values() if pod.role is Role.TRAINER}
+    assert not before & after
+
+
+def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
+    cluster = a_running_job(trainers=2)
+
+    for _ in range(6):
+        if cluster.job.status.phase == "Failed":
+            break
+        cluster.crash("math-trainer-a100-80gb-0-0", 1)
+        cluster.settle()
+        cluster.make_ready()
+        cluster.settle()
+
+    assert reason_of(cluster, ConditionType.FAILED) == Reason.BACKOFF_LIMIT_EXCEEDED
+
+
+def test_a_changed_running_job_is_told_and_planned_again_after_a_suspension() -> None:
+    cluster = a_running_job()
+
+    cluster.change(rollout={"minReplicas": 2})
+    cluster.settle()
+    assert reason_of(cluster, ConditionType.DEGRADED) == Reason.PLAN_DRIFT
+    cluster.change(rollout={"minReplicas": 2}, suspend=True)
+    cluster.settle()
+    cluster.change(rollout={"minReplicas": 2})
+    cluster.settle()
+
+    assert reason_of(cluster, ConditionType.DEGRADED) != Reason.PLAN_DRIFT
+
+
+def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
+    cluster = a_cluster(a_job(ttlSecondsAfterFinished=60), a_plan())
+    cluster.settle()
+    cluster.progress = a_report(10, finished=True, outcome="Succeeded", reason="AllStepsDone")
+    cluster.settle()
+    assert not cluster.is_deleted
+
+    cluster.now = cluster.now.replace(minute=10)
+
+    assert any(isinstance(each, DeleteJob) for each in cluster.round())
+
+
+def _steps() -> st.SearchStrategy[list[str]]:
+    pods = ["coordinator-0", "trainer-a100-80gb-0-0", "trainer-a100-80gb-0-1", "rollout-l4-0-0"]
+    disturbances = [
+        *(f"kill math-{pod}" for pod in pods),
+        *(f"crash math-{pod}" for pod in pods),
+        "ready", "suspend", "resume", "round", "lose-config-map", "finish",
+    ]  # fmt: skip
+    return st.lists(st.sampled_from(disturbances), max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=_steps())
+def test_whatever_happens_decisions_come_to_rest(steps: list[str]) -> None:
+    cluster = a_cluster(a_job(), a_plan(trainers=2))
+
+    for step in steps:
+        _disturb(cluster, step)
+        cluster.round()
+
+    cluster.settle()
+    assert cluster.certificates_issued <= 1
+    assert cluster.planning
+    if holds(cluster.job.status, ConditionType.SUSPENDED) or cluster.job.status.completion_time:
+        assert not cluster.pods
+        assert not cluster.planning.is_reserved
+    elif cluster.pods:
+        assert cluster.planning.is_reserved
+        assert not any(pod.is_gated for pod in cluster.pods.values())
+
+
+def _disturb(cluster: ClusterModel, step: str) -> None:
+    word, _, name = step.partition(" ")
+    if word in {"kill", "crash"}:
+        if name in cluster.pods:
+            cluster.kill(name) if word == "kill" else cluster.crash(name, 1)
+    elif word in {"suspend", "resume"}:
+        cluster.change(suspend=word == "suspend")
+    elif word == "ready":
+        cluster.make_ready()
+    elif word == "lose-config-map":
+        cluster.children.pop(("ConfigMap", "math-coordinator"), None)
+    elif word == "finish":
+        cluster.progress = a_report(10, finished=True, outcome="Succeeded")

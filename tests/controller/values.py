@@ -1,0 +1,189 @@
+"""Jobs, plans and observations for tests of the operator, with defaults."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hetrl_api.job import MANAGER
+from hetrl_core.job import Strategy
+from hetrl_core.plan import (
+    MemoryUse,
+    Parallelism,
+    Plan,
+    Prediction,
+    Replica,
+    ReplicaGroup,
+    Share,
+)
+from hetrl_core.task import Role, Task
+from hetrl_operator.observe import job_seen
+from hetrl_operator.observed import (
+    JobSeen,
+    Observed,
+    PlanningSeen,
+    PlanSeen,
+    PodSeen,
+    ProgressSeen,
+    Termination,
+    Wish,
+)
+from hetrl_operator.planning import planning_key
+from hetrl_operator.settings import PodSettings
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+SETTINGS = PodSettings(
+    images={
+        Role.COORDINATOR: "hetrl/trainer:test",
+        Role.TRAINER: "hetrl/trainer:test",
+        Role.ROLLOUT: "hetrl/rollout:test",
+    },
+    progress_url="https://hetrl-operator.hetrl-system.svc:9443",
+    progress_authority="-----BEGIN CERTIFICATE-----\n",
+)
+
+
+def later(**units: float) -> datetime:
+    """A time after ``NOW``: ``later(minutes=5)``."""
+    return NOW + timedelta(**units)
+
+
+def a_job_object(*, name: str = "math", uid: str = "uid-1", **spec: Any) -> dict[str, Any]:
+    """A HetRLJob as the API server stores it; keyword arguments replace fields of its spec."""
+    fields: dict[str, Any] = {
+        "model": {
+            "source": {"claim": {"name": "data", "path": "model"}},
+            "architecture": {
+                "hiddenSize": 128, "layers": 3, "queryHeads": 4, "kvHeads": 2, "headDim": 32,
+                "ffnSize": 256, "vocabSize": 128, "tiedEmbeddings": True,
+            },
+        },
+        "data": {"prompts": {"claim": {"name": "data", "path": "train.jsonl"}}},
+        "training": {"steps": 10},
+        "storage": {"checkpoints": {"persistentVolumeClaim": "checkpoints"}},
+        "managedBy": MANAGER,
+        **spec,
+    }  # fmt: skip
+    return {
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLJob",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid,
+            "generation": 1,
+            "creationTimestamp": "2026-01-31T11:59:50Z",
+        },
+        "spec": fields,
+    }
+
+
+def a_job(**changes: Any) -> JobSeen:
+    """A HetRLJob as the operator sees it."""
+    return job_seen(a_job_object(**changes))
+
+
+def a_plan(
+    *, trainers: int = 1, rollouts: tuple[str, ...] = ("l4-0", "l4-0"), machine: str = "a100-0"
+) -> Plan:
+    """Trainers on one A100 machine, a rollout on each L4 machine named."""
+    training = ReplicaGroup(
+        tasks=(Task.ACTOR_TRAINING,),
+        gpu_kind="A100-80GB",
+        region="local",
+        parallelism=Parallelism(tensor=1, stage_layers=(3,)),
+        replicas=tuple(
+            Replica(shares=(Share(machine=machine, num_gpus=1),), work_share=1 / trainers)
+            for _ in range(trainers)
+        ),
+        memory=MemoryUse(weights_bytes=1),
+    )
+    generation = ReplicaGroup(
+        tasks=(Task.ACTOR_GENERATION,),
+        gpu_kind="L4",
+        region="local",
+        parallelism=Parallelism(tensor=1, stage_layers=(3,)),
+        replicas=tuple(
+            Replica(shares=(Share(machine=each, num_gpus=1),), work_share=1 / len(rollouts))
+            for each in rollouts
+        ),
+        concurrency=16,
+        memory=MemoryUse(weights_bytes=1),
+    )
+    return Plan(
+        strategy=Strategy.AUTO,
+        groups=(training, generation),
+        prediction=Prediction(
+            step_seconds=2.0, generation_seconds=2.0, training_seconds=1.0,
+            weight_sync_seconds=0.1, samples_per_second=128.0, dollars_per_hour=5.5,
+            mean_staleness=1.0, bottleneck="generation: HBM bandwidth of the L4s",
+        ),
+        gap=0.0,
+    )  # fmt: skip
+
+
+def wish_of(job: JobSeen) -> Wish:
+    """What a valid job asks."""
+    assert job.wish, job.problem
+    return job.wish
+
+
+def a_plan_seen(job: JobSeen, plan: Plan | None = None, *, name: str = "math-abc") -> PlanSeen:
+    """A plan that answers a job."""
+    return PlanSeen(
+        name=name,
+        uid=f"uid-{name}",
+        planned_for=planning_key(wish_of(job)),
+        key="abc",
+        plan=plan or a_plan(),
+        created_at=NOW,
+    )
+
+
+def a_pod(pod_set: str, ordinal: int = 0, **changes: Any) -> PodSeen:
+    """A ready pod; its role is the first word of its set's name."""
+    fields: dict[str, Any] = {
+        "name": f"math-{pod_set}-{ordinal}",
+        "uid": f"pod-{pod_set}-{ordinal}",
+        "pod_set": pod_set,
+        "role": Role(pod_set.split("-", maxsplit=1)[0]),
+        "ordinal": ordinal,
+        "created_at": NOW,
+        "is_ready": True,
+        **changes,
+    }
+    return PodSeen(**fields)
+
+
+PODS = (a_pod("coordinator"), a_pod("trainer-a100-80gb-0"), a_pod("rollout-l4-0"),
+        a_pod("rollout-l4-0", 1))  # fmt: skip
+"""All pods of ``a_plan()``, ready."""
+
+
+def an_observation(job: JobSeen | None = None, **changes: Any) -> Observed:
+    """A planned job as it is seen, with no pods or children unless given."""
+    job = job or a_job()
+    planned = job.wish is not None
+    fields: dict[str, Any] = {
+        "job": job,
+        "planning": PlanningSeen(
+            spec_key=planning_key(job.wish) if job.wish else "", key="", is_reserved=planned
+        ),
+        "plans": (a_plan_seen(job),) if planned else (),
+        **changes,
+    }
+    return Observed(**fields)
+
+
+def ended(pod: PodSeen, exit_code: int, message: str = "", **changes: Any) -> PodSeen:
+    """A pod whose container has ended."""
+    end = Termination(exit_code=exit_code, message=message, at=NOW)
+    return replace(pod, is_ready=False, termination=end, **changes)
+
+
+def a_report(step: int = 3, **changes: Any) -> ProgressSeen:
+    """A coordinator's report."""
+    fields: dict[str, Any] = {
+        "step": step, "total_steps": 10, "policy_version": step, "samples_per_second": 12.0,
+        "staleness_p95": 2.0, "reward": 0.5, "eta_seconds": 70.0, "received_at": NOW, **changes,
+    }  # fmt: skip
+    return ProgressSeen(**fields)
