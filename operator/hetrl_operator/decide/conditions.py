@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import Condition, ConditionStatus
 from hetrl_api.status import JobStatus
 from hetrl_operator.actions import Event
 from hetrl_operator.labels import ConditionType, EventReason, Reason
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 MAX_MESSAGE_CHARACTERS = 8192
 """Well below the API's limit, so that a long list of reasons does not make status unreadable."""
@@ -35,13 +38,13 @@ def holds(status: JobStatus, type_: str) -> bool:
 
 
 def settled(
-    findings: Iterable[Finding], *, before: JobStatus, generation: int, now: datetime
+    findings: Iterable[Finding], *, before: JobStatus, generation: int, now: "datetime"
 ) -> tuple[Condition, ...]:
     """Return the conditions of these findings; unchanged ones keep their transition time."""
     return tuple(_settled(each, before, generation, now) for each in findings)
 
 
-def _settled(finding: Finding, before: JobStatus, generation: int, now: datetime) -> Condition:
+def _settled(finding: Finding, before: JobStatus, generation: int, now: "datetime") -> Condition:
     status = ConditionStatus.TRUE if finding.holds else ConditionStatus.FALSE
     known = condition(before, finding.type)
     unchanged = known is not None and known.status is status

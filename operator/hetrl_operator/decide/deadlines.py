@@ -1,7 +1,7 @@
 """How long a job may start and run, and what it was waiting for when it took too long."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import ConditionStatus
 from hetrl_api.job import JobSpec
@@ -9,6 +9,9 @@ from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class _Deadline:
         return self.limit_seconds - self.passed_seconds
 
 
-def overrun(seen: Observed, now: datetime) -> Overrun | None:
+def overrun(seen: Observed, now: "datetime") -> Overrun | None:
     """Return the deadline that has passed, if any."""
     for each in _deadlines(seen, now):
         if each.left_seconds <= 0:
@@ -42,12 +45,12 @@ def overrun(seen: Observed, now: datetime) -> Overrun | None:
     return None
 
 
-def next_deadline_seconds(seen: Observed, now: datetime) -> float | None:
+def next_deadline_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return the seconds until the next deadline passes; None where none runs."""
     return min((each.left_seconds for each in _deadlines(seen, now)), default=None)
 
 
-def ttl_left_seconds(seen: Observed, now: datetime) -> float | None:
+def ttl_left_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return the seconds after which a finished job is deleted; None: it is kept."""
     wish, ended = seen.job.wish, seen.job.status.completion_time
     ttl = wish.written.ttl_seconds_after_finished if wish else None
@@ -56,7 +59,7 @@ def ttl_left_seconds(seen: Observed, now: datetime) -> float | None:
     return ttl - (now - ended).total_seconds()
 
 
-def _deadlines(seen: Observed, now: datetime) -> tuple[_Deadline, ...]:
+def _deadlines(seen: Observed, now: "datetime") -> tuple[_Deadline, ...]:
     if seen.job.wish is None:
         return ()
     written = seen.job.wish.written
@@ -64,7 +67,7 @@ def _deadlines(seen: Observed, now: datetime) -> tuple[_Deadline, ...]:
     return tuple(each for each in found if each)
 
 
-def _startup(seen: Observed, written: JobSpec, now: datetime) -> _Deadline | None:
+def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
     """Count from when everything was created, or from when the job last stopped running."""
     status = seen.job.status
     created = condition(status, ConditionType.RESOURCES_CREATED)
@@ -83,7 +86,7 @@ def _startup(seen: Observed, written: JobSpec, now: datetime) -> _Deadline | Non
     )
 
 
-def _active(seen: Observed, written: JobSpec, now: datetime) -> _Deadline | None:
+def _active(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
     start, limit = seen.job.status.start_time, written.active_deadline_seconds
     if start is None or limit is None:
         return None

@@ -1,7 +1,7 @@
 """One round for one job, as a table of contents of the policies."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hetrl_api.planning import PlanningMode
 from hetrl_api.status import JobStatus
@@ -28,6 +28,9 @@ from hetrl_operator.observed import Observed, PlanSeen, Wish
 from hetrl_operator.render import Deployment
 from hetrl_operator.settings import PodSettings
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
@@ -43,7 +46,7 @@ class _Round:
     wake_after: tuple[float | None, ...] = ()
 
 
-def decide(seen: Observed, now: datetime, settings: PodSettings) -> Decision:
+def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
     """Return what to do for a job now, and when to look again."""
     if seen.job.is_deleting:
         return Decision()
@@ -58,7 +61,7 @@ def decide(seen: Observed, now: datetime, settings: PodSettings) -> Decision:
     )
 
 
-def _round(seen: Observed, now: datetime, settings: PodSettings) -> _Round:
+def _round(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
     end = terminal.verdict(seen, now)
     if end:
         return _ended(seen, end, now, settings)
@@ -72,7 +75,7 @@ def _round(seen: Observed, now: datetime, settings: PodSettings) -> _Round:
 
 
 def _active(
-    seen: Observed, wish: Wish, accepted: Finding, now: datetime, settings: PodSettings
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> _Round:
     planned = plans.planned(seen, wish)
     findings = (accepted, planned.finding, *stage.resumed_finding(seen))
@@ -128,7 +131,7 @@ def _suspended(seen: Observed, wish: Wish, accepted: Finding, settings: PodSetti
     )
 
 
-def _ended(seen: Observed, end: terminal.Verdict, now: datetime, settings: PodSettings) -> _Round:
+def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings) -> _Round:
     ttl = ttl_left_seconds(seen, now)
     expired = ttl is not None and ttl <= 0
     wish, round_ = seen.job.wish, _Round(findings=())
@@ -176,7 +179,7 @@ def _stopped(
     return _Round(findings=(), actions=(*writes, *release), plan=plan, sets=sets, running=running)
 
 
-def _status(seen: Observed, round_: _Round, now: datetime) -> JobStatus:
+def _status(seen: Observed, round_: _Round, now: "datetime") -> JobStatus:
     job, before = seen.job, seen.job.status
     now = now.replace(microsecond=0)
     conditions = settled(round_.findings, before=before, generation=job.generation, now=now)
@@ -201,7 +204,7 @@ def _status(seen: Observed, round_: _Round, now: datetime) -> JobStatus:
     )
 
 
-def _start_time(before: JobStatus, round_: _Round, now: datetime) -> datetime | None:
+def _start_time(before: JobStatus, round_: _Round, now: "datetime") -> "datetime | None":
     """Return when the pods were first created since the last resume; kept after the end."""
     if round_.running == stage.ALL_ROLES:
         return before.start_time or now

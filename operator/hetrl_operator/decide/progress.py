@@ -1,15 +1,18 @@
 """When a report of the coordinator reaches the status: at once if it matters, else seldom."""
 
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hetrl_api.status import Progress
 from hetrl_operator.observed import Observed, ProgressSeen
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 SHORTEST_SECONDS = 15.0
 """Between two writes of progress: with 1,000 jobs that still is 67 writes a second."""
 
 
-def progress(seen: Observed, now: datetime) -> Progress | None:
+def progress(seen: Observed, now: "datetime") -> Progress | None:
     """Return the progress to show: what is written, until it is old enough."""
     written = seen.job.status.progress
     report = seen.progress
@@ -20,7 +23,7 @@ def progress(seen: Observed, now: datetime) -> Progress | None:
     return written
 
 
-def next_write_seconds(seen: Observed, now: datetime) -> float | None:
+def next_write_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return when a report that waits may be written; None when none waits."""
     written = seen.job.status.progress
     if seen.progress is None or not _is_newer(seen.progress, written):
@@ -35,7 +38,7 @@ def _is_newer(report: ProgressSeen, written: Progress | None) -> bool:
     return (report.received_at - written.last_update_time).total_seconds() >= 1
 
 
-def _age_seconds(written: Progress | None, now: datetime) -> float:
+def _age_seconds(written: Progress | None, now: "datetime") -> float:
     if written is None or written.last_update_time is None:
         return SHORTEST_SECONDS
     return (now - written.last_update_time).total_seconds()

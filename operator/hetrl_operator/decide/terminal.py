@@ -6,7 +6,7 @@ so that a lost message never leaves a job hanging.
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import ConditionStatus
 from hetrl_core.task import Role
@@ -15,6 +15,9 @@ from hetrl_operator.decide.deadlines import overrun
 from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, PodSeen, ProgressSeen
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 TERMINAL_EXIT_CODE = 3
 """A process that ends with it has said why, and starting it again would not help. One that is
@@ -37,7 +40,7 @@ class Verdict:
     message: str
 
 
-def verdict(seen: Observed, now: datetime) -> Verdict | None:
+def verdict(seen: Observed, now: "datetime") -> Verdict | None:
     """Return how the job ended; None while it has not. The first verdict stands for ever."""
     written = _written(seen)
     if written or seen.job.wish is None:
@@ -117,7 +120,7 @@ def _of_restarts(seen: Observed) -> Verdict | None:
     )
 
 
-def _of_deadlines(seen: Observed, now: datetime) -> Verdict | None:
+def _of_deadlines(seen: Observed, now: "datetime") -> Verdict | None:
     passed = overrun(seen, now)
     if passed is None:
         return None
