@@ -55,7 +55,7 @@ def _missing(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Endi
         return None
     return Ending(
         reason=STARTUP_DEADLINE_EXCEEDED,
-        message=f"{' and '.join(missing)} did not register within {deadline_seconds:.0f} s",
+        message=f"{' and '.join(missing)} did not register within {deadline_seconds:g} s",
     )
 
 

@@ -8,12 +8,10 @@ exactly one place::
                  └──────────┴──────────┘  expired, failed, or too old: it is made again
 
 and together they never exceed what the bound promises, ``(η + 1)·B`` beyond the committed
-versions. Pending members go first and a group is only started when all of it has room, so
-half-made groups cannot lock each other out.
+versions. Pending members go first, and B is a multiple of the group size: room for one member
+of a new group is room for all of it, so half-made groups cannot lock each other out.
 """
 
-import heapq
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from hetrl_core.staleness import Ledger, StalenessBound
 from hetrl_runtime.coordinator.buffer import Buffer
 from hetrl_runtime.coordinator.leases import Leases
 from hetrl_runtime.coordinator.ledger import GroupLedger
+from hetrl_runtime.coordinator.pending import Pending
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 
@@ -97,8 +96,7 @@ class RunState:
         self._leases = Leases(lease_seconds=lease_seconds)
         self._lease_seconds = lease_seconds
         self._buffer = Buffer(group_size=algorithm.group_size)
-        self._pending: set[TrajectoryId] = set()
-        self._pending_queue: list[TrajectoryId] = []
+        self._pending = Pending()
         self._handed: tuple[SampledTrajectory, ...] = ()
         self._failures: Counter[int] = Counter()
 
@@ -137,7 +135,14 @@ class RunState:
     @property
     def capacity(self) -> int:
         """Trajectories that may be lent now."""
-        return self._capacity(running=self.num_running, max_concurrent=self._max_concurrent)
+        # By version and not by a running total: what the trainer discards must not add up
+        # to ever more work in flight.
+        accepted = self.version * self._batch_size + len(self._buffer)
+        return self._bound.capacity(
+            Ledger(version=self.version, accepted=accepted, running=self.num_running),
+            batch_size=self._batch_size,
+            max_concurrent=self._max_concurrent,
+        )
 
     def resume_point(self) -> ResumePoint:
         """Return where the run would go on from the last commit."""
@@ -164,7 +169,7 @@ class RunState:
         self._ledger = GroupLedger(point)
         self._leases = Leases(lease_seconds=self._lease_seconds)
         self._buffer = Buffer(group_size=self._group_size)
-        self._pending, self._pending_queue = set(), []
+        self._pending = Pending()
         self._handed = ()
         self._failures.clear()
         kept = [each for each in before if each.newest_version <= point.version]
@@ -208,12 +213,11 @@ class RunState:
             return CommitRefused(reason=reason)
         by_id = {each.id: each for each in self._buffer}
         trained = tuple(by_id[each] for each in consumed if each in by_id)
-        done = {each.group for each in consumed}
-        for group in done:
+        for group in {each.group for each in consumed}:
             self._close(group)
         for identity in discarded:
-            if identity.group not in done and self._buffer.remove(identity):
-                self._make_pending(identity)
+            if self._buffer.remove(identity):
+                self._pending.add(identity)
         self._ledger.version = version
         self._handed = ()
         return Committed(
@@ -233,10 +237,10 @@ class RunState:
             return WorkerBehind(needs_version=self.version - self._bound.max_staleness)
         wanted = min(max_trajectories, self.capacity)
         ids: list[TrajectoryId] = []
-        while len(ids) < wanted and (self._pending or self._may_start_group(len(ids))):
+        while len(ids) < wanted:
             if not self._pending:
                 self._start_group(self._ledger.upcoming())
-            ids += self._take_pending(wanted - len(ids))
+            ids += self._pending.take(wanted - len(ids))
         self._leases.grant(ids, process=process, worker_version=worker_version, now=now)
         return tuple(
             Loan(group=group, members=tuple(each.member for each in members))
@@ -308,20 +312,6 @@ class RunState:
 
     # The rules behind
 
-    def _capacity(self, *, running: int, max_concurrent: int) -> int:
-        # By version and not by a running total: what the trainer discards must not add up
-        # to ever more work in flight.
-        accepted = self.version * self._batch_size + len(self._buffer)
-        return self._bound.capacity(
-            Ledger(version=self.version, accepted=accepted, running=running),
-            batch_size=self._batch_size,
-            max_concurrent=max_concurrent,
-        )
-
-    def _may_start_group(self, about_to_run: int) -> bool:
-        promised = self.num_running + about_to_run + len(self._pending)
-        return self._capacity(running=promised, max_concurrent=sys.maxsize) >= self._group_size
-
     def _is_stale(self, trajectory: SampledTrajectory) -> bool:
         age = self.version - trajectory.oldest_version
         return self._checks_consumption and not self._bound.admits(age)
@@ -379,7 +369,7 @@ class RunState:
             return
         self._ledger.start(group)
         for member in range(self._group_size):
-            self._make_pending(TrajectoryId(group, member))
+            self._pending.add(TrajectoryId(group, member))
 
     def _close(self, group: int) -> None:
         self._ledger.close(group)
@@ -390,23 +380,9 @@ class RunState:
 
     def _make_again(self, identity: TrajectoryId) -> None:
         self._leases.end(identity)
-        self._make_pending(identity)
+        self._pending.add(identity)
 
     def _back_to_pending(self, ids: tuple[TrajectoryId, ...]) -> tuple[TrajectoryId, ...]:
         for identity in ids:
-            self._make_pending(identity)
-        return ids
-
-    def _make_pending(self, identity: TrajectoryId) -> None:
-        if identity not in self._pending:
             self._pending.add(identity)
-            heapq.heappush(self._pending_queue, identity)
-
-    def _take_pending(self, limit: int) -> list[TrajectoryId]:
-        taken: list[TrajectoryId] = []
-        while self._pending and len(taken) < limit:
-            identity = heapq.heappop(self._pending_queue)
-            if identity in self._pending:
-                self._pending.discard(identity)
-                taken.append(identity)
-        return taken
+        return ids

@@ -1,0 +1,107 @@
+"""The staleness rule against the vectors that AReaL's own tests hold for it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetrl_core.staleness import Ledger, StalenessBound, staleness
+
+counts = st.integers(min_value=0, max_value=10_000)
+
+
+@pytest.mark.parametrize(
+    ("max_concurrent", "batch_size", "max_staleness", "version", "accepted", "running", "expected"),
+    [
+        pytest.param(10, 4, 2, 0, 0, 0, 10, id="workers bind at the start"),
+        pytest.param(100, 32, 10, 0, 0, 0, 100, id="workers bind under a loose bound"),
+        pytest.param(5, 2, 10, 0, 0, 3, 2, id="workers bind while three run"),
+        pytest.param(100, 4, 2, 0, 0, 0, 12, id="the bound binds: three batches"),
+        pytest.param(1000, 4, 2, 5, 0, 0, 32, id="each version adds a batch"),
+        pytest.param(10, 4, 2, 0, 0, 3, 7, id="running work takes places"),
+        pytest.param(20, 4, 2, 0, 5, 0, 7, id="accepted work takes places"),
+        pytest.param(5, 2, 5, 0, 0, 5, 0, id="every worker is busy"),
+        pytest.param(1000, 8, 0, 0, 0, 0, 8, id="on-policy still fills one batch"),
+        pytest.param(1000, 8, 0, 5, 0, 0, 48, id="on-policy at version five"),
+        pytest.param(10, 4, 0, 0, 4, 3, 0, id="a capacity below zero is none"),
+    ],
+)
+def test_capacity_is_what_areal_computes(
+    max_concurrent: int,
+    batch_size: int,
+    max_staleness: int,
+    version: int,
+    accepted: int,
+    running: int,
+    expected: int,
+) -> None:
+    ledger = Ledger(version=version, accepted=accepted, running=running)
+    bound = StalenessBound(max_staleness=max_staleness)
+
+    capacity = bound.capacity(ledger, batch_size=batch_size, max_concurrent=max_concurrent)
+
+    assert capacity == expected
+
+
+@given(
+    eta=st.integers(0, 20),
+    version=counts,
+    accepted=counts,
+    running=counts,
+    taken=st.integers(0, 50),
+)
+def test_leasing_what_capacity_allows_never_promises_more_than_the_bound(
+    eta: int, version: int, accepted: int, running: int, taken: int
+) -> None:
+    bound = StalenessBound(max_staleness=eta)
+    ledger = Ledger(version=version, accepted=accepted, running=running)
+    capacity = bound.capacity(ledger, batch_size=16, max_concurrent=10_000)
+
+    leased = min(taken, capacity)
+
+    promised = (eta + version + 1) * 16
+    assert accepted + running + leased <= max(promised, accepted + running)
+
+
+@pytest.mark.parametrize(
+    ("worker_version", "version", "may"),
+    [(5, 5, True), (3, 5, True), (2, 5, False)],
+    ids=["as new as the trainer", "at the bound", "one version too old"],
+)
+def test_a_worker_beyond_the_bound_gets_no_lease(
+    worker_version: int, version: int, may: bool
+) -> None:
+    bound = StalenessBound(max_staleness=2)
+
+    assert bound.may_lease(worker_version=worker_version, version=version) is may
+
+
+def test_an_interrupted_trajectory_is_as_old_as_its_oldest_token() -> None:
+    assert staleness([3, 3, 4, 5], version=5) == 2
+
+
+def test_one_step_too_old_is_refused() -> None:
+    # NeMo-RL's case: of age 1, version 10 is usable at 10 and 11, not at 12.
+    bound = StalenessBound(max_staleness=1)
+
+    assert [bound.admits(staleness([10], version=at)) for at in (10, 11, 12)] == [True, True, False]
+
+
+def test_a_token_from_the_future_is_an_error() -> None:
+    with pytest.raises(ValueError, match="sampled by version 6, after version 5"):
+        staleness([4, 6], version=5)
+
+
+def test_no_tokens_have_no_staleness() -> None:
+    with pytest.raises(ValueError, match="no staleness"):
+        staleness([], version=5)
+
+
+def test_a_bound_below_zero_is_refused_with_its_value() -> None:
+    with pytest.raises(ValueError, match="maxStaleness must be >= 0, got -1"):
+        StalenessBound(max_staleness=-1)
+
+
+@pytest.mark.parametrize("name", ["version", "accepted", "running"])
+def test_a_count_below_zero_is_refused_with_its_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be >= 0, got -1"):
+        Ledger(**{"version": 0, "accepted": 0, "running": 0, name: -1})

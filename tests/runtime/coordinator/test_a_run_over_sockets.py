@@ -1,0 +1,249 @@
+"""Whole runs over real sockets: the coordinator's process in this one, clients beside it."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetrl_core.launch import JobIdentity, Launch
+from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.transport.errors import Refused, RunEnded
+from hetrl_runtime.wire.trajectory import FailedTrajectory
+from hetrl_runtime.wire.values import (
+    Ending,
+    Outcome,
+    ProcessStatus,
+    ResumePoint,
+    StepReport,
+)
+from tests.runtime.launches import a_launch
+from tests.runtime.trajectories import a_trajectory
+
+
+@contextlib.asynccontextmanager
+async def a_coordinator(launch: Launch) -> AsyncIterator["asyncio.Task[Ending | None]"]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(serve(launch, stop=stop))
+    try:
+        yield task
+    finally:
+        stop.set()
+        await task
+
+
+async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
+    """A rollout worker without a model: follows announcements, answers every prompt at once."""
+    delivered = 0
+    version = 0
+    async with WorkerClient(launch, process=process) as client:
+
+        async def follow() -> None:
+            nonlocal version
+            async for news in client.announcements():
+                version = news.version
+
+        following = asyncio.create_task(follow())
+        with contextlib.suppress(RunEnded):
+            while not following.done():
+                client.report(ProcessStatus(version=version, generated_tokens=delivered * 3))
+                for lease in await client.lease(version=version, max_trajectories=3):
+                    for identity in lease.ids:
+                        trajectory = a_trajectory(
+                            *identity,
+                            versions=(version, version),
+                            epoch=lease.epoch,
+                            process=process,
+                            reward=reward,
+                        )
+                        if await client.deliver(trajectory) is Outcome.ACCEPTED:
+                            delivered += 1
+        await following
+    return delivered
+
+
+def train(launch: Launch, *, resume: ResumePoint, until: int) -> list[list[str]]:
+    """A trainer without a model; returns the ids that each step consumed."""
+    steps = []
+    with TrainerClient(launch, process="trainer-0") as client:
+        client.register(resume)
+        for version in range(resume.version, until):
+            batch = client.next_batch(version=version)
+            assert all(version - each.oldest_version <= 1 for each in batch)
+            steps.append([str(each.id) for each in batch])
+            point = client.commit(
+                version=version + 1,
+                consumed=[each.id for each in batch],
+                report=StepReport(step_seconds=0.1, metrics={"loss": 0.5}),
+            )
+            assert point.version == version + 1
+    return steps
+
+
+async def test_a_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=5)
+
+    async with a_coordinator(launch) as coordinator:
+        workers = [
+            asyncio.create_task(a_worker(launch, process=f"rollout-{number}"))
+            for number in range(2)
+        ]
+        steps = await asyncio.to_thread(train, launch, resume=ResumePoint(), until=5)
+        delivered = sum(await asyncio.gather(*workers))
+        ending = await coordinator
+
+    assert ending == Ending(reason="AllStepsDone", message="5 steps are done")
+    consumed = [identity for step in steps for identity in step]
+    assert len(set(consumed)) == len(consumed) == 20 <= delivered
+    state = Path(launch.state_path)
+    assert json.loads((state / "result.json").read_text())["outcome"] == "Succeeded"
+    lines = [json.loads(line) for line in (state / "steps.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
+    assert all(sum(line["staleness"].values()) == 4 for line in lines)
+    assert lines[-1]["metrics"] == {"loss": 0.5}
+    samples = [json.loads(line) for line in (state / "samples.jsonl").read_text().splitlines()]
+    assert len(samples) == 20
+    assert json.loads((state / "progress.json").read_text())["step"] == "5"
+
+
+async def test_a_process_of_another_job_is_refused(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    stranger = replace(launch, job=JobIdentity(namespace="default", name="sums", uid="other"))
+
+    async with a_coordinator(launch):
+        with pytest.raises(Refused, match=r"runs job default/sums \(uid 0b1c\), not .*uid other"):
+            async with WorkerClient(stranger, process="rollout-0"):
+                pass
+
+
+async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=4)
+    halfway, restarted = threading.Event(), threading.Event()
+
+    def four_steps() -> list[str]:
+        consumed = []
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint())
+            for version in range(4):
+                if version == 2:
+                    halfway.set()
+                    assert restarted.wait(30)
+                ids = [each.id for each in client.next_batch(version=version)]
+                client.commit(version=version + 1, consumed=ids, report=StepReport())
+                consumed += ids
+        return [str(identity) for identity in consumed]
+
+    worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
+    training = asyncio.create_task(asyncio.to_thread(four_steps))
+    async with a_coordinator(launch):
+        assert await asyncio.to_thread(halfway.wait, 30)
+    async with a_coordinator(launch) as coordinator:
+        restarted.set()
+        consumed = await training
+        await worker
+        ending = await coordinator
+
+    assert ending
+    assert ending.succeeded
+    assert len(set(consumed)) == len(consumed) == 16
+
+
+async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=4)
+
+    async with a_coordinator(launch) as coordinator:
+        worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
+        first = await asyncio.to_thread(train, launch, resume=ResumePoint(), until=3)
+        again = await asyncio.to_thread(train, launch, resume=ResumePoint(), until=4)
+        await worker
+        ending = await coordinator
+
+    assert ending and ending.succeeded
+    # The lost history's groups are generated and trained again, each once.
+    consumed = [identity for step in again for identity in step]
+    assert len(set(consumed)) == len(consumed) == 16
+    assert {each for step in first for each in step} <= set(consumed)
+
+
+async def test_a_prompt_that_no_engine_can_take_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+
+    async def fail_everything() -> None:
+        async with WorkerClient(launch, process="rollout-0") as client:
+            with contextlib.suppress(RunEnded):
+                while True:
+                    for lease in await client.lease(version=0, max_trajectories=8):
+                        for identity in lease.ids:
+                            await client.deliver(
+                                FailedTrajectory(
+                                    group=identity.group,
+                                    member=identity.member,
+                                    epoch=lease.epoch,
+                                    process="rollout-0",
+                                    error="prompt has 700 tokens, the limit is 512",
+                                )
+                            )
+
+    def wait_for_batch() -> None:
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint())
+            client.next_batch(version=0)
+
+    async with a_coordinator(launch) as coordinator:
+        worker = asyncio.create_task(fail_everything())
+        with pytest.raises(RunEnded, match="prompt has 700 tokens"):
+            await asyncio.to_thread(wait_for_batch)
+        await worker
+        ending = await coordinator
+
+    assert ending
+    assert ending.reason == "RolloutFailed"
+
+
+async def test_nobody_coming_ends_the_run_and_names_who_is_missing(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, startup_deadline_seconds=0.5)
+
+    async with a_coordinator(launch) as coordinator:
+        ending = await coordinator
+
+    assert ending == Ending(
+        reason="StartupDeadlineExceeded",
+        message="the trainer and any rollout worker did not register within 0.5 s",
+    )
+
+
+async def test_a_malformed_line_ends_the_run_with_its_place(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    prompts = Path(launch.data.prompts)
+    prompts.write_text(prompts.read_text() + '{"question": "What is 1?"}\n')
+
+    async with a_coordinator(launch) as coordinator:
+        ending = await coordinator
+
+    assert ending == Ending(reason="DataInvalid", message=f"{prompts}:17: has no 'answer'")
+
+
+async def test_a_trainer_may_end_the_run_with_a_reason(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    no_signal = Ending(reason="NoLearningSignal", message="all rewards of every group were 0")
+
+    def one_step() -> None:
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint())
+            batch = client.next_batch(version=0)
+            ids = [each.id for each in batch]
+            client.commit(version=1, consumed=ids, report=StepReport(), ending=no_signal)
+
+    async with a_coordinator(launch) as coordinator:
+        worker = asyncio.create_task(a_worker(launch, process="rollout-0", reward=0.0))
+        await asyncio.to_thread(one_step)
+        await worker
+        ending = await coordinator
+
+    assert ending == no_signal
+    assert not ending.succeeded

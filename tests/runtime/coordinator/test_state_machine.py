@@ -1,0 +1,202 @@
+"""Random lives of a run: workers lease, deliver late, die; trainers commit, discard, rewind.
+
+Checked after every step, against a model that knows only what was promised: the bound is
+never broken, nothing is trained twice on the surviving history, no capacity is exceeded, and
+nothing is lost.
+"""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from hetrl_core.job import AlgorithmSpec
+from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
+from hetrl_runtime.wire.values import Outcome, ResumePoint
+from tests.runtime.trajectories import a_trajectory
+
+GROUP_SIZE = 2
+BATCH_SIZE = 4
+LEASE_SECONDS = 20.0
+WORKERS = ("w0", "w1", "w2")
+
+
+class Life(RuleBasedStateMachine):
+    """One run and all that may happen to it."""
+
+    @initialize(
+        eta=st.integers(0, 3),
+        max_concurrent=st.integers(1, 20),
+    )
+    def start(self, eta: int, max_concurrent: int) -> None:
+        self.eta = eta
+        self.max_concurrent = max_concurrent
+        self.now = 0.0
+        self.epoch = 1
+        algorithm = AlgorithmSpec(
+            max_staleness=eta, group_size=GROUP_SIZE, global_batch_size=BATCH_SIZE
+        )
+        self.state = RunState(algorithm, max_concurrent=max_concurrent, lease_seconds=LEASE_SECONDS)
+        self.state.begin(ResumePoint(), epoch=1)
+        self.worker_versions = dict.fromkeys(WORKERS, 0)
+        self.in_hand: list[tuple[str, TrajectoryId, int, int]] = []
+        self.history: list[list[TrajectoryId]] = []
+        self.checkpoints = [ResumePoint()]
+
+    # What workers do
+
+    @rule(worker=st.sampled_from(WORKERS), wanted=st.integers(1, 6))
+    def lease(self, worker: str, wanted: int) -> None:
+        version = self.worker_versions[worker]
+        loans = self.state.lend(
+            worker, worker_version=version, max_trajectories=wanted, now=self.now
+        )
+        if isinstance(loans, WorkerBehind):
+            assert version < self.state.version - self.eta
+            return
+        ids = [identity for loan in loans for identity in loan.ids]
+        assert len(ids) <= wanted
+        self.in_hand += [(worker, identity, version, self.epoch) for identity in ids]
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def fetch_weights(self, worker: str) -> None:
+        self.worker_versions[worker] = self.state.version
+
+    @precondition(lambda self: self.in_hand)
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.in_hand) - 1))
+        worker, identity, began, epoch = self.in_hand.pop(place)
+        ended = max(began, self.worker_versions[worker]) if epoch == self.epoch else began
+        outcome = self.state.accept(
+            a_trajectory(*identity, versions=(began, ended), epoch=epoch, process=worker)
+        )
+        if epoch != self.epoch:
+            assert outcome is Outcome.FENCED
+        elif outcome is Outcome.ACCEPTED:
+            assert self.state.version - began <= self.eta
+
+    @precondition(lambda self: self.in_hand)
+    @rule(data=st.data())
+    def deliver_and_keep(self, data: st.DataObject) -> None:
+        """A worker that missed the receipt sends again later."""
+        entry = data.draw(st.sampled_from(self.in_hand))
+        self.deliver(data)
+        self.in_hand.append(entry)
+
+    @precondition(lambda self: self.in_hand)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.in_hand) - 1))
+        worker, identity, _, epoch = self.in_hand.pop(place)
+        self.state.fail(
+            FailedTrajectory(
+                group=identity.group,
+                member=identity.member,
+                epoch=epoch,
+                process=worker,
+                error="out of memory",
+            )
+        )
+        if self.state.is_hopeless(identity.group):
+            self.state.abandon(identity.group)
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def heartbeat(self, worker: str) -> None:
+        holding = [identity for who, identity, _, _ in self.in_hand if who == worker]
+        self.state.hold(worker, holding, now=self.now)
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def die(self, worker: str) -> None:
+        self.in_hand = [each for each in self.in_hand if each[0] != worker]
+        self.state.release(worker)
+
+    @rule(seconds=st.sampled_from([1.0, LEASE_SECONDS / 2, LEASE_SECONDS]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.state.expire(now=self.now)
+
+    # What the trainer does
+
+    @rule(discard=st.integers(0, 2))
+    def train(self, discard: int) -> None:
+        batch = self.state.batch()
+        if not batch:
+            return
+        assert len(batch) == BATCH_SIZE
+        for each in batch:
+            assert self.state.version - each.oldest_version <= self.eta
+            assert each.newest_version <= self.state.version
+        ids = [each.id for each in batch]
+        done = self.state.commit(
+            self.state.version + 1, consumed=ids[discard:], discarded=ids[:discard]
+        )
+        assert isinstance(done, Committed)
+        self.history.append(ids[discard:])
+        self.checkpoints.append(done.resume)
+
+    @rule()
+    def step(self) -> None:
+        """One quick worker fills a batch, where the others leave it anything to do."""
+        version = self.state.version
+        while not self.state.batch():
+            loans = self.state.lend("w0", worker_version=version, max_trajectories=3, now=self.now)
+            assert not isinstance(loans, WorkerBehind)
+            if not loans:
+                return
+            for identity in (each for loan in loans for each in loan.ids):
+                outcome = self.state.accept(
+                    a_trajectory(*identity, versions=(version,), epoch=self.epoch, process="w0")
+                )
+                assert outcome is Outcome.ACCEPTED
+        self.train(discard=0)
+
+    @rule(data=st.data())
+    def restart_trainer(self, data: st.DataObject) -> None:
+        point = data.draw(st.sampled_from(self.checkpoints))
+        self.epoch += 1
+        self.state.begin(ResumePoint.from_json(point.to_json()), epoch=self.epoch)
+        del self.history[point.version :]
+        del self.checkpoints[point.version + 1 :]
+        # Weights of versions that no longer exist are fetched again.
+        self.worker_versions = dict.fromkeys(WORKERS, point.version)
+
+    # What always holds
+
+    @invariant()
+    def nothing_is_trained_twice_on_the_surviving_history(self) -> None:
+        trained = [identity for step in self.history for identity in step]
+        assert len(trained) == len(set(trained))
+
+    @invariant()
+    def promises_stay_within_the_bound(self) -> None:
+        in_flight = self.state.num_buffered + self.state.num_running + self.state.num_pending
+        assert in_flight <= (self.eta + 1) * BATCH_SIZE
+        assert self.state.num_running <= self.max_concurrent
+
+    @invariant()
+    def every_member_of_a_started_group_is_in_one_place(self) -> None:
+        in_flight = self.state.num_buffered + self.state.num_running + self.state.num_pending
+        assert in_flight % GROUP_SIZE == 0
+
+    def teardown(self) -> None:
+        """Whatever happened, one willing worker brings the run on: nothing is stuck or lost."""
+        if not hasattr(self, "state"):
+            return
+        for _ in range(3):
+            before = self.state.version
+            self.wait(2 * LEASE_SECONDS)
+            self.step()
+            assert self.state.version == before + 1, "the run is stuck"
+        consumed = {each.group for step in self.history for each in step}
+        assert not consumed & set(self.state.resume_point().open_groups)
+
+
+Life.TestCase.settings = settings(max_examples=120, stateful_step_count=60, deadline=None)
+TestLife = Life.TestCase

@@ -1,0 +1,36 @@
+"""Trajectories for tests, with defaults."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+
+
+def a_trajectory(
+    group: int = 0,
+    member: int = 0,
+    *,
+    versions: Sequence[int] = (0, 0, 0),
+    epoch: int = 1,
+    process: str = "rollout-l4-0-0",
+    reward: float = 1.0,
+    num_prompt_tokens: int = 5,
+) -> SampledTrajectory:
+    """A trajectory whose tokens were sampled by the given versions."""
+    size = len(versions)
+    return SampledTrajectory(
+        group=group,
+        member=member,
+        epoch=epoch,
+        process=process,
+        prompt_tokens=np.arange(num_prompt_tokens, dtype=np.int32),
+        response_tokens=np.arange(size, dtype=np.int32),
+        behaviour_log_probs=np.full(size, -0.5, dtype=np.float32),
+        token_versions=np.asarray(versions, dtype=np.int32),
+        reward=reward,
+        finish_reason="stop",
+        response_text="42",
+        question="What is 6 times 7?",
+        answer="#### 42",
+    )
