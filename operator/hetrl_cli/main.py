@@ -15,6 +15,7 @@ import click
 ENTRY_POINTS = "hetrl.commands"
 
 OWN_COMMANDS = {
+    "demo": EntryPoint(name="demo", value="hetrl_cli.demo:command", group=ENTRY_POINTS),
     "plan": EntryPoint(name="plan", value="hetrl_cli.plan:command", group=ENTRY_POINTS),
     "run": EntryPoint(name="run", value="hetrl_cli.run.command:command", group=ENTRY_POINTS),
 }

@@ -13,7 +13,7 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_cli.run.display import clock
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.prepare import Prepared, planned, prepare
+from hetrl_cli.run.prepare import Experiment, Prepared, planned, prepare
 from hetrl_cli.run.progress import Progresses
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
@@ -60,7 +60,15 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     "--claim", "claims", type=_Claim(), multiple=True,
     help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Instead of the job's spec.training.seed.")
+@click.option("--seed", type=click.IntRange(min=0), help="Instead of the job's training.seed.")
+@click.option(
+    "--learning-rate", type=click.FloatRange(min=0),
+    help="Instead of the job's training.learningRate; 0 is a control that must learn nothing.",
+)  # fmt: skip
+@click.option(
+    "--shuffle-rewards", is_flag=True,
+    help="Deal each batch's rewards out at random: the other control.",
+)  # fmt: skip
 @click.option(
     "--tls/--no-tls", default=True, help="Mutual TLS between the processes, as between pods."
 )
@@ -77,6 +85,8 @@ def command(
     display: bool | None,
     claims: tuple[tuple[str, Path], ...],
     seed: int | None,
+    learning_rate: float | None,
+    shuffle_rewards: bool,
     tls: bool,
     stall_seconds: float,
 ) -> None:
@@ -89,7 +99,10 @@ def command(
     Ends 0 when the run succeeded, 1 when it failed or could not start, 130 after Ctrl-C.
     """
     try:
-        prepared = prepare(job, topology=topology, claims=dict(claims), seed=seed)
+        experiment = Experiment(
+            seed=seed, learning_rate=learning_rate, shuffle_rewards=shuffle_rewards
+        )
+        prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
         plan = planned(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)

@@ -17,7 +17,7 @@ from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
+from hetrl_core.job import JobSpec, TrainingSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 
@@ -41,8 +41,32 @@ class Prepared:
     fleet: ClusterSnapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What one run does differently from the job's file: the means of a fair comparison."""
+
+    seed: int | None = None
+    learning_rate: float | None = None
+    shuffle_rewards: bool = False
+    """Deal each batch's rewards out at random, so that nothing can be learned from them."""
+
+    def applied_to(self, training: TrainingSpec) -> TrainingSpec:
+        """Return the job's training with what differs."""
+        rate = self.learning_rate
+        return replace(
+            training,
+            seed=training.seed if self.seed is None else self.seed,
+            learning_rate=training.learning_rate if rate is None else rate,
+            shuffle_rewards=self.shuffle_rewards,
+        )
+
+
 def prepare(
-    job_file: Path, *, topology: Path | None, claims: Mapping[str, Path], seed: int | None
+    job_file: Path,
+    *,
+    topology: Path | None,
+    claims: Mapping[str, Path],
+    experiment: Experiment,
 ) -> Prepared:
     """Read a job and a fleet, and look at every path that the job names.
 
@@ -54,10 +78,12 @@ def prepare(
     spec = to_spec(
         document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
     )
-    if seed is not None:
-        spec = replace(spec, training=replace(spec.training, seed=seed))
     _require_files(spec)
-    spec = replace(spec, model=with_architecture(spec.model))
+    spec = replace(
+        spec,
+        model=with_architecture(spec.model),
+        training=experiment.applied_to(spec.training),
+    )
     fleet = read_text(topology) if topology else _THIS_MACHINE.read_text()
     return Prepared(
         text=text,

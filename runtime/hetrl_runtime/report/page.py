@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean
 
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
@@ -12,6 +11,7 @@ from hetrl_core.task import Task
 from hetrl_core.units import gib
 from hetrl_runtime.report.plots import SERIES, to_svg
 from hetrl_runtime.report.record import Record, Sample
+from hetrl_runtime.report.summary import final_reward, samples_per_second
 
 _TASK_NAMES = {
     Task.ACTOR_GENERATION: "generation",
@@ -30,7 +30,6 @@ _CAPTIONS = {
         "The trainer waits for a batch, a rollout worker for a prompt.",
     ),
 }
-_NUM_FINAL_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _tiles(record: Record) -> list[Tile]:
     bound = record.launch.algorithm.max_staleness
     tiles = [Tile("Steps", f"{len(steps)}", f"of {record.launch.training.steps}")]
     if steps:
-        final = mean(step.reward_mean for step in steps[-_NUM_FINAL_STEPS:])
+        final = final_reward(record)
         tiles.append(
             Tile("Reward", f"{final:.3f}", f"{steps[0].reward_mean:.3f} at the first step")
         )
@@ -102,19 +101,12 @@ def _tiles(record: Record) -> list[Tile]:
                 "Staleness", f"{record.mean_staleness:.2f}",
                 f"mean; largest {max(record.staleness, default=0)}, bound {bound}",
             ),
-            Tile("Throughput", f"{_rate(record):.1f}", "trajectories per second"),
+            Tile("Throughput", f"{samples_per_second(record):.1f}", "trajectories per second"),
         ]  # fmt: skip
     if record.wall_seconds is not None:
         minutes, seconds = divmod(round(record.wall_seconds), 60)
         tiles.append(Tile("Wall time", f"{minutes}:{seconds:02}", "minutes and seconds"))
     return tiles
-
-
-def _rate(record: Record) -> float:
-    """Return the trajectories trained on per second, from the first commit to the last."""
-    seconds = record.steps[-1].time_seconds - record.steps[0].time_seconds
-    trained = sum(sum(step.staleness.values()) for step in record.steps[1:])
-    return trained / seconds if seconds > 0 else record.steps[-1].samples_per_second
 
 
 def _group_row(group: ReplicaGroup) -> dict[str, str]:
@@ -143,7 +135,7 @@ def _comparison(record: Record) -> list[dict[str, str]]:
         {
             "name": "trajectories per second",
             "predicted": f"{prediction.samples_per_second:,.3g}",
-            "measured": f"{_rate(record):,.3g}",
+            "measured": f"{samples_per_second(record):,.3g}",
         },
         {
             "name": "mean staleness",
@@ -178,7 +170,6 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
     return (
         ("model", launch.model.source),
         ("prompts", data.prompts),
-        ("reward", data.reward),
         ("trajectories in a batch", algorithm.global_batch_size),
         ("trajectories of a prompt", algorithm.group_size),
         ("minibatches of a batch", algorithm.minibatches),
@@ -186,6 +177,7 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
         ("tokens of a response, at most", data.max_response_tokens),
         ("learning rate", f"{training.learning_rate:g}"),
         ("seed", training.seed),
+        ("rewards", "shuffled, as a control" if training.shuffle_rewards else data.reward),
         ("discarded by the strict check", sum(step.discarded for step in record.steps)),
         ("run", launch.job.uid),
     )  # fmt: skip

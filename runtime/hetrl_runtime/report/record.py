@@ -212,4 +212,4 @@ def _sample(found: Mapping[str, Any], splitter: Splitter) -> Sample:
 
 def _accuracy(path: Path) -> Accuracy | None:
     found = _read_json(path)
-    return Accuracy(correct=found["correct"], problems=found["problems"]) if found else None
+    return Accuracy(correct=found["correct"], problems=found["count"]) if found else None

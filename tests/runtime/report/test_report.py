@@ -1,5 +1,6 @@
 """The report of a run, from files that the coordinator's own writer wrote."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -152,8 +153,8 @@ def test_half_a_line_at_the_end_is_left_out(run: Run) -> None:
 
 def test_evaluations_before_and_after_are_part_of_the_record(run: Run) -> None:
     (run.path / "evaluation").mkdir()
-    (run.path / "evaluation/before.json").write_text('{"correct": 30, "problems": 100}')
-    (run.path / "evaluation/after.json").write_text('{"correct": 90, "problems": 100}')
+    (run.path / "evaluation/before.json").write_text('{"correct": 30, "count": 100}')
+    (run.path / "evaluation/after.json").write_text('{"correct": 90, "count": 100}')
 
     record = read(run.path)
 
@@ -168,8 +169,9 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
 
     assert result.exit_code == 0, result.output
     names = {path.name for path in (run.path / "report").iterdir()}
-    assert names == {"index.html", "reward.png", "staleness.png", "throughput.png", "idle.png"}
-    for name in names - {"index.html"}:
+    pictures = {"reward.png", "staleness.png", "throughput.png", "idle.png"}
+    assert names == {"index.html", "summary.json"} | pictures
+    for name in pictures:
         assert (run.path / "report" / name).read_bytes().startswith(b"\x89PNG")
     text = (run.path / "report/index.html").read_text()
     links = Links()
@@ -177,6 +179,17 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
     assert links.found == []
     assert "url(http" not in text
     assert text.count("<svg") == 4
+
+
+def test_the_summary_has_the_same_figures_for_programs(run: Run) -> None:
+    CliRunner().invoke(command, [str(run.path)])
+
+    found = json.loads((run.path / "report/summary.json").read_text())
+    assert found["outcome"] == "Succeeded"
+    assert (found["steps"], found["total_steps"], found["trajectories"]) == (3, 3, 6)
+    assert (found["staleness_mean"], found["staleness_max"], found["max_staleness"]) == (0.5, 1, 2)
+    assert found["reward_final"] == pytest.approx(0.4)
+    assert found["accuracy_after"] is None
 
 
 def test_the_page_says_the_plan_the_prediction_and_the_bound(run: Run) -> None:
