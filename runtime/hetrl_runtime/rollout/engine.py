@@ -126,7 +126,3 @@ class InferenceEngine(Protocol):
     async def stop(self) -> None:
         """Drop what is running and free everything. Harmless when repeated."""
         ...
-
-
-class EngineFailedError(RuntimeError):
-    """An engine broke down and must be started anew."""

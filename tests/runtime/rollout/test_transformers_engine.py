@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hetrl_runtime.rollout.engine import (
-    EngineFailedError,
     EngineSettings,
     FinishReason,
     GenerationRequest,
 )
 from hetrl_runtime.rollout.engines.slots import sample
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
+from hetrl_runtime.rollout.errors import EngineFailedError
 from tests.runtime.rollout.models import EOS, save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
 

@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 
 from hetrl_core.job import Engine
 from hetrl_runtime.rollout.engine import (
-    EngineFailedError,
     EngineSettings,
     FinishReason,
     Generation,
@@ -27,6 +26,7 @@ from hetrl_runtime.rollout.engine import (
     InferenceEngine,
 )
 from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.errors import EngineFailedError
 from tests.runtime.rollout.models import EOS, save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
 

@@ -23,13 +23,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from hetrl_runtime.rollout.engine import (
-    EngineFailedError,
     EngineSettings,
     Generation,
     GenerationRequest,
 )
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit
+from hetrl_runtime.rollout.errors import EngineFailedError
 
 
 @dataclass(frozen=True, slots=True)

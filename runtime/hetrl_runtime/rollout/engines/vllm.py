@@ -19,13 +19,13 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from hetrl_core.architecture import ModelArchitecture, from_hugging_face
 from hetrl_core.units import MIB
 from hetrl_runtime.rollout.engine import (
-    EngineFailedError,
     EngineSettings,
     FinishReason,
     Generation,
     GenerationRequest,
 )
 from hetrl_runtime.rollout.engines.weight_files import check_fit, read_shapes
+from hetrl_runtime.rollout.errors import EngineFailedError
 
 
 class VllmEngine:

@@ -1,0 +1,119 @@
+"""Greedy accuracy of a model on a file of problems.
+
+One answer a problem, the most likely one, so that two calls give the same number.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetrl_core.job import Engine
+from hetrl_runtime.data.jsonl import Prompt
+from hetrl_runtime.reward.verifiers import verifier
+from hetrl_runtime.rollout.engine import (
+    EngineSettings,
+    FinishReason,
+    Generation,
+    GenerationRequest,
+    InferenceEngine,
+)
+from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationLimits:
+    """How long problems and answers may be, and how many are answered at once."""
+
+    max_prompt_tokens: int
+    max_response_tokens: int
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """What came of an evaluation; the fields are those of its JSON."""
+
+    accuracy: float
+    """Share of all problems answered with the full reward, those that were too long included."""
+
+    count: int
+    correct: int
+    reward_mean: float
+    too_long: int
+    """Problems whose prompt exceeds the limit; they count as not solved."""
+
+    cut_off: int
+    """Answers that reached the limit before they ended."""
+
+    mean_response_tokens: float
+    seconds: float
+
+
+async def measure(
+    model: Path, problems: list[Prompt], *, reward: str, limits: EvaluationLimits
+) -> Accuracy:
+    """Answer every problem greedily and score the answers.
+
+    Raises:
+        ValueError: the model cannot be loaded, or there is no verifier of that name.
+    """
+    started = time.monotonic()
+    score = verifier(reward)
+    prompts = PromptFormat(model)
+    engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, limits))
+    try:
+        await engine.start()
+        generations = await asyncio.gather(
+            *(
+                _answer(engine, prompts, problem.question, name=str(index), limits=limits)
+                for index, problem in enumerate(problems)
+            )
+        )
+    finally:
+        await engine.stop()
+    answered = [each for each in generations if isinstance(each, Generation)]
+    rewards = [
+        score(prompts.decode(generation.tokens), problem.answer)
+        for problem, generation in zip(problems, generations, strict=True)
+        if isinstance(generation, Generation)
+    ]
+    correct = sum(each >= 1.0 for each in rewards)
+    return Accuracy(
+        accuracy=correct / len(problems),
+        count=len(problems),
+        correct=correct,
+        reward_mean=sum(rewards) / len(problems),
+        too_long=len(problems) - len(answered),
+        cut_off=sum(each.finish_reason is FinishReason.LENGTH for each in answered),
+        mean_response_tokens=sum(len(each.tokens) for each in answered) / max(1, len(answered)),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _settings(model: Path, prompts: PromptFormat, limits: EvaluationLimits) -> EngineSettings:
+    return EngineSettings(
+        model=str(model),
+        concurrency=limits.batch_size,
+        max_sequence_tokens=limits.max_prompt_tokens + limits.max_response_tokens,
+        stop_tokens=prompts.stop_tokens,
+    )
+
+
+async def _answer(
+    engine: InferenceEngine,
+    prompts: PromptFormat,
+    question: str,
+    *,
+    name: str,
+    limits: EvaluationLimits,
+) -> Generation | PromptTooLong:
+    prompt = prompts.encode(question, max_prompt_tokens=limits.max_prompt_tokens)
+    if isinstance(prompt, PromptTooLong):
+        return prompt
+    return await engine.generate(
+        GenerationRequest(
+            id=name, prompt_tokens=prompt, max_tokens=limits.max_response_tokens, temperature=0
+        )
+    )

@@ -1,0 +1,74 @@
+"""``hetrl evaluate``."""
+
+import asyncio
+import json
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from hetrl_core.job import DataSpec
+from hetrl_runtime.data.jsonl import Unusable, open_prompts
+from hetrl_runtime.rollout.errors import EngineFailedError
+
+_DEFAULTS = DataSpec(prompts="")
+
+
+@click.command("evaluate")
+@click.option(
+    "--model",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A Hugging Face folder: weights as safetensors, a tokenizer beside them.",
+)
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Problems as JSONL with 'question' and 'answer'.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many problems.")
+@click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
+@click.option("--reward", default=_DEFAULTS.reward, show_default=True, help="The verifier.")
+@click.option(
+    "--max-prompt-tokens",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.max_prompt_tokens,
+    show_default=True,
+)
+@click.option(
+    "--max-response-tokens",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.max_response_tokens,
+    show_default=True,
+)
+def command(
+    *,
+    model: Path,
+    data: Path,
+    limit: int | None,
+    batch_size: int,
+    reward: str,
+    max_prompt_tokens: int,
+    max_response_tokens: int,
+) -> None:
+    """Print the share of problems that a model solves by greedy decoding, as JSON."""
+    # PyTorch takes seconds to import; `hetrl --help` should not.
+    from hetrl_runtime.evaluate.accuracy import EvaluationLimits, measure  # noqa: PLC0415
+
+    problems = open_prompts(data)
+    if isinstance(problems, Unusable):
+        raise click.ClickException(problems.message)
+    limits = EvaluationLimits(
+        max_prompt_tokens=max_prompt_tokens,
+        max_response_tokens=max_response_tokens,
+        batch_size=batch_size,
+    )
+    chosen = [problems[index] for index in islice(range(len(problems)), limit)]
+    problems.close()
+    try:
+        result = asyncio.run(measure(model, chosen, reward=reward, limits=limits))
+    except (ValueError, EngineFailedError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(json.dumps(asdict(result)))

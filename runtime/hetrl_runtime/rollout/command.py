@@ -1,0 +1,93 @@
+"""``hetrl rollout``: the command that a rollout worker's pod runs."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import click
+
+from hetrl_core import launch as contract
+from hetrl_core.launch import Launch
+from hetrl_runtime import logs
+from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
+from hetrl_runtime.transport.errors import RunEnded, TransportError
+
+MODEL_NOT_FOUND_EXIT_CODE = 3
+FROM_HOSTNAME = "from-hostname"
+
+
+def _ordinal(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
+    text = value
+    if value == FROM_HOSTNAME:
+        text = socket.gethostname().partition(".")[0]
+    found = re.search(r"(\d+)$" if value == FROM_HOSTNAME else r"^(\d+)$", text)
+    if not found:
+        raise click.BadParameter(f"must be a number, or the hostname must end in one, got {text!r}")
+    return int(found[1])
+
+
+@click.command("rollout")
+@click.option(
+    "--launch",
+    "launch_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="The launch contract, a JSON file.",
+)
+@click.option(
+    "--ordinal",
+    required=True,
+    callback=_ordinal,
+    metavar="N",
+    help="The pod's number in its pod set, or 'from-hostname' to read it off the hostname's end.",
+)
+def command(launch_file: Path, ordinal: int) -> None:
+    """Generate trajectories for one run, until it ends.
+
+    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model
+    cannot be found; with 1 when it cannot go on, for a reason on the last line.
+    """
+    logs.configure()
+    _prepare_environment()
+    try:
+        launch = contract.from_json(launch_file.read_text())
+        asyncio.run(_until_stopped(launch, ordinal))
+    except RunEnded as ended:
+        click.echo(str(ended), err=True)
+    except ModelNotFoundError as error:
+        click.echo(str(error), err=True)
+        sys.exit(MODEL_NOT_FOUND_EXIT_CODE)
+    except (OSError, ValueError, TransportError, EngineFailedError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+
+
+def _prepare_environment() -> None:
+    """Set what vLLM reads when it is imported, where nobody has set it yet."""
+    for name, value in {
+        # Threads are already running here; a forked copy of their locks would hang.
+        "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",
+        # Several workers may share a machine's cores, and each would choose the same ones.
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+async def _until_stopped(launch: Launch, ordinal: int) -> None:
+    # PyTorch takes seconds to import; `hetrl --help` should not.
+    from hetrl_runtime.rollout.worker import work  # noqa: PLC0415
+
+    working = asyncio.ensure_future(work(launch, ordinal=ordinal))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, working.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        ending = await working
+        click.echo(f"the run ended: {ending.reason}", err=True)

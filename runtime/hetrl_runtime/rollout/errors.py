@@ -1,0 +1,13 @@
+"""What ends a rollout worker, besides the transport's errors.
+
+EngineFailedError   start the worker anew
+ModelNotFoundError  a ValueError: mend the job
+"""
+
+
+class EngineFailedError(RuntimeError):
+    """An engine broke down and does not come back."""
+
+
+class ModelNotFoundError(ValueError):
+    """There is no such model; the message names where it was looked for."""

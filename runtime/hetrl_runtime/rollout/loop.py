@@ -1,0 +1,260 @@
+"""The worker's loop: lease, generate, score, deliver, and follow the policy meanwhile.
+
+    announcements ─▶ fetch weights ─▶ engine ◀── prompts ◀── leases
+                                        └─▶ responses ─▶ verifier ─▶ coordinator
+
+Whether a lease is given and whether a trajectory is accepted is the coordinator's decision;
+how tokens come about is the engine's.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from hetrl_core.launch import Launch
+from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
+from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
+from hetrl_runtime.rollout.scoring import Scorer
+from hetrl_runtime.rollout.status import Activity, StatusSeries
+from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.errors import RunEnded
+from hetrl_runtime.transport.weights import fetch_weights
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What a worker works with, each part opened and closed by the command."""
+
+    engine: InferenceEngine
+    prompts: PromptFormat
+    scorer: Scorer
+    client: WorkerClient
+    metrics: RolloutMetrics
+
+
+class RolloutLoop:
+    """One worker's run, from its registration to the end of the job."""
+
+    def __init__(self, launch: Launch, *, process: str, equipment: Equipment) -> None:
+        self._launch = launch
+        self._process = process
+        self._engine = equipment.engine
+        self._prompts = equipment.prompts
+        self._scorer = equipment.scorer
+        self._client = equipment.client
+        self._metrics = equipment.metrics
+        self._activity = Activity(time.monotonic())
+        self._series = StatusSeries(equipment.metrics)
+        self._generating: dict[asyncio.Task[None], TrajectoryId] = {}
+        self._has_place = asyncio.Event()
+        self._has_place.set()
+        self._epoch = equipment.client.registration.epoch
+        self._has_joined_epoch = asyncio.Event()
+        self._news: Announcement | None = None
+        self._has_news = asyncio.Event()
+        self._weight_sync_seconds = 0.0
+
+    async def run(self) -> Ending:
+        """Work until the run ends; return how it ended.
+
+        Raises:
+            TransportError: the coordinator refused us, or it or the trainer is gone.
+            EngineFailedError: the engine broke down.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._work(tasks), name="leases")
+                tasks.create_task(self._watch(), name="announcements")
+                tasks.create_task(self._follow_policy(), name="weights")
+                tasks.create_task(self._keep_reporting(), name="status")
+        except ExceptionGroup as failures:
+            return _ending(failures)
+        raise AssertionError("these tasks never end by themselves")
+
+    # consumes: prompts   waits for: a free place, weights of this epoch, capacity
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            await self._has_place.wait()
+            if self._client.registration.epoch > self._epoch:
+                # Our weights may be of a branch of history that is given up.
+                self._has_joined_epoch.clear()
+                await self._has_joined_epoch.wait()
+            leases = await self._client.lease(
+                version=self._engine.version,
+                max_trajectories=self._launch.concurrency - len(self._generating),
+            )
+            for lease in leases:
+                if lease.epoch == self._epoch:
+                    self._begin(lease, tasks)
+            self._note_places()
+
+    # consumes: announcements   unblocks: _follow_policy
+    async def _watch(self) -> None:
+        async for news in self._client.announcements():
+            if news.finished:
+                raise RunEnded(Ending(reason=news.reason))
+            if news.epoch != self._epoch:
+                self._abort_all()
+            self._news = news
+            self._has_news.set()
+
+    # consumes: the newest announcement   waits for: the trainer's weights
+    async def _follow_policy(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            news = self._news
+            if news is not None and self._needs_weights(news):
+                await self._synchronise(news)
+            if news is not None:
+                self._epoch = news.epoch
+                self._has_joined_epoch.set()
+
+    def _needs_weights(self, news: Announcement) -> bool:
+        if news.epoch != self._epoch:
+            # Version 0 is the model's own files, in every epoch.
+            return not news.version == self._engine.version == 0
+        # The trainer publishes before it commits: we may be ahead of what is announced.
+        return news.version > self._engine.version
+
+    async def _synchronise(self, news: Announcement) -> None:
+        started = time.monotonic()
+        is_same_epoch = news.epoch == self._epoch
+        snapshot = await fetch_weights(
+            self._launch,
+            process=self._process,
+            have_version=self._engine.version if is_same_epoch else -1,
+        )
+        with TemporaryDirectory(dir=self._launch.state_path, prefix="weights-") as folder:
+            file = Path(folder) / "model.safetensors"
+            await asyncio.to_thread(file.write_bytes, snapshot.data)
+            paused_seconds = await self._engine.update_weights(file, version=snapshot.version)
+        self._weight_sync_seconds = time.monotonic() - started
+        self._metrics.weight_sync_seconds.labels(link="intra", kind="full").observe(
+            self._weight_sync_seconds
+        )
+        log.info(
+            "weights loaded: version=%d seconds=%.3f paused_seconds=%.3f",
+            snapshot.version, self._weight_sync_seconds, paused_seconds,
+        )  # fmt: skip
+
+    async def _keep_reporting(self) -> None:
+        while True:
+            for task, identity in tuple(self._generating.items()):
+                if not self._client.wants(identity):
+                    task.cancel()
+            self._report()
+            await asyncio.sleep(REPORT_SECONDS)
+
+    def _begin(self, lease: PromptLease, tasks: asyncio.TaskGroup) -> None:
+        for identity in lease.ids:
+            task = tasks.create_task(self._answer(lease, identity))
+            self._generating[task] = identity
+            # A task that is cancelled before its first step runs none of its own code.
+            task.add_done_callback(self._leave_place)
+
+    async def _answer(self, lease: PromptLease, identity: TrajectoryId) -> None:
+        sampled = await self._sample(lease, identity)
+        self._leave_place(asyncio.current_task())
+        if not self._client.wants(identity):
+            return
+        if isinstance(sampled, SampledTrajectory):
+            reward = await self._scorer.score(sampled.response_text, lease.answer)
+            sampled = replace(sampled, reward=reward)
+        await self._client.deliver(sampled)
+
+    async def _sample(
+        self, lease: PromptLease, identity: TrajectoryId
+    ) -> SampledTrajectory | FailedTrajectory:
+        started = time.monotonic()
+        data = self._launch.data
+        prompt = self._prompts.encode(lease.question, max_prompt_tokens=data.max_prompt_tokens)
+        if isinstance(prompt, PromptTooLong):
+            return FailedTrajectory(
+                group=identity.group,
+                member=identity.member,
+                epoch=lease.epoch,
+                process=self._process,
+                error=str(prompt),
+            )
+        request = GenerationRequest(
+            id=f"{lease.epoch}/{identity}",
+            prompt_tokens=prompt,
+            max_tokens=data.max_response_tokens,
+            temperature=self._launch.algorithm.temperature,
+        )
+        generation = await self._engine.generate(request)
+        return SampledTrajectory(
+            group=identity.group,
+            member=identity.member,
+            epoch=lease.epoch,
+            process=self._process,
+            prompt_tokens=np.array(prompt, np.int32),
+            response_tokens=np.array(generation.tokens, np.int32),
+            behaviour_log_probs=np.array(generation.log_probs, np.float32),
+            token_versions=np.array(generation.versions, np.int32),
+            reward=0.0,
+            finish_reason=generation.finish_reason,
+            generation_seconds=time.monotonic() - started,
+            response_text=self._prompts.decode(generation.tokens),
+            question=lease.question,
+            answer=lease.answer,
+        )
+
+    def _abort_all(self) -> None:
+        """Drop what an epoch that is over has asked for."""
+        for task in tuple(self._generating):
+            task.cancel()
+
+    def _leave_place(self, task: "asyncio.Task[None] | None") -> None:
+        self._generating.pop(task, None)  # type: ignore[arg-type]  # None is nobody's key
+        self._note_places()
+
+    def _note_places(self) -> None:
+        if len(self._generating) < self._launch.concurrency:
+            self._has_place.set()
+        else:
+            self._has_place.clear()
+        self._activity.observe(is_busy=bool(self._generating), now=time.monotonic())
+
+    def _report(self) -> None:
+        self._note_places()
+        status = ProcessStatus(
+            version=self._engine.version,
+            running=len(self._generating),
+            generated_tokens=self._engine.generated_tokens,
+            idle_seconds=self._activity.idle_seconds,
+            busy_seconds=self._activity.busy_seconds,
+            weight_sync_seconds=self._weight_sync_seconds,
+        )
+        self._client.report(status)
+        self._series.show(status)
+
+
+def _ending(failures: ExceptionGroup[Exception]) -> Ending:
+    """Return how the run ended, or raise the failure that took the other tasks down."""
+    first, *_ = leaves = _leaves(failures)
+    for failure in leaves:
+        if isinstance(failure, RunEnded):
+            return failure.ending
+    raise first from None
+
+
+def _leaves(failures: ExceptionGroup[Exception]) -> list[Exception]:
+    return [
+        leaf
+        for each in failures.exceptions
+        for leaf in (_leaves(each) if isinstance(each, ExceptionGroup) else [each])
+    ]

@@ -1,0 +1,87 @@
+"""Putting a worker together from its launch contract, and taking it apart again."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from hetrl_core.launch import Launch
+from hetrl_core.task import Task
+from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
+from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
+from hetrl_runtime.rollout.model_files import model_folder
+from hetrl_runtime.rollout.prompts import PromptFormat
+from hetrl_runtime.rollout.scoring import Scorer
+from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.wire.values import Ending
+
+
+async def work(launch: Launch, *, ordinal: int) -> Ending:
+    """Generate for a run until it ends; return how it ended. Cancel it to stop early.
+
+    Raises:
+        ModelNotFoundError, ValueError, OSError: the contract cannot be carried out here.
+        TransportError: the coordinator refused us or was away for too long.
+        EngineFailedError: the engine broke down.
+    """
+    process = f"{launch.pod_set}-{ordinal}"
+    registry = CollectorRegistry()
+    metrics = RolloutMetrics(registry)
+    folder = await asyncio.to_thread(model_folder, launch.model)
+    Path(launch.state_path).mkdir(parents=True, exist_ok=True)
+    with MetricsServer(registry, launch):
+        prompts = PromptFormat(folder)
+        settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
+        async with (
+            _started(open_engine(launch.engine, settings)) as engine,
+            Scorer(launch.data.reward) as scorer,
+            WorkerClient(launch, process=process) as client,
+        ):
+            equipment = Equipment(
+                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics
+            )
+            return await RolloutLoop(launch, process=process, equipment=equipment).run()
+
+
+def engine_settings(
+    launch: Launch, *, folder: Path, prompts: PromptFormat, ordinal: int
+) -> EngineSettings:
+    """Return what the contract asks of the engine of one pod."""
+    seed = zlib.crc32(f"{launch.training.seed} {launch.pod_set} {ordinal}".encode())
+    return EngineSettings(
+        model=str(folder),
+        concurrency=launch.concurrency,
+        max_sequence_tokens=launch.data.max_prompt_tokens + launch.data.max_response_tokens,
+        stop_tokens=prompts.stop_tokens,
+        tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
+        seed=seed,
+    )
+
+
+def _tensor_parallel(launch: Launch, *, ordinal: int) -> int:
+    ranks = [
+        rank
+        for rank in launch.ranks
+        if rank.task is Task.ACTOR_GENERATION and rank.ordinal == ordinal
+    ]
+    if len({rank.replica for rank in ranks}) > 1 or any(rank.stage for rank in ranks):
+        raise ValueError(
+            f"{launch.pod_set}-{ordinal}: this release serves one replica without pipeline "
+            f"stages in a pod, the rank table gives it {len(ranks)} ranks of several"
+        )
+    return max(1, len(ranks))
+
+
+@asynccontextmanager
+async def _started(engine: InferenceEngine) -> AsyncIterator[InferenceEngine]:
+    try:
+        await engine.start()
+        yield engine
+    finally:
+        await engine.stop()
