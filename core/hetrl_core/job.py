@@ -129,6 +129,8 @@ class TrainingSpec:
 
     keep_last_checkpoints: int = 3
     seed: int = 1
+    shuffle_rewards: bool = False
+    """Deal each batch's rewards out at random: the control that a learning curve needs."""
 
     def __post_init__(self) -> None:
         _at_least("training.steps", self.steps, 1)

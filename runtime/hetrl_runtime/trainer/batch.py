@@ -1,0 +1,163 @@
+"""Trajectories as tensors: prompts padded on their left, responses on their right.
+
+So responses of all trajectories begin in one column, and a model computes logits for those
+columns only. Which trajectories make a batch is decided elsewhere.
+
+Shapes: B trajectories, P prompt positions, R response positions, T = P + R.
+"""
+
+# ruff: noqa: N802, N806, N815  # shape suffixes
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hetrl_runtime.trainer.loss import group_advantages
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Trajectories to train on. Padding is token 0 and masked."""
+
+    tokens_BT: Tensor
+    is_token_BT: Tensor
+    """False in the padding of both sides."""
+
+    behaviour_BR: Tensor
+    advantages_B: Tensor
+
+    @property
+    def num_response_positions(self) -> int:
+        """R."""
+        return self.behaviour_BR.shape[1]
+
+    @property
+    def responses_BR(self) -> Tensor:
+        """The sampled tokens."""
+        return self.tokens_BT[:, -self.num_response_positions :]
+
+    @property
+    def mask_BR(self) -> Tensor:
+        """True where a token was sampled."""
+        return self.is_token_BT[:, -self.num_response_positions :]
+
+    @property
+    def num_tokens(self) -> int:
+        """Sampled tokens."""
+        return int(self.mask_BR.sum())
+
+    def __len__(self) -> int:
+        return len(self.tokens_BT)
+
+    @classmethod
+    def empty(cls, num_rows: int, num_positions: int, num_response_positions: int) -> Self:
+        """Return a batch of that shape to be filled in."""
+        return cls(
+            tokens_BT=torch.zeros(num_rows, num_positions, dtype=torch.int64),
+            is_token_BT=torch.zeros(num_rows, num_positions, dtype=torch.bool),
+            behaviour_BR=torch.zeros(num_rows, num_response_positions),
+            advantages_B=torch.zeros(num_rows),
+        )
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return all that it holds, in a fixed order."""
+        return (self.tokens_BT, self.is_token_BT, self.behaviour_BR, self.advantages_B)
+
+    def rows(self, chosen: Tensor | slice) -> Self:
+        """Return some of the trajectories, all positions kept."""
+        return self._of(each[chosen] for each in self.tensors())
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        return self._of(each.to(device) for each in self.tensors())
+
+    @classmethod
+    def _of(cls, tensors: Iterable[Tensor]) -> Self:
+        names = (each.name for each in fields(cls))
+        return cls(**dict(zip(names, tensors, strict=True)))
+
+    def trimmed(self) -> Self:
+        """Return the batch without columns that are padding in every row."""
+        if not len(self):
+            return self
+        used_T = self.is_token_BT.any(dim=0)
+        num_prompt = used_T.numel() - self.num_response_positions
+        return type(self)(
+            tokens_BT=self.tokens_BT[:, used_T],
+            is_token_BT=self.is_token_BT[:, used_T],
+            behaviour_BR=self.behaviour_BR[:, used_T[num_prompt:]],
+            advantages_B=self.advantages_B,
+        )
+
+
+def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[float]) -> Batch:
+    """Put trajectories into tensors, with advantages of ``rewards`` within their groups.
+
+    Raises:
+        ValueError: there is no trajectory.
+    """
+    if not trajectories:
+        raise ValueError("a batch needs at least one trajectory")
+    num_prompt = max(each.prompt_tokens.size for each in trajectories)
+    num_response = max(each.num_response_tokens for each in trajectories)
+    tokens_BT = np.zeros((len(trajectories), num_prompt + num_response), dtype=np.int64)
+    is_token_BT = np.zeros(tokens_BT.shape, dtype=np.bool_)
+    behaviour_BR = np.zeros((len(trajectories), num_response), dtype=np.float32)
+    for row, each in enumerate(trajectories):
+        start, end = num_prompt - each.prompt_tokens.size, num_prompt + each.num_response_tokens
+        tokens_BT[row, start:end] = np.concatenate([each.prompt_tokens, each.response_tokens])
+        is_token_BT[row, start:end] = True
+        behaviour_BR[row, : each.num_response_tokens] = each.behaviour_log_probs
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(_groups(trajectories)))}
+    return Batch(
+        tokens_BT=torch.from_numpy(tokens_BT),
+        is_token_BT=torch.from_numpy(is_token_BT),
+        behaviour_BR=torch.from_numpy(behaviour_BR),
+        advantages_B=group_advantages(
+            torch.tensor(rewards, dtype=torch.float32),
+            torch.tensor([numbers[group] for group in _groups(trajectories)]),
+        ),
+    )
+
+
+def minibatches(batch: Batch, *, count: int, seed: int, version: int) -> Iterator[Tensor]:
+    """Yield the rows of ``count`` minibatches, as equal as they can be, drawn without repeat.
+
+    The order follows from seed and version alone: a run that resumes shuffles as it would
+    have, and so does every rank.
+    """
+    rows = list(range(len(batch)))
+    random.Random(f"{seed}/{version}").shuffle(rows)  # noqa: S311  # an order, not a secret
+    for number in range(min(count, len(rows))):
+        yield torch.tensor(rows[number::count])
+
+
+def passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Tensor]:
+    """Yield ``rows`` in parts that hold at most ``max_tokens`` positions, padding included.
+
+    Rows of similar length go together, so that little is padding; a single longer trajectory
+    still is a part of its own.
+    """
+    responses = batch.mask_BR[rows].sum(dim=1)
+    prompts = batch.is_token_BT[rows].sum(dim=1) - responses
+    by_length = sorted(zip(*(each.tolist() for each in (responses, prompts, rows)), strict=True))
+    part: list[int] = []
+    widest_prompt = 0
+    for response, prompt, row in by_length:
+        widest_prompt = max(widest_prompt, prompt)
+        if part and (len(part) + 1) * (widest_prompt + response) > max_tokens:
+            yield torch.tensor(part)
+            part, widest_prompt = [], prompt
+        part.append(row)
+    if part:
+        yield torch.tensor(part)
+
+
+def _groups(trajectories: Sequence[SampledTrajectory]) -> list[int]:
+    return [each.group for each in trajectories]

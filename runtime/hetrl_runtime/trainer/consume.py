@@ -1,0 +1,81 @@
+"""What of a batch may be trained on, and whether it can teach anything.
+
+Pure. The coordinator has checked staleness when it handed the batch out; this is the same
+rule once more, at the last place where breaking it can be prevented.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetrl_core.staleness import StalenessBound, staleness
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.values import NO_LEARNING_SIGNAL, Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A batch after the strict check."""
+
+    admitted: tuple[SampledTrajectory, ...]
+    discarded: tuple[SampledTrajectory, ...]
+
+
+def check(
+    trajectories: Sequence[SampledTrajectory], *, bound: StalenessBound, version: int
+) -> Checked:
+    """Split a batch into what ``version`` may train on, and what it must not.
+
+    Raises:
+        ValueError: a token comes from a version that does not exist yet.
+    """
+    admitted = tuple(each for each in trajectories if _is_fresh(each, bound, version))
+    kept = {each.id for each in admitted}
+    return Checked(
+        admitted=admitted,
+        discarded=tuple(each for each in trajectories if each.id not in kept),
+    )
+
+
+def shuffled(rewards: Sequence[float], *, seed: int, version: int) -> list[float]:
+    """Deal a batch's rewards out anew: a control that has everything but what rewards say."""
+    dealt = list(rewards)
+    random.Random(f"rewards/{seed}/{version}").shuffle(dealt)  # noqa: S311  # not a secret
+    return dealt
+
+
+class SignalWatch:
+    """Counts steps in a row in which no group's rewards differed."""
+
+    def __init__(self, *, patience_steps: int = 10) -> None:
+        """Give up after ``patience_steps``; a single step may have easy or hopeless prompts only."""
+        self._patience_steps = patience_steps
+        self._silent_steps = 0
+        self._rewards: set[float] = set()
+
+    def see(self, *, groups: Sequence[int], rewards: Sequence[float]) -> Ending | None:
+        """Take a step's rewards in; return how the run ends when there is nothing to learn."""
+        by_group: dict[int, set[float]] = {}
+        for group, reward in zip(groups, rewards, strict=True):
+            by_group.setdefault(group, set()).add(reward)
+        if any(len(each) > 1 for each in by_group.values()):
+            self._silent_steps, self._rewards = 0, set()
+            return None
+        self._silent_steps += 1
+        self._rewards.update(rewards)
+        if self._silent_steps < self._patience_steps:
+            return None
+        return Ending(reason=NO_LEARNING_SIGNAL, message=self._message())
+
+    def _message(self) -> str:
+        if len(self._rewards) == 1:
+            what = f"every reward of the last {self._silent_steps} steps was {min(self._rewards):g}"
+        else:
+            what = f"rewards did not vary within any group for {self._silent_steps} steps"
+        return f"{what}: check data.reward, the prompts and data.maxResponseTokens"
+
+
+def _is_fresh(trajectory: SampledTrajectory, bound: StalenessBound, version: int) -> bool:
+    # A response without tokens has no staleness, and nothing to train on.
+    versions = trajectory.token_versions.tolist()
+    return bool(versions) and bound.admits(staleness(versions, version=version))

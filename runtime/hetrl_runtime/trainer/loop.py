@@ -1,0 +1,181 @@
+"""The trainer's loop: a batch, a step, a publication, a commit; over and over.
+
+    coordinator ── whole batch ──▶ check ─▶ learner ─▶ weights, published ─▶ commit ─▶ checkpoint
+                                                          └──▶ rollout workers
+
+Weights are published before the commit that announces them, so a worker that hears of a
+version can fetch it; the checkpoint comes after the commit, whose answer says where the run
+would go on from there. A crash in between loses versions, never consistency: the coordinator
+is rewound to the checkpoint.
+"""
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from hetrl_core.launch import Address, Launch
+from hetrl_core.staleness import StalenessBound
+from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.metrics.trainer import TrainerMetrics
+from hetrl_runtime.trainer.batch import collate
+from hetrl_runtime.trainer.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.consume import SignalWatch, check, shuffled
+from hetrl_runtime.trainer.learner import Learner
+from hetrl_runtime.trainer.peers import Order, Peers
+from hetrl_runtime.trainer.stop import StopRequested, StopSignal
+from hetrl_runtime.transport.coordinator_client import TrainerClient
+from hetrl_runtime.transport.errors import RunEnded
+from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ProcessStatus, ResumePoint, StepReport
+
+log = logging.getLogger(__name__)
+
+
+def follow(learner: Learner, peers: Peers) -> None:
+    """Do what the leader orders until it orders to stop; for every rank but the first."""
+    learner.restore(None)
+    while (order := peers.await_order()).batch is not None:
+        learner.train(order.batch, version=order.version)
+
+
+class Leader:
+    """The first rank: the run's only voice to the coordinator and hand on the disk."""
+
+    def __init__(
+        self, launch: Launch, *, process: str, learner: Learner, peers: Peers, stop: StopSignal
+    ) -> None:
+        self._launch = launch
+        self._process = process
+        self._learner = learner
+        self._peers = peers
+        self._stop = stop
+        self._bound = StalenessBound(max_staleness=launch.algorithm.max_staleness)
+        self._signal = SignalWatch()
+        self._checkpoints = CheckpointFolder(
+            Path(launch.checkpoint_path), keep_last=launch.training.keep_last_checkpoints
+        )
+        self._status = ProcessStatus()
+        self._resume = ResumePoint()
+
+    def run(self) -> Ending | None:
+        """Train to the end of the run; return how it ended, or None after a stop.
+
+        Raises:
+            CheckpointError: a checkpoint is damaged or cannot be written.
+            TransportError: the coordinator refused us or is gone.
+        """
+        self._checkpoints.prepare()
+        checkpoint = self._checkpoints.newest()
+        self._learner.restore(checkpoint)
+        if checkpoint:
+            self._resume = checkpoint.resume
+            log.info("resumed: checkpoint=%s", checkpoint.path)
+        with ExitStack() as open_parts:
+            registry = CollectorRegistry()
+            metrics = TrainerMetrics(registry)
+            open_parts.enter_context(MetricsServer(registry, self._launch))
+            weights = open_parts.enter_context(self._weight_server())
+            client = open_parts.enter_context(TrainerClient(self._launch, process=self._process))
+            try:
+                return self._train(client, weights, metrics)
+            finally:
+                self._peers.give(Order(version=self._resume.version, batch=None))
+
+    def _train(
+        self, client: TrainerClient, weights: WeightServer, metrics: TrainerMetrics
+    ) -> Ending | None:
+        try:
+            self._publish(weights, version=self._resume.version)
+            with self._stop.interrupts():
+                client.register(self._resume)
+            while self._resume.version < self._launch.training.steps:
+                if ending := self._step(client, weights, metrics):
+                    break
+            else:
+                ending = Ending(reason=ALL_STEPS_DONE)
+        except StopRequested:
+            log.info("stopping: version=%d", self._resume.version)
+            ending = None
+        except RunEnded as ended:
+            ending = ended.ending
+        self._save()
+        return ending
+
+    # consumes: one whole batch   waits for: the coordinator   unblocks: rollout workers
+    def _step(
+        self, client: TrainerClient, weights: WeightServer, metrics: TrainerMetrics
+    ) -> Ending | None:
+        version = self._resume.version
+        started_at = time.monotonic()
+        with self._stop.interrupts():
+            trajectories = client.next_batch(version=version)
+        wait_seconds = time.monotonic() - started_at
+        checked = check(trajectories, bound=self._bound, version=version)
+        figures = self._learn(checked.admitted, version=version)
+        self._publish(weights, version=version + 1)
+        step_seconds = time.monotonic() - started_at
+        ending = self._signal.see(
+            groups=[each.group for each in checked.admitted],
+            rewards=[each.reward for each in checked.admitted],
+        )
+        self._resume = client.commit(
+            version=version + 1,
+            consumed=[each.id for each in checked.admitted],
+            discarded=[each.id for each in checked.discarded],
+            report=StepReport(
+                step_seconds=step_seconds, wait_seconds=wait_seconds, metrics=figures
+            ),
+            ending=ending,
+        )
+        metrics.step.set(self._resume.version)
+        metrics.step_seconds.observe(step_seconds)
+        metrics.wait_seconds.observe(wait_seconds)
+        self._report_status(client, step_seconds=step_seconds, wait_seconds=wait_seconds)
+        if self._resume.version % self._launch.training.checkpoint_every_steps == 0:
+            self._save()
+        return ending
+
+    def _learn(
+        self, trajectories: tuple[SampledTrajectory, ...], *, version: int
+    ) -> dict[str, float]:
+        if not trajectories:
+            return {}
+        training = self._launch.training
+        rewards = [each.reward for each in trajectories]
+        if training.shuffle_rewards:
+            rewards = shuffled(rewards, seed=training.seed, version=version)
+        order = Order(version=version, batch=collate(trajectories, rewards=rewards))
+        self._peers.give(order)
+        assert order.batch is not None
+        return self._learner.train(order.batch, version=version)
+
+    def _publish(self, weights: WeightServer, *, version: int) -> None:
+        weights.publish(Snapshot(version=version, data=self._learner.policy.to_safetensors()))
+
+    def _save(self) -> None:
+        path = self._checkpoints.write(
+            self._resume,
+            save_model=self._learner.policy.save,
+            optimizer=self._learner.optimizer.state(),
+        )
+        log.info("checkpoint: path=%s", path)
+
+    def _report_status(
+        self, client: TrainerClient, *, step_seconds: float, wait_seconds: float
+    ) -> None:
+        self._status = ProcessStatus(
+            version=self._resume.version,
+            idle_seconds=self._status.idle_seconds + wait_seconds,
+            busy_seconds=self._status.busy_seconds + step_seconds - wait_seconds,
+        )
+        client.report(self._status)
+
+    def _weight_server(self) -> WeightServer:
+        launch = self._launch
+        # The address in the contract is the one that peers dial; we listen where we are told.
+        here = Address(host=launch.listen_host, port=launch.weights.port)
+        return WeightServer(job=launch.job, address=here, tls=launch.tls)

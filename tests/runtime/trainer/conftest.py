@@ -1,0 +1,15 @@
+from pathlib import Path
+
+import pytest
+
+from hetrl_core.launch import ModelFiles
+from hetrl_runtime.tiny.model import make_model
+from hetrl_runtime.tiny.warm_up import WarmUp
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
+    """A model that was hardly trained: its weights are as good as random."""
+    path: Path = tmp_path_factory.mktemp("models") / "tiny"
+    make_model(path, seed=1, schedule=WarmUp(steps=2, batch_size=4))
+    return ModelFiles(source=str(path))

@@ -1,0 +1,185 @@
+import multiprocessing
+import socket
+from dataclasses import replace
+from multiprocessing.pool import Pool
+
+import pytest
+import torch
+
+from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.task import Role
+from hetrl_runtime.trainer.batch import Batch, collate
+from hetrl_runtime.trainer.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.learner import Learner
+from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.peers import Order, Peers
+from hetrl_runtime.wire.values import ResumePoint
+from tests.runtime.trainer.trajectories import a_trajectory
+
+CPU = torch.device("cpu")
+HERE = Address(host="127.0.0.1", port=1)
+
+
+def a_launch(files: ModelFiles, *, replicas: int = 1, **algorithm: object) -> Launch:
+    return Launch(
+        job=JobIdentity(namespace="default", name="job", uid="1"),
+        pod_set="trainer",
+        role=Role.TRAINER,
+        num_training_replicas=replicas,
+        coordinator=HERE,
+        weights=HERE,
+        rendezvous=HERE,
+        model=files,
+        engine=Engine.TRANSFORMERS,
+        algorithm=AlgorithmSpec(group_size=2, global_batch_size=8, **algorithm),
+        data=DataSpec(prompts=""),
+        training=TrainingSpec(steps=4, learning_rate=1e-3),
+        state_path="",
+        checkpoint_path="",
+        startup_deadline_seconds=60,
+    )
+
+
+def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> Learner:
+    policy, reference = (Policy(launch.model, device=CPU, temperature=1.0) for _ in range(2))
+    return Learner(
+        policy,
+        reference=reference if has_reference else None,
+        algorithm=launch.algorithm,
+        training=launch.training,
+        peers=Peers(launch, rank=rank, device=CPU),
+    )
+
+
+def a_batch(learner: Learner) -> Batch:
+    """Groups of two, one right, of different lengths, scored by the policy as it is now."""
+    trajectories = [
+        a_trajectory(
+            group=index // 2, member=index % 2, prompt=[10 + index] * (index + 1),
+            response=[30 + index] * (1 + index % 3),
+        )
+        for index in range(8)
+    ]  # fmt: skip
+    batch = collate(trajectories, rewards=[float(index % 2) for index in range(8)])
+    with torch.no_grad():
+        return replace(batch, behaviour_BR=learner.policy.scores(batch).log_probs_BR)
+
+
+def weights(learner: Learner) -> torch.Tensor:
+    return torch.cat([each.detach().flatten() for each in learner.policy.model.parameters()])
+
+
+def assert_same_step(one: torch.Tensor, other: torch.Tensor, *, before: torch.Tensor) -> None:
+    # Adam moves a weight whose gradient is pure rounding as far as any other, so the two may
+    # differ in some; not in where they go.
+    assert (one - other).norm() < 0.02 * (one - before).norm()
+
+
+def response_log_prob(learner: Learner, batch: Batch) -> torch.Tensor:
+    with torch.no_grad():
+        scores = learner.policy.scores(batch).log_probs_BR
+    return scores.masked_fill(~batch.mask_BR, 0).sum(dim=1)
+
+
+def test_a_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model):
+    learner = a_learner(a_launch(tiny_model))
+    batch = a_batch(learner)
+    before = response_log_prob(learner, batch)
+
+    figures = learner.train(batch, version=10)
+
+    change = response_log_prob(learner, batch) - before
+    assert (change * batch.advantages_B > 0).all()
+    assert figures["behaviour_weight"] == pytest.approx(1, abs=1e-4)
+    assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-5)
+    assert figures["gradient_norm"] > 0
+
+
+def test_a_learning_rate_of_zero_moves_nothing(tiny_model):
+    launch = a_launch(tiny_model)
+    learner = a_learner(replace(launch, training=replace(launch.training, learning_rate=0.0)))
+    before = weights(learner)
+
+    learner.train(a_batch(learner), version=10)
+
+    assert torch.equal(weights(learner), before)
+
+
+def test_how_a_minibatch_is_cut_into_passes_does_not_matter(tiny_model, monkeypatch):
+    whole, cut = a_learner(a_launch(tiny_model)), a_learner(a_launch(tiny_model))
+    batch = a_batch(whole)
+
+    before = weights(whole)
+
+    in_one = whole.train(batch, version=10)
+    monkeypatch.setattr(Policy, "max_tokens_per_pass", 12)
+    in_parts = cut.train(batch, version=10)
+
+    assert in_parts == pytest.approx(in_one, rel=1e-3, abs=1e-6)
+    assert_same_step(weights(whole), weights(cut), before=before)
+
+
+def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
+    learner = a_learner(a_launch(tiny_model, kl_coefficient=0.1), has_reference=True)
+    batch = a_batch(learner)
+
+    first, second = (learner.train(batch, version=10)["reference_kl"] for _ in range(2))
+
+    assert first == pytest.approx(0, abs=1e-5)
+    assert second > first
+
+
+def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_path):
+    unbroken = a_learner(a_launch(tiny_model, minibatches=2))
+    batch = a_batch(unbroken)
+    unbroken.train(batch, version=0)
+    folder = CheckpointFolder(tmp_path, keep_last=1)
+    folder.write(
+        ResumePoint(version=1), save_model=unbroken.policy.save,
+        optimizer=unbroken.optimizer.state(),
+    )  # fmt: skip
+
+    restored = a_learner(a_launch(tiny_model, minibatches=2))
+    restored.restore(folder.newest())
+    for each in (unbroken, restored):
+        each.train(batch, version=1)
+
+    assert torch.equal(weights(restored), weights(unbroken))
+
+
+def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
+    """What one replica does: the leader gives orders, the other follows; both return weights."""
+    learner = a_learner(launch, rank=rank)
+    with learner._peers as peers:
+        learner.restore(None)
+        for version in (10, 11):
+            if rank == 0:
+                peers.give(Order(version=version, batch=batch))
+                learner.train(batch, version=version)
+            else:
+                order = peers.await_order()
+                learner.train(order.batch, version=order.version)
+        if rank == 0:
+            peers.give(Order(version=12, batch=None))
+        else:
+            assert peers.await_order().batch is None
+    return weights(learner)
+
+
+@pytest.mark.slow
+def test_two_replicas_make_the_same_steps_as_one(tiny_model):
+    alone = a_learner(a_launch(tiny_model, minibatches=3))
+    before, batch = weights(alone), a_batch(alone)
+    for version in (10, 11):
+        alone.train(batch, version=version)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        rendezvous = Address(host="127.0.0.1", port=server.getsockname()[1])
+    launch = replace(a_launch(tiny_model, replicas=2, minibatches=3), rendezvous=rendezvous)
+
+    pool: Pool
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        first, second = pool.starmap(train_as_rank, [(0, launch, batch), (1, launch, batch)], 1)
+
+    assert torch.equal(first, second)
+    assert_same_step(first, weights(alone), before=before)

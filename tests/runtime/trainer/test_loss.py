@@ -1,0 +1,201 @@
+"""The losses against their definitions, on random policies."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hetrl_runtime.trainer.loss import (
+    Clip,
+    decoupled_ppo,
+    group_advantages,
+    kl_k3,
+    masked_mean,
+    token_entropy,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+UNCLIPPED = Clip(low=1.0, high=math.inf, dual=math.inf, behaviour_weight=math.inf)
+
+
+def some_log_probs(generator: torch.Generator, *, rows: int = 4, columns: int = 5) -> Tensor:
+    logits = torch.randn(rows, columns, 7, generator=generator, dtype=torch.float64)
+    return torch.log_softmax(logits, dim=-1)[..., 0]
+
+
+def some_mask(generator: torch.Generator, *, rows: int = 4, columns: int = 5) -> Tensor:
+    lengths = torch.randint(1, columns + 1, (rows, 1), generator=generator)
+    return torch.arange(columns)[None, :] < lengths
+
+
+@given(rewards=st.lists(st.floats(-100, 100), min_size=2, max_size=40), size=st.integers(1, 8))
+def test_advantages_add_up_to_zero_over_every_group(rewards, size):
+    groups = torch.arange(len(rewards)) // size
+
+    advantages = group_advantages(torch.tensor(rewards, dtype=torch.float64), groups)
+
+    sums = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add(0, groups, advantages)
+    assert sums.abs().max() < 1e-3
+
+
+@given(rewards=st.lists(st.floats(-10, 10), min_size=2, max_size=16), shift=st.floats(-5, 5))
+def test_advantages_do_not_depend_on_where_rewards_start_or_in_which_order_they_come(
+    rewards, shift
+):
+    values = torch.tensor(rewards, dtype=torch.float64).round(decimals=2)
+    groups = torch.arange(len(rewards)) % 3
+
+    advantages = group_advantages(values, groups)
+
+    assert torch.allclose(group_advantages(values + shift, groups), advantages, atol=1e-6)
+    assert torch.allclose(group_advantages(values.flip(0), groups.flip(0)).flip(0), advantages)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        pytest.param([1, 0, 0, 0], [3**0.5, *3 * (-(3**-0.5),)], id="one of four is right"),
+        pytest.param([1, 1, 1, 1], [0, 0, 0, 0], id="all right: nothing to say"),
+        pytest.param([0.1] * 4, [0, 0, 0, 0], id="equal but not exact in binary"),
+        pytest.param([5], [0], id="a group of one"),
+    ],
+)
+def test_advantages_of_a_group(rewards, expected):
+    found = group_advantages(torch.tensor(rewards), torch.zeros(len(rewards), dtype=torch.long))
+
+    assert found.tolist() == pytest.approx(expected)
+
+
+@given(seed=SEEDS)
+def test_with_proximal_equal_to_behaviour_it_is_ppo(seed):
+    generator = torch.Generator().manual_seed(seed)
+    current, old = some_log_probs(generator), some_log_probs(generator)
+    advantages = torch.randn(4, generator=generator, dtype=torch.float64)
+    mask = some_mask(generator)
+
+    found = decoupled_ppo(
+        current, proximal_BR=old, behaviour_BR=old, advantages_B=advantages, mask_BR=mask,
+        clip=Clip(dual=math.inf),
+    )  # fmt: skip
+
+    ratio, scale = (current - old).exp(), advantages[:, None]
+    ppo = -torch.minimum(scale * ratio, scale * ratio.clamp(0.8, 1.28))
+    assert torch.allclose(found.losses_BR[mask], ppo[mask])
+    assert torch.equal(found.behaviour_weights_BR, torch.ones_like(current))
+
+
+@given(seed=SEEDS)
+def test_unclipped_it_is_plain_importance_sampling_from_the_behaviour_policy(seed):
+    generator = torch.Generator().manual_seed(seed)
+    current, proximal, behaviour = (some_log_probs(generator) for _ in range(3))
+    advantages = torch.randn(4, generator=generator, dtype=torch.float64)
+    mask = some_mask(generator)
+
+    found = decoupled_ppo(
+        current, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=advantages,
+        mask_BR=mask, clip=UNCLIPPED,
+    )  # fmt: skip
+
+    sampled = -advantages[:, None] * (current - behaviour).exp()
+    assert torch.allclose(found.losses_BR[mask], sampled[mask])
+
+
+@given(seed=SEEDS)
+def test_the_gradient_is_the_score_times_ratio_weight_and_advantage_where_nothing_clips(seed):
+    generator = torch.Generator().manual_seed(seed)
+    proximal, behaviour = some_log_probs(generator), some_log_probs(generator)
+    current = (proximal + 0.1 * torch.randn(4, 5, generator=generator)).requires_grad_()
+    advantages = torch.randn(4, generator=generator, dtype=torch.float64)
+    mask, clip = some_mask(generator), Clip(behaviour_weight=1.5)
+
+    found = decoupled_ppo(
+        current, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=advantages,
+        mask_BR=mask, clip=clip,
+    )  # fmt: skip
+    torch.autograd.backward(found.losses_BR.sum())
+
+    ratio = (current - proximal).detach().exp()
+    weight = (proximal - behaviour).exp().clamp(max=1.5)
+    expected = -advantages[:, None] * ratio * weight
+    at_limit = (advantages[:, None] < 0) & (ratio > clip.dual)
+    moves = mask & ~found.is_clipped_BR & ~at_limit
+    assert torch.allclose(current.grad[moves], expected[moves])
+    assert (current.grad[~moves] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "slope"),
+    [
+        pytest.param(1.1, 1.0, -1.1, -1.1, id="inside the range"),
+        pytest.param(1.5, 1.0, -1.28, 0.0, id="a good action, likely enough"),
+        pytest.param(0.5, 1.0, -0.5, -0.5, id="a good action that became rare still rises"),
+        pytest.param(0.5, -1.0, 0.8, 0.0, id="a bad action, rare enough"),
+        pytest.param(2.0, -1.0, 2.0, 2.0, id="a bad action that became likely still falls"),
+        pytest.param(9.0, -1.0, 3.0, 0.0, id="so likely that the dual clip holds it"),
+    ],
+)
+def test_clipping_by_ratio_and_sign(ratio, advantage, loss, slope):
+    current = torch.tensor([[math.log(ratio)]], requires_grad=True)
+
+    found = decoupled_ppo(
+        current, proximal_BR=torch.zeros(1, 1), behaviour_BR=torch.zeros(1, 1),
+        advantages_B=torch.tensor([advantage]), mask_BR=torch.ones(1, 1, dtype=torch.bool),
+        clip=Clip(),
+    )  # fmt: skip
+    torch.autograd.backward(found.losses_BR.sum())
+
+    assert found.losses_BR.item() == pytest.approx(loss)
+    assert current.grad.item() == pytest.approx(slope)
+
+
+def test_padding_is_never_read_even_where_it_is_not_a_number():
+    mask = torch.tensor([[True, False]])
+    current = torch.tensor([[-1.0, math.nan]], requires_grad=True)
+    old = torch.tensor([[-1.0, -math.inf]])
+
+    found = decoupled_ppo(
+        current, proximal_BR=old, behaviour_BR=old, advantages_B=torch.tensor([1.0]),
+        mask_BR=mask, clip=Clip(),
+    )  # fmt: skip
+    loss = masked_mean(found.losses_BR + kl_k3(current, old, mask), mask)
+    torch.autograd.backward(loss)
+
+    assert loss.item() == pytest.approx(-1.0)
+    assert torch.isfinite(current.grad).all()
+    assert current.grad[0, 1] == 0
+
+
+@given(seed=SEEDS)
+def test_k3_is_never_negative_and_its_mean_is_the_divergence(seed):
+    generator = torch.Generator().manual_seed(seed)
+    current, reference = (
+        torch.log_softmax(torch.randn(6, generator=generator, dtype=torch.float64), dim=0)
+        for _ in range(2)
+    )
+
+    estimates = kl_k3(current, reference, torch.ones(6, dtype=torch.bool))
+
+    divergence = (current.exp() * (current - reference)).sum()
+    assert (estimates >= 0).all()
+    assert torch.allclose((current.exp() * estimates).sum(), divergence)
+
+
+def test_parts_of_a_minibatch_add_up_to_its_mean():
+    values, mask = torch.arange(12.0).view(4, 3), torch.rand(4, 3) < 0.7
+    mask[:, 0] = True
+
+    parts = [
+        masked_mean(values[part], mask[part], num_tokens=int(mask.sum()))
+        for part in (slice(0, 1), slice(1, 4))
+    ]
+
+    assert torch.allclose(parts[0] + parts[1], masked_mean(values, mask))
+
+
+def test_the_entropy_of_a_fair_choice_is_the_logarithm_of_its_size():
+    assert token_entropy(torch.log_softmax(torch.zeros(1, 2, 8), dim=-1)).tolist() == [
+        pytest.approx([math.log(8)] * 2)
+    ]

@@ -1,0 +1,81 @@
+import pytest
+import safetensors.torch
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from hetrl_core.launch import ModelFiles
+from hetrl_runtime.trainer.batch import collate
+from hetrl_runtime.trainer.model import ModelError, Policy
+from tests.runtime.trainer.trajectories import a_trajectory
+
+CPU = torch.device("cpu")
+TRAJECTORIES = [
+    a_trajectory(member=0, prompt=[10, 11, 12, 13], response=[20, 21]),
+    a_trajectory(member=1, prompt=[14], response=[22, 23, 24, 25, 26]),
+    a_trajectory(member=2, prompt=[15, 16], response=[27]),
+]
+
+
+def log_probs_one_by_one(files: ModelFiles, *, temperature: float) -> list[list[float]]:
+    """The definition: each sequence alone, without padding, all logits computed."""
+    model = AutoModelForCausalLM.from_pretrained(files.source)
+    found = []
+    for each in TRAJECTORIES:
+        tokens = torch.tensor([[*each.prompt_tokens.tolist(), *each.response_tokens.tolist()]])
+        with torch.no_grad():
+            logits = model(tokens).logits[0, :-1] / temperature
+        scores = torch.log_softmax(logits, dim=-1).gather(1, tokens[0, 1:, None])[:, 0]
+        found.append(scores[each.prompt_tokens.size - 1 :].tolist())
+    return found
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probabilities_are_those_of_each_sequence_alone(tiny_model, temperature):
+    policy = Policy(tiny_model, device=CPU, temperature=temperature)
+    batch = collate(TRAJECTORIES, rewards=[0.0, 1.0, 0.0])
+
+    with torch.no_grad():
+        found = policy.scores(batch).log_probs_BR
+
+    expected = log_probs_one_by_one(tiny_model, temperature=temperature)
+    for row, each in enumerate(expected):
+        assert found[row, : len(each)].tolist() == pytest.approx(each, abs=1e-4)
+    assert torch.isfinite(found).all()
+
+
+def test_published_weights_have_the_names_and_values_of_the_models_own_files(tiny_model):
+    policy = Policy(tiny_model, device=CPU, temperature=1.0)
+
+    published = safetensors.torch.load(policy.to_safetensors())
+
+    own = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
+    assert published.keys() == own.keys()
+    assert all(torch.equal(published[name], own[name]) for name in own)
+
+
+def test_a_saved_policy_is_an_ordinary_model_in_its_own_precision(tiny_model, tmp_path):
+    half = tmp_path / "half"
+    AutoModelForCausalLM.from_pretrained(tiny_model.source, dtype=torch.bfloat16).save_pretrained(
+        half
+    )
+    AutoTokenizer.from_pretrained(tiny_model.source).save_pretrained(half)
+
+    policy = Policy(ModelFiles(source=str(half)), device=CPU, temperature=1.0)
+    policy.save(tmp_path)
+
+    assert next(policy.model.parameters()).dtype is torch.float32
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
+    assert saved.dtype is torch.bfloat16
+    assert AutoTokenizer.from_pretrained(tmp_path).encode("1+2=")
+
+
+def test_a_missing_model_is_named(tmp_path):
+    with pytest.raises(ModelError, match=rf"model {tmp_path}/nowhere: there is no .*config.json"):
+        Policy(ModelFiles(source=str(tmp_path / "nowhere")), device=CPU, temperature=1.0)
+
+
+def test_weights_of_another_model_are_refused(tiny_model):
+    policy = Policy(tiny_model, device=CPU, temperature=1.0)
+
+    with pytest.raises(ModelError, match=r"there is of another model: extra is in one of them"):
+        policy.load_weights({**policy.named_parameters(), "extra": torch.ones(1)}, source="there")
