@@ -1,0 +1,98 @@
+"""Verifiers: what counts as right, and that the short cut for integers is one."""
+
+import json
+import subprocess
+import sys
+
+import math_verify
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetrl_runtime.reward.command import command
+from hetrl_runtime.reward.verifiers import verifier
+
+integers = st.integers(-(10**12) + 1, 10**12 - 1)
+
+
+@pytest.mark.parametrize(
+    ("response", "answer", "expected"),
+    [
+        pytest.param("18", "#### 18", 1.0, id="a bare number"),
+        pytest.param("16 - 3 - 4 = 9\n9 * 2 = 18\n#### 18", "#### 18", 1.0, id="GSM8K's form"),
+        pytest.param("The answer is \\boxed{18}.", "#### 18", 1.0, id="boxed"),
+        pytest.param("#### 18\n\nNext: what is 20?", "#### 18", 1.0, id="chatter below"),
+        pytest.param("#### $1,250", "#### 1250", 1.0, id="dollars and thousands"),
+        pytest.param("It is \\frac{3}{4}", "0.75", 1.0, id="a fraction as a decimal"),
+        pytest.param("18.0", "18", 1.0, id="a trailing zero"),
+        pytest.param("17", "18", 0.0, id="another number"),
+        pytest.param("-18", "18", 0.0, id="the wrong sign"),
+        pytest.param("I do not know.", "18", 0.0, id="no number"),
+        pytest.param("", "18", 0.0, id="nothing"),
+        pytest.param("\\boxed{9^{9^{9^{9}}}}", "18", 0.0, id="a tower of powers"),
+    ],
+)
+def test_math_judges_by_meaning(response: str, answer: str, expected: float) -> None:
+    assert verifier("math")(response, answer) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(given_number=integers, offset=st.sampled_from([0, 0, 1, -1, 10]))
+def test_integers_are_judged_as_math_verify_judges_them(given_number: int, offset: int) -> None:
+    response, answer = str(given_number), str(given_number + offset)
+
+    verdict = math_verify.verify(
+        math_verify.parse(answer, parsing_timeout=2),
+        math_verify.parse(response, parsing_timeout=2),
+        timeout_seconds=2,
+    )
+
+    assert verifier("math")(response, answer) == float(verdict)
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"), [(" yes\n", 1.0), ("so\n#### yes", 1.0), ("Yes", 0.0), ("18", 0.0)]
+)
+def test_exact_compares_text(response: str, expected: float) -> None:
+    assert verifier("exact")(response, "#### yes") == expected
+
+
+def test_an_unknown_verifier_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="must be one of exact, math, got 'guess'"):
+        verifier("guess")
+
+
+def test_the_command_prints_one_number_a_line() -> None:
+    lines = [{"response": "#### 18", "answer": "#### 18"}, {"response": "2", "answer": "3"}]
+
+    result = CliRunner().invoke(command, input="\n".join(map(json.dumps, lines)))
+
+    assert (result.exit_code, result.output) == (0, "1\n0\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[1]", 'line 2: must be {"response": ..., "answer": ...}'),
+        ('{"response": "1"}', 'line 2: must be {"response": ..., "answer": ...}'),
+        ('{"response": 1, "answer": "1"}', "line 2: response and answer must be text"),
+    ],
+    ids=["broken", "a list", "no answer", "a number"],
+)
+def test_the_command_names_the_line_that_is_wrong(line: str, complaint: str) -> None:
+    good = json.dumps({"response": "1", "answer": "1"})
+
+    result = CliRunner().invoke(command, input=f"{good}\n{line}\n")
+
+    assert result.exit_code == 1
+    assert complaint in result.output
+
+
+def test_scoring_needs_no_torch() -> None:
+    code = "import sys, hetrl_runtime.reward.mathematics; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert "torch" not in loaded.stdout.split()
