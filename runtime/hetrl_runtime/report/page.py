@@ -30,6 +30,7 @@ _CAPTIONS = {
         "The trainer waits for a batch, a rollout worker for a prompt.",
     ),
 }
+_SHORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,18 @@ def _tiles(record: Record) -> list[Tile]:
             Tile("Throughput", f"{samples_per_second(record):.1f}", "trajectories per second"),
         ]  # fmt: skip
     if record.wall_seconds is not None:
-        minutes, seconds = divmod(round(record.wall_seconds), 60)
-        tiles.append(Tile("Wall time", f"{minutes}:{seconds:02}", "minutes and seconds"))
+        tiles.append(Tile("Wall time", *_duration(record.wall_seconds)))
     return tiles
+
+
+def _duration(seconds: float) -> tuple[str, str]:
+    """Return a duration as a number and its unit."""
+    minutes, rest = divmod(round(seconds), 60)
+    return (f"{minutes}:{rest:02}", "minutes") if minutes else (f"{seconds:.1f}", "seconds")
+
+
+def _step_time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= _SHORT_SECONDS else f"{seconds * 1000:.3g} ms"
 
 
 def _group_row(group: ReplicaGroup) -> dict[str, str]:
@@ -129,13 +139,13 @@ def _comparison(record: Record) -> list[dict[str, str]]:
     return [
         {
             "name": "step, median",
-            "predicted": f"{prediction.step_seconds:.3g} s",
-            "measured": f"{record.median_step_seconds:.3g} s",
+            "predicted": _step_time(prediction.step_seconds),
+            "measured": _step_time(record.median_step_seconds),
         },
         {
             "name": "trajectories per second",
-            "predicted": f"{prediction.samples_per_second:,.3g}",
-            "measured": f"{samples_per_second(record):,.3g}",
+            "predicted": f"{prediction.samples_per_second:,.1f}",
+            "measured": f"{samples_per_second(record):,.1f}",
         },
         {
             "name": "mean staleness",

@@ -6,6 +6,7 @@ which the page's own colours and typeface take over, so that it follows light an
 
 import io
 from collections.abc import Sequence
+from itertools import pairwise
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -90,9 +91,12 @@ def staleness(record: Record) -> Figure:
 def throughput(record: Record) -> Figure:
     """Draw the trajectories trained on per second over the run's time."""
     figure, axes = _figure("seconds since the first step", "trajectories per second")
-    start = record.steps[0].time_seconds if record.steps else 0.0
-    seconds = [step.time_seconds - start for step in record.steps]
-    rates = [step.samples_per_second for step in record.steps]
+    pairs = list(pairwise(record.steps))
+    seconds = [after.time_seconds - record.steps[0].time_seconds for _, after in pairs]
+    rates = [
+        after.num_trained / max(1e-9, after.time_seconds - before.time_seconds)
+        for before, after in pairs
+    ]
     axes.plot(seconds, rates, color=SERIES[2], linewidth=1, alpha=0.35)
     axes.plot(seconds, _moving_mean(rates), color=SERIES[2])
     axes.set_ylim(0, max([1.0, *rates]) * 1.08)
@@ -112,7 +116,9 @@ def idle(record: Record) -> Figure:
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, loc="upper right", labelcolor=INK, handlelength=1.2)
+    figure.legend(
+        frameon=False, loc="outside upper left", ncols=2, labelcolor=INK, handlelength=1.2
+    )
     return figure
 
 

@@ -51,6 +51,11 @@ class Step:
     """Process to the share of the time that it had nothing to do."""
 
     @property
+    def num_trained(self) -> int:
+        """Trajectories trained on."""
+        return sum(self.staleness.values())
+
+    @property
     def trainer_idle(self) -> float:
         """Share of the step that the trainer waited for its batch."""
         return self.wait_seconds / self.step_seconds if self.step_seconds else 0.0

@@ -44,5 +44,5 @@ def final_reward(record: Record) -> float:
 def samples_per_second(record: Record) -> float:
     """Return the trajectories trained on per second, from the first commit to the last."""
     seconds = record.steps[-1].time_seconds - record.steps[0].time_seconds
-    trained = sum(sum(step.staleness.values()) for step in record.steps[1:])
+    trained = sum(step.num_trained for step in record.steps[1:])
     return trained / seconds if seconds > 0 else record.steps[-1].samples_per_second
