@@ -1,4 +1,4 @@
-"""`python -m e2e.cluster`: build, up, down, status, kubeconfig."""
+"""`python -m e2e.cluster`: build, up, down, status, kubeconfig, images, import-image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from e2e.cluster.build import build_all
 from e2e.cluster.cluster import Cluster, control_plane, tear_down
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.images import IMAGES, build_images
 from e2e.cluster.machines import KINDS, NodePool, evenly, pools_from_file
+from e2e.cluster.nodes import load_archive, load_images
 from e2e.cluster.state import ClusterState, clusters, find
 
 
@@ -37,6 +39,14 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nodes", default="a100,l4", help=f"real nodes, of {known}; or `none`")
     up.add_argument("--fake-nodes", default="0", help="a number, or a YAML file of pools")
     up.set_defaults(command=_up)
+
+    images = commands.add_parser("images", help="build HetRL's images, load them into clusters")
+    images.set_defaults(command=_images)
+
+    import_image = commands.add_parser("import-image", help="load an image archive")
+    import_image.add_argument("archive", type=Path)
+    import_image.add_argument("--name", default="default")
+    import_image.set_defaults(command=_import_image)
 
     for name, command, text in (
         ("down", _down, "stop a cluster; nothing of it stays"),
@@ -74,6 +84,19 @@ def _say_how_to_use(state: ClusterState) -> None:
     print(f"export KUBECONFIG={control_plane(state).admin_kubeconfig}")
 
 
+def _images(_: argparse.Namespace) -> None:
+    layout = build_images()
+    for state in clusters():
+        if state.nodes and not state.is_abandoned:
+            load_images(state, layout, IMAGES.values())
+            print(f"loaded into cluster {state.name}")
+    print("\n".join(IMAGES.values()))
+
+
+def _import_image(arguments: argparse.Namespace) -> None:
+    load_archive(_running(arguments.name), arguments.archive)
+
+
 def _down(arguments: argparse.Namespace) -> None:
     state = find(arguments.name)
     if state is not None:
@@ -81,10 +104,14 @@ def _down(arguments: argparse.Namespace) -> None:
 
 
 def _kubeconfig(arguments: argparse.Namespace) -> None:
-    state = find(arguments.name)
+    print(control_plane(_running(arguments.name)).admin_kubeconfig)
+
+
+def _running(name: str) -> ClusterState:
+    state = find(name)
     if state is None:
-        raise ClusterError(f"no cluster {arguments.name!r}: start it with `up`")
-    print(control_plane(state).admin_kubeconfig)
+        raise ClusterError(f"no cluster {name!r}: start it with `up`")
+    return state
 
 
 def _status(_: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ from e2e.cluster.machines import NodePool, kind
 from e2e.cluster.nodes import (
     Node,
     gpu_capacity,
+    load_archive,
     nodes_of,
     prepare_network,
     remove_nodes,
@@ -123,6 +124,10 @@ class Cluster:
             authority=plane.authority.certificate,
             token=token,
         )
+
+    def load_image(self, archive: Path) -> None:
+        """Bring an image archive (docker or OCI) to every node."""
+        load_archive(self._local_state("load images"), archive)
 
     def logs_tail(self) -> str:
         """Return the end of every component's log."""

@@ -11,14 +11,15 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster.cache import cache_root, exclusive
 from e2e.cluster.containerd import Containerd
-from e2e.cluster.errors import ClusterError
+from e2e.cluster.errors import ClusterError, CommandFailedError
 from e2e.cluster.namespaces import run
+from e2e.cluster.oci import Layout
 from e2e.cluster.pause import pause_archive
 
 CONTENT = "io.containerd.content.v1.content"
@@ -31,15 +32,57 @@ def store_root() -> Path:
     return cache_root() / "image-store"
 
 
-def has_blob(digest: str) -> bool:
-    """Tell whether the store holds the blob `sha256:…`."""
-    return (_blobs(store_root()) / digest.removeprefix("sha256:")).exists()
+def import_image(layout: Layout, name: str) -> None:
+    """Take in an image of a layout, and unpack it; no work when it is there already."""
+    marker = store_root() / "taken-in" / name.replace("/", "_")
+    digest = layout.digest(name)
+    with exclusive("image-store"):
+        if marker.exists() and marker.read_text() == digest:
+            return
+        with _running_store() as store:
+            stream_image(layout, name, into=store, command=store.ctr)
+            # A second name keeps its layers from being collected when a later build takes the
+            # first: nodes that run use these layers.
+            _tag(store, name, f"{name.rpartition(':')[0]}@{digest}")
+        marker.parent.mkdir(exist_ok=True)
+        marker.write_text(digest)
 
 
 def import_archive(archive: Path) -> None:
     """Take in an image archive (docker or OCI), and unpack it."""
     with exclusive("image-store"), _running_store() as store:
         run(store.ctr("images", "import", str(archive)))
+
+
+def stream_image(
+    layout: Layout, name: str, *, into: Containerd, command: Callable[..., Sequence[str]]
+) -> None:
+    """Send an image of a layout to a containerd, less the blobs that it has.
+
+    `command` makes the `ctr` command line that reaches it.
+    """
+
+    def has(digest: str) -> bool:
+        return (_blobs(into.root) / digest.removeprefix("sha256:")).exists()
+
+    importing = subprocess.Popen(
+        command("images", "import", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    with importing:
+        assert importing.stdin is not None
+        assert importing.stdout is not None
+        layout.stream(name, importing.stdin, has=has)
+        importing.stdin.close()
+        output = importing.stdout.read().decode()
+    if importing.returncode:
+        raise CommandFailedError(["ctr", "images", "import", name], output)
+
+
+def _tag(store: Containerd, name: str, second_name: str) -> None:
+    run(store.ctr("images", "tag", "--force", name, second_name))
 
 
 def fill(root: Path) -> None:

@@ -7,6 +7,7 @@ those of the kind, processors and memory are this machine's. Needs root.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from e2e.cluster.build import program
 from e2e.cluster.cgroups import create_cgroup, remove_cgroup
 from e2e.cluster.containerd import Containerd
 from e2e.cluster.control_plane import ControlPlane
-from e2e.cluster.image_store import fill
+from e2e.cluster.image_store import fill, import_archive, stream_image
 from e2e.cluster.machines import Machine, kind
-from e2e.cluster.namespaces import Namespaces, create_namespaces
+from e2e.cluster.namespaces import Namespaces, create_namespaces, run
 from e2e.cluster.network import connect, create_bridge, delete_bridge, write_cni_config
+from e2e.cluster.oci import Layout
 from e2e.cluster.state import ClusterState
 
 # Inside a node /run is its own, so the usual path serves every node.
@@ -58,6 +60,10 @@ class Node:
     def containerd(self) -> Containerd:
         return Containerd(root=self.folder / "containerd", run=RUN, cni_folder=self.folder / "cni")
 
+    def ctr(self, *arguments: str) -> list[str]:
+        """Return the command line that reaches the running node's containerd."""
+        return self.namespaces.command(self.containerd.ctr(*arguments))
+
     @property
     def namespaces(self) -> Namespaces:
         recorded = {process.name: process for process in self.state.processes.recorded()}
@@ -89,6 +95,20 @@ def start_node(node: Node, plane: ControlPlane) -> None:
     _start_containerd(node, namespaces)
     _start_kubelet(node, namespaces, plane)
     _start_kube_proxy(node, namespaces, plane)
+
+
+def load_images(state: ClusterState, layout: Layout, names: Iterable[str]) -> None:
+    """Bring images of a layout to running nodes."""
+    for node in nodes_of(state):
+        for name in names:
+            stream_image(layout, name, into=node.containerd, command=node.ctr)
+
+
+def load_archive(state: ClusterState, archive: Path) -> None:
+    """Bring an image archive (docker or OCI) to running nodes and to those started later."""
+    import_archive(archive)
+    for node in nodes_of(state):
+        run(node.ctr("images", "import", str(archive.resolve())))
 
 
 def remove_nodes(state: ClusterState) -> None:

@@ -27,6 +27,7 @@ IMAGE_PACKAGES = {
     "buildah": "buildah",
     "debootstrap": "debootstrap",
     "nm": "binutils",
+    "skopeo": "skopeo",
 }
 PROMETHEUS_PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus"}
 
