@@ -1,0 +1,220 @@
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from hetrl_api.crd import KINDS
+from hetrl_core.task import Role
+from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
+from hetrl_operator.settings import from_environment
+from tests.chart.rendering import CHART, ROOT, helm, of_kind, rendered
+
+pytestmark = pytest.mark.cluster
+
+
+def the_deployment(*settings: str) -> dict[str, Any]:
+    (deployment,) = of_kind("Deployment", *settings)
+    return deployment
+
+
+def pod_of(deployment: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+def environment(deployment: dict[str, Any]) -> dict[str, str]:
+    (container,) = pod_of(deployment)["containers"]
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_helm_has_nothing_to_say_against_the_chart() -> None:
+    done = helm("lint", "--strict", str(CHART))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_chart_ships_the_crds_and_never_deletes_them(kind: Any) -> None:
+    (crd,) = (
+        each
+        for each in of_kind("CustomResourceDefinition")
+        if each["metadata"]["name"] == kind.crd_name
+    )
+
+    annotations = crd["metadata"].pop("annotations")
+    assert annotations == {"helm.sh/resource-policy": "keep"}
+    assert crd == yaml.safe_load((ROOT / "crds" / f"{kind.crd_name}.yaml").read_text())
+
+
+def test_the_crds_can_be_left_to_others() -> None:
+    assert not of_kind("CustomResourceDefinition", "crds.install=false")
+
+
+def test_the_operator_understands_the_environment_that_it_is_given(tmp_path: Any) -> None:
+    given = environment(the_deployment('images.rollout="mine:2"', 'watchNamespaces=["a","b"]'))
+    assert given["HETRL_TLS_DIRECTORY"] == "/hetrl/tls"
+    (tmp_path / "ca.crt").write_text("PEM")
+
+    settings = from_environment(given | {"HETRL_TLS_DIRECTORY": str(tmp_path)})
+
+    assert settings.pods.images[Role.ROLLOUT] == "mine:2"
+    assert settings.pods.images[Role.TRAINER] == "hetrl-trainer:0.1.0"
+    assert settings.pods.images[Role.COORDINATOR] == "hetrl-trainer:0.1.0"
+    assert settings.pods.progress_url == "https://hetrl.hetrl-system.svc:8443"
+    assert settings.namespaces == ("a", "b")
+    assert (settings.endpoints.metrics_port, settings.endpoints.progress_port) == (8080, 8443)
+
+
+def test_the_service_leads_to_the_ports_that_the_operator_opens() -> None:
+    (service,) = of_kind("Service")
+    (container,) = pod_of(the_deployment())["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+
+    assert service["spec"]["selector"].items() <= (
+        the_deployment()["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert {port["targetPort"]: port["port"] for port in service["spec"]["ports"]} == ports
+
+
+def test_the_operators_pod_meets_the_restricted_standard() -> None:
+    pod = pod_of(the_deployment())
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_progress_endpoints_certificate_is_for_its_service() -> None:
+    (secret,) = of_kind("Secret")
+
+    assert set(secret["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+    assert not of_kind("Secret", 'progress.existingSecret="mine"')
+    (tls,) = (
+        volume
+        for volume in pod_of(the_deployment('progress.existingSecret="mine"'))["volumes"]
+        if volume["name"] == "tls"
+    )
+    assert tls["secret"]["secretName"] == "mine"
+
+
+def rules(name: str) -> list[dict[str, Any]]:
+    (role,) = (each for each in of_kind("ClusterRole") if each["metadata"]["name"] == name)
+    return list(role["rules"])
+
+
+def test_no_role_has_a_wildcard() -> None:
+    for role in of_kind("ClusterRole"):
+        assert "*" not in json.dumps(role["rules"]), role["metadata"]["name"]
+
+
+def test_the_operator_writes_secrets_and_never_reads_them() -> None:
+    of_secrets = [
+        rule
+        for name in ("hetrl-fleet", "hetrl-jobs")
+        for rule in rules(name)
+        if "secrets" in rule["resources"]
+    ]
+
+    assert [rule["verbs"] for rule in of_secrets] == [["create", "patch", "delete"]]
+
+
+def test_rights_on_jobs_end_at_the_namespaces_that_are_watched() -> None:
+    settings = 'watchNamespaces=["a","b"]'
+
+    assert [each["metadata"]["namespace"] for each in of_kind("RoleBinding", settings)] == [
+        "a",
+        "b",
+    ]
+    assert [each["metadata"]["name"] for each in of_kind("ClusterRoleBinding", settings)] == [
+        "hetrl-fleet"
+    ]
+    assert {each["metadata"]["name"] for each in of_kind("ClusterRoleBinding")} == {
+        "hetrl-fleet",
+        "hetrl-jobs",
+    }
+
+
+def test_every_binding_is_of_the_account_that_the_pod_runs_as() -> None:
+    account = pod_of(the_deployment())["serviceAccountName"]
+
+    for binding in of_kind("ClusterRoleBinding"):
+        assert [each["name"] for each in binding["subjects"]] == [account]
+
+
+def test_pod_monitors_come_where_prometheus_is() -> None:
+    assert not of_kind("PodMonitor")
+    assert not of_kind("PodMonitor", 'metrics.podMonitor.enabled="never"')
+    assert len(of_kind("PodMonitor", 'metrics.podMonitor.enabled="always"')) == 2
+
+
+def test_pod_monitors_select_what_the_operator_labels() -> None:
+    own, jobs = of_kind("PodMonitor", 'metrics.podMonitor.enabled="always"')
+
+    labels = the_deployment()["spec"]["template"]["metadata"]["labels"]
+    assert own["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    # A job's pod must not look like the operator's, nor the reverse.
+    assert labels[MANAGED_BY] != FIELD_MANAGER
+    assert jobs["spec"]["selector"]["matchLabels"] == {MANAGED_BY: FIELD_MANAGER}
+    (endpoint,) = jobs["spec"]["podMetricsEndpoints"]
+    sources = [each["sourceLabels"] for each in endpoint["relabelings"]]
+    assert sources == [
+        [f"__meta_kubernetes_pod_label_{label.translate(str.maketrans('./-', '___'))}"]
+        for label in (JOB_NAME, ROLE, POOL)
+    ]
+
+
+def test_dashboards_are_config_maps_that_grafanas_sidecar_finds() -> None:
+    (dashboard,) = of_kind("ConfigMap")
+
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["job.json"])["uid"] == "hetrl-job"
+    assert not of_kind("ConfigMap", "dashboards.enabled=false")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("workers=0", "workers"),
+        ('image={"pullPolicy":"Sometimes"}', "pullPolicy"),
+        ("wrkers=3", "wrkers"),
+        ('metrics.podMonitor.enabled="perhaps"', "enabled"),
+        ("planner.memoryMiB=1", "memoryMiB"),
+    ],
+    ids=[
+        "too few workers",
+        "an unknown policy",
+        "an unknown value",
+        "an unknown word",
+        "too little",
+    ],
+)
+def test_wrong_values_are_refused_by_name(setting: str, said: str) -> None:
+    done = helm("template", "hetrl", str(CHART), "--set-json", setting)
+
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_every_value_has_a_default_and_a_word_about_it() -> None:
+    text = (CHART / "values.yaml").read_text()
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load(text)
+
+    assert set(values) == set(schema["properties"]) - {"global"}
+    for line, following in zip(text.splitlines(), text.splitlines()[1:], strict=False):
+        is_leaf = following.strip() and not following.strip().startswith(("#", "-"))
+        in_free_map = following.startswith(("    cpu", "    memory:"))
+        if is_leaf and ":" in following and not in_free_map and following.split(":")[1].strip():
+            assert line.strip().startswith("#"), following
+
+
+def test_every_object_carries_the_charts_labels() -> None:
+    for each in rendered('metrics.podMonitor.enabled="always"'):
+        if each["kind"] != "CustomResourceDefinition":
+            assert each["metadata"]["labels"]["app.kubernetes.io/part-of"] == "hetrl", each
