@@ -158,7 +158,7 @@ class CoordinatorLink:
         if time.monotonic() - quiet_since > self.patience_seconds:
             raise Unreachable(
                 f"coordinator {self.launch.coordinator} did not answer for "
-                f"{self.patience_seconds:.0f} s: {error.details()}"
+                f"{self.patience_seconds:g} s: {error.details()}"
             ) from error
 
     async def close(self) -> None:

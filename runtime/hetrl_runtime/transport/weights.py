@@ -214,9 +214,7 @@ async def fetch_weights(
             if time.monotonic() + pause > give_up_at:
                 break
             await asyncio.sleep(pause)
-    raise Unreachable(
-        f"no weights from {launch.weights} within {patience_seconds:.0f} s: {problem}"
-    )
+    raise Unreachable(f"no weights from {launch.weights} within {patience_seconds:g} s: {problem}")
 
 
 def _fetch_request(

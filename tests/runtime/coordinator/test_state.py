@@ -1,0 +1,442 @@
+"""The rules of a run, one at a time."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from hetrl_core.job import AlgorithmSpec
+from hetrl_runtime.coordinator.state import (
+    MAX_FAILURES,
+    CommitRefused,
+    Committed,
+    RunState,
+    WorkerBehind,
+)
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
+from hetrl_runtime.wire.values import Outcome, ResumePoint
+from tests.runtime.trajectories import a_trajectory
+
+WORKER = "rollout-l4-0-0"
+OTHER = "rollout-l4-0-1"
+
+
+def a_state(
+    *,
+    max_staleness: int = 1,
+    group_size: int = 2,
+    batch_size: int = 4,
+    max_concurrent: int = 100,
+    checks_consumption: bool = True,
+    resume: ResumePoint | None = None,
+) -> RunState:
+    """A run that has just begun its first epoch."""
+    state = RunState(
+        AlgorithmSpec(
+            max_staleness=max_staleness, group_size=group_size, global_batch_size=batch_size
+        ),
+        max_concurrent=max_concurrent,
+        lease_seconds=20.0,
+        checks_consumption=checks_consumption,
+    )
+    state.begin(resume or ResumePoint(), epoch=1)
+    return state
+
+
+def lend(
+    state: RunState, count: int, *, process: str = WORKER, version: int | None = None
+) -> list[TrajectoryId]:
+    """Lend to a worker that is, by default, as new as the trainer."""
+    worker_version = state.version if version is None else version
+    loans = state.lend(process, worker_version=worker_version, max_trajectories=count, now=0.0)
+    assert not isinstance(loans, WorkerBehind)
+    return [identity for loan in loans for identity in loan.ids]
+
+
+def deliver(state: RunState, identity: TrajectoryId, *versions: int, process: str = WORKER) -> str:
+    """Deliver a trajectory sampled by some versions, by default the current one."""
+    return state.accept(
+        a_trajectory(*identity, versions=versions or (state.version,), process=process)
+    )
+
+
+def step(state: RunState) -> list[TrajectoryId]:
+    """Generate, hand out and commit one batch."""
+    while not state.batch():
+        for identity in lend(state, 4):
+            assert deliver(state, identity) is Outcome.ACCEPTED
+    ids = [each.id for each in state.batch()]
+    assert isinstance(state.commit(state.version + 1, consumed=ids), Committed)
+    return ids
+
+
+def test_the_bound_limits_what_is_lent() -> None:
+    state = a_state(max_staleness=1, batch_size=4)
+
+    assert len(lend(state, 100)) == 8
+    assert lend(state, 100) == []
+
+
+def test_workers_limit_what_is_lent() -> None:
+    state = a_state(max_concurrent=3)
+
+    assert len(lend(state, 100)) == 3
+
+
+def test_each_version_lets_one_more_batch_in() -> None:
+    state = a_state(max_staleness=1, batch_size=4)
+    step(state)
+
+    assert len(lend(state, 100)) == 8
+
+
+def test_a_worker_too_far_behind_is_told_what_it_needs() -> None:
+    state = a_state(max_staleness=1)
+    for _ in range(3):
+        step(state)
+
+    loans = state.lend(WORKER, worker_version=1, max_trajectories=4, now=0.0)
+
+    assert loans == WorkerBehind(needs_version=2)
+
+
+def test_only_whole_groups_make_a_batch() -> None:
+    state = a_state(group_size=2, batch_size=4)
+    ids = lend(state, 6)
+    for identity in ids:
+        if identity != TrajectoryId(1, 1):
+            deliver(state, identity)
+
+    groups = {each.group for each in state.batch()}
+
+    assert groups == {0, 2}
+
+
+def test_the_oldest_sampled_groups_go_first() -> None:
+    state = a_state(group_size=1, batch_size=1, max_staleness=3)
+    first, second, third = lend(state, 3)
+    deliver(state, third, 0)
+    state.batch()
+    state.commit(1, consumed=[third])
+
+    deliver(state, second, 1)
+    deliver(state, first, 0, 1)
+
+    assert [each.id for each in state.batch()] == [first]
+
+
+def test_a_batch_is_the_same_until_it_is_committed() -> None:
+    state = a_state(group_size=1, batch_size=1, max_staleness=3)
+    first, second = lend(state, 2)
+    deliver(state, second)
+    handed = state.batch()
+
+    deliver(state, first)
+
+    assert state.batch() == handed
+    assert state.is_batch_out
+
+
+def test_a_delivery_is_accepted_once() -> None:
+    state = a_state()
+    identity = lend(state, 1)[0]
+
+    assert [deliver(state, identity) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.DUPLICATE]
+    assert state.num_buffered == 1
+
+
+def test_a_consumed_trajectory_is_a_duplicate_ever_after() -> None:
+    state = a_state()
+    identity = step(state)[0]
+
+    assert deliver(state, identity) is Outcome.DUPLICATE
+
+
+def test_a_lease_without_heartbeats_goes_to_another_worker() -> None:
+    state = a_state(group_size=1, batch_size=1, max_staleness=0)
+    identity = lend(state, 1)[0]
+
+    assert state.expire(now=19.9) == ()
+    assert state.expire(now=20.0) == (identity,)
+    assert lend(state, 1, process=OTHER) == [identity]
+    assert deliver(state, identity) is Outcome.EXPIRED
+    assert deliver(state, identity, process=OTHER) is Outcome.ACCEPTED
+
+
+def test_a_late_delivery_that_nobody_else_took_over_is_welcome() -> None:
+    state = a_state()
+    identity = lend(state, 1)[0]
+    state.expire(now=20.0)
+
+    assert deliver(state, identity) is Outcome.ACCEPTED
+    assert lend(state, 1) != [identity]
+
+
+def test_heartbeats_keep_what_they_name_and_nothing_else() -> None:
+    state = a_state()
+    kept, lost = lend(state, 2)
+
+    assert state.hold(WORKER, [kept], now=15.0) == ()
+    assert state.expire(now=20.0) == (lost,)
+    assert state.hold(WORKER, [kept, lost], now=21.0) == (lost,)
+
+
+def test_a_worker_that_leaves_gives_everything_back() -> None:
+    state = a_state()
+    ids = lend(state, 2)
+
+    assert list(state.release(WORKER)) == ids
+    assert lend(state, 2, process=OTHER) == ids
+
+
+def test_a_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
+    state = a_state(group_size=1, batch_size=1, max_staleness=1)
+    slow = lend(state, 1, process=OTHER)[0]
+    step(state)
+    assert state.hold(OTHER, [slow], now=0.0) == ()
+
+    step(state)
+
+    assert state.hold(OTHER, [slow], now=0.0) == (slow,)
+    assert deliver(state, slow, 0, process=OTHER) is Outcome.STALE
+    assert lend(state, 1) == [slow]
+
+
+def test_members_that_grew_old_in_an_unfinished_group_are_made_again() -> None:
+    state = a_state(group_size=2, batch_size=2, max_staleness=1)
+    old, missing = lend(state, 2, process=OTHER)
+    deliver(state, old, process=OTHER)
+    step(state)
+    assert state.num_buffered == 1
+
+    step(state)
+
+    assert state.num_buffered == 0
+    assert lend(state, 2) == [old, missing]
+
+
+def test_a_group_of_another_member_count_is_malformed() -> None:
+    state = a_state(group_size=2)
+    group = lend(state, 1)[0].group
+
+    assert deliver(state, TrajectoryId(group, 2)) is Outcome.MALFORMED
+
+
+def test_tokens_of_the_next_version_wait_for_its_commit() -> None:
+    # A worker may fetch weights between their publication and the commit.
+    state = a_state(group_size=1, batch_size=1)
+    early, other = lend(state, 2)
+
+    assert deliver(state, early, 0, 1) is Outcome.ACCEPTED
+    assert state.batch() == ()
+    assert deliver(state, other) is Outcome.ACCEPTED
+    assert state.commit(1, consumed=[each.id for each in state.batch()])
+    assert [each.id for each in state.batch()] == [early]
+
+
+def test_tokens_from_further_ahead_cannot_be() -> None:
+    state = a_state()
+
+    assert deliver(state, lend(state, 1)[0], 2) is Outcome.MALFORMED
+
+
+def test_deliveries_of_an_earlier_epoch_are_fenced_off() -> None:
+    state = a_state()
+    identity = lend(state, 1)[0]
+    state.begin(ResumePoint(), epoch=2)
+
+    assert deliver(state, identity) is Outcome.FENCED
+
+
+def test_a_prompt_that_fails_too_often_is_given_up() -> None:
+    state = a_state(group_size=2)
+    for _ in range(MAX_FAILURES):
+        group, member = lend(state, 1)[0]
+        assert not state.is_hopeless(group)
+        failed = FailedTrajectory(
+            group=group, member=member, epoch=1, process=WORKER, error="too long"
+        )
+        assert state.fail(failed) is Outcome.FAILED
+
+    assert state.is_hopeless(0)
+    state.abandon(0)
+    assert lend(state, 1)[0].group == 1
+    assert 0 not in state.resume_point().open_groups
+
+
+def test_a_commit_that_is_sent_twice_counts_once() -> None:
+    state = a_state()
+    ids = step(state)
+
+    again = state.commit(1, consumed=ids)
+
+    assert isinstance(again, Committed)
+    assert again.consumed == ()
+    assert state.version == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "extra", "complaint"),
+    [
+        (3, [], "version 3 does not follow version 1"),
+        (2, [TrajectoryId(9, 0)], "was not in the batch"),
+        (2, "twice", "named twice"),
+    ],
+    ids=["a version is left out", "a stranger", "the same twice"],
+)
+def test_a_commit_that_does_not_follow_is_refused(
+    version: int, extra: list[TrajectoryId] | str, complaint: str
+) -> None:
+    state = a_state()
+    step(state)
+    for identity in lend(state, 4):
+        deliver(state, identity)
+    ids = [each.id for each in state.batch()]
+
+    refused = state.commit(version, consumed=ids + (ids[:1] if isinstance(extra, str) else extra))
+
+    assert isinstance(refused, CommitRefused)
+    assert complaint in refused.reason
+    assert state.version == 1
+
+
+def test_what_was_consumed_cannot_be_committed_again() -> None:
+    state = a_state()
+    ids = step(state)
+
+    refused = state.commit(2, consumed=ids)
+
+    assert isinstance(refused, CommitRefused)
+    assert "consumed before" in refused.reason
+
+
+def test_a_group_discarded_whole_is_made_again_and_a_part_is_not() -> None:
+    state = a_state(group_size=2, batch_size=4)
+    for identity in lend(state, 4):
+        deliver(state, identity)
+    first = [each.id for each in state.batch()]
+
+    state.commit(1, consumed=first[3:], discarded=first[:3])
+
+    assert lend(state, 4)[:2] == first[:2]
+
+
+def test_discarding_never_lets_more_work_in() -> None:
+    state = a_state(max_staleness=1, group_size=2, batch_size=4)
+    for _ in range(5):
+        while not state.batch():
+            for identity in lend(state, 4):
+                deliver(state, identity)
+        ids = [each.id for each in state.batch()]
+        state.commit(state.version + 1, consumed=ids[2:], discarded=ids[:2])
+
+    lend(state, 100)
+
+    assert state.num_running + state.num_buffered <= 8
+
+
+def test_a_trainer_that_comes_back_finds_the_groups_of_the_lost_versions_again() -> None:
+    state = a_state(max_staleness=1, group_size=2, batch_size=4)
+    step(state)
+    checkpoint = state.resume_point()
+    lost = step(state) + step(state)
+
+    state.begin(checkpoint, epoch=2)
+
+    assert state.version == 1
+    found = [each for _ in range(4) for each in lend(state, 2)]
+    assert found == sorted(lost)
+
+
+def test_what_the_surviving_history_sampled_is_kept() -> None:
+    state = a_state(max_staleness=3, group_size=1, batch_size=1)
+    first, old, newer, _ = lend(state, 4)
+    deliver(state, first, 0)
+    state.commit(1, consumed=[each.id for each in state.batch()])
+    checkpoint = state.resume_point()
+    deliver(state, old, 0, 1)
+    deliver(state, newer, 1, 2)
+
+    num_lost = state.begin(checkpoint, epoch=2)
+
+    assert num_lost == 1
+    assert [each.id for each in state.batch()] == [old]
+    assert lend(state, 1) == [newer]
+
+
+def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
+    state = a_state()
+    for _ in range(3):
+        step(state)
+    handed = []
+    while not state.batch():
+        handed = [each for each in lend(state, 4) if deliver(state, each) is Outcome.ACCEPTED]
+    ids = [each.id for each in state.batch()]
+
+    fresh = a_state(resume=state.resume_point())
+    done = fresh.commit(4, consumed=ids)
+
+    assert handed
+    assert isinstance(done, Committed)
+    assert not {each.group for each in ids} & {each.group for each in lend(fresh, 8)}
+
+
+@dataclass
+class SlowWorkers:
+    """Workers that are slow at every sixth group and deliver it versions later."""
+
+    state: RunState
+    lateness: int
+    waiting: list[tuple[int, TrajectoryId, int]] = field(default_factory=list)
+
+    def work(self) -> None:
+        """Lend what there is; deliver the quick at once and the slow when their time comes."""
+        version = self.state.version
+        due = [each for each in self.waiting if each[0] <= version]
+        self.waiting = [each for each in self.waiting if each[0] > version]
+        for _, identity, began in due:
+            deliver(self.state, identity, began)
+        for identity in lend(self.state, 6):
+            if identity.group % 6 == 0:
+                self.waiting.append((version + self.lateness, identity, version))
+            else:
+                deliver(self.state, identity, version)
+
+
+def staleness_trained_on(*, checks_consumption: bool, max_staleness: int) -> Counter[int]:
+    """Train 40 versions beside slow workers; return the histogram of what was consumed."""
+    state = a_state(
+        max_staleness=max_staleness,
+        group_size=2,
+        batch_size=8,
+        checks_consumption=checks_consumption,
+    )
+    workers = SlowWorkers(state, lateness=max_staleness + 1)
+    histogram: Counter[int] = Counter()
+    idle_rounds = 0
+    while state.version < 40:
+        workers.work()
+        batch = state.batch()
+        if batch:
+            histogram.update(state.version - each.oldest_version for each in batch)
+            state.commit(state.version + 1, consumed=[each.id for each in batch])
+        idle_rounds = 0 if batch else idle_rounds + 1
+        if idle_rounds > 3:
+            # Only the slow are left: their leases run out while the trainer waits.
+            for _, identity, began in workers.waiting:
+                deliver(state, identity, began)
+            workers.waiting.clear()
+    return histogram
+
+
+# On-policy nothing is in flight beyond the batch that is waited for: nobody can be late.
+@pytest.mark.parametrize("max_staleness", [1, 2, 4])
+def test_without_the_strict_check_the_bound_is_violated_and_with_it_never(
+    max_staleness: int,
+) -> None:
+    unchecked = staleness_trained_on(checks_consumption=False, max_staleness=max_staleness)
+    checked = staleness_trained_on(checks_consumption=True, max_staleness=max_staleness)
+
+    assert max(unchecked) > max_staleness
+    assert max(checked) <= max_staleness
+    assert checked.total() == unchecked.total() == 40 * 8

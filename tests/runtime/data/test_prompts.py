@@ -1,0 +1,127 @@
+"""Prompt files: what is read, what is refused with its place, and the order of the walk."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.data.jsonl import Prompt, PromptFile, Unusable, open_prompts
+from hetrl_runtime.data.order import PassOrder
+from hetrl_runtime.data.target import target
+from tests.runtime.launches import a_prompt_file
+
+
+def opened(path: Path) -> PromptFile:
+    found = open_prompts(path)
+    assert isinstance(found, PromptFile)
+    return found
+
+
+def test_prompts_are_read_by_index_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    lines = [
+        {"question": "Wie groß?", "answer": "#### 3", "extra": 1},
+        {"question": "?", "answer": "4"},
+    ]
+    path.write_text(f"{json.dumps(lines[0], ensure_ascii=False)}\n\n{json.dumps(lines[1])}")
+
+    file = opened(path)
+
+    assert len(file) == 2
+    assert file[1] == Prompt(question="?", answer="4", line=3)
+    assert file[0] == Prompt(question="Wie groß?", answer="#### 3", line=1)
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("3", "must be a JSON object, got int"),
+        ('{"answer": "1"}', "has no 'question'"),
+        ('{"question": "?"}', "has no 'answer'"),
+        ('{"question": 7, "answer": "1"}', "'question' must be text that is not blank, got 7"),
+        ('{"question": "?", "answer": " "}', "'answer' must be text that is not blank"),
+        ("\udcff", "not JSON"),
+    ],
+    ids=["cut off", "too deep", "a number", "no question", "no answer", "a number's question",
+         "a blank answer", "not UTF-8"],
+)  # fmt: skip
+def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    good = json.dumps({"question": "?", "answer": "1"})
+    path.write_bytes(f"{good}\n{line}\n{good}\n".encode(errors="surrogateescape"))
+
+    found = open_prompts(path)
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith(f"{path}:2: ")
+    assert complaint in found.message
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.jsonl"
+
+    assert open_prompts(path) == Unusable(
+        message=f"cannot read prompts from {path}: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize("content", ["", "\n\n  \n"])
+def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(content)
+
+    assert open_prompts(path) == Unusable(message=f"{path} has no prompts: the file is empty")
+
+
+@given(num_prompts=st.integers(1, 50), seed=st.integers(0, 1000), passes=st.integers(1, 3))
+def test_each_pass_has_every_prompt_once(num_prompts: int, seed: int, passes: int) -> None:
+    order = PassOrder(num_prompts=num_prompts, seed=seed)
+
+    for number in range(passes):
+        walk = [order.index(number * num_prompts + place) for place in range(num_prompts)]
+        assert sorted(walk) == list(range(num_prompts))
+
+
+def test_passes_and_seeds_differ_and_repeat() -> None:
+    def walk(seed: int, pass_number: int) -> list[int]:
+        order = PassOrder(num_prompts=100, seed=seed)
+        return [order.index(pass_number * 100 + place) for place in range(100)]
+
+    assert walk(1, 0) != walk(1, 1)
+    assert walk(1, 0) != walk(2, 0)
+    assert walk(1, 1) == walk(1, 1)
+
+
+def test_a_walk_goes_back_and_forth_between_passes() -> None:
+    order = PassOrder(num_prompts=10, seed=1)
+    forward = [order.index(number) for number in range(40)]
+
+    backward = [order.index(number) for number in reversed(range(40))]
+
+    assert backward == forward[::-1]
+
+
+def test_a_group_has_one_prompt_in_every_process(tmp_path: Path) -> None:
+    path = a_prompt_file(tmp_path / "prompts.jsonl")
+    with closing(opened(path)) as here, closing(opened(path)) as there:
+        first, second = Prompts(here, seed=3), Prompts(there, seed=3)
+
+        assert [first.of_group(each) for each in range(40)] == [
+            second.of_group(each) for each in range(40)
+        ]
+        assert len({first.of_group(each).question for each in range(16)}) == 16
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("9 * 2 = 18\n#### 18", "18"), ("18", "18"), ("a #### 1\n#### 2 ", "2"), ("####", "")],
+)
+def test_the_reference_stands_after_the_last_marker(answer: str, expected: str) -> None:
+    assert target(answer) == expected

@@ -1,0 +1,145 @@
+"""Trajectories over the wire: what goes in comes out, and nothing malformed gets through."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.codec import Malformed
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory
+from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
+from tests.runtime.trajectories import a_trajectory
+
+
+@given(
+    versions=st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=50).map(sorted),
+    prompt=st.integers(0, 30),
+    reward=st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_a_trajectory_comes_out_as_it_went_in(
+    versions: list[int], prompt: int, reward: float
+) -> None:
+    sent = a_trajectory(versions=versions, num_prompt_tokens=prompt, reward=reward)
+
+    received = codec.decode_trajectory(
+        pb.Trajectory.FromString(codec.encode_trajectory(sent).SerializeToString())
+    )
+
+    assert isinstance(received, SampledTrajectory)
+    for name in ("prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions"):
+        assert np.array_equal(getattr(received, name), getattr(sent, name)), name
+    for name in ("id", "epoch", "process", "reward", "finish_reason", "answer", "response_text"):
+        assert getattr(received, name) == getattr(sent, name), name
+    assert (received.oldest_version, received.newest_version) == (versions[0], versions[-1])
+
+
+def test_a_failure_carries_its_reason() -> None:
+    failed = FailedTrajectory(group=3, member=1, epoch=2, process="p", error="prompt too long")
+
+    assert codec.decode_trajectory(codec.encode_trajectory(failed)) == failed
+
+
+def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
+    return lambda message: setattr(message, name, value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        pytest.param(_set("group", -1), "id -1/0 is out of range", id="group"),
+        pytest.param(_set("member", 1 << 20), "out of range", id="member"),
+        pytest.param(_set("process", ""), "process is empty", id="process"),
+        pytest.param(_set("response_tokens", b""), "response_tokens is empty", id="no tokens"),
+        pytest.param(_set("response_tokens", b"12345"), "has 12 bytes", id="ragged tokens"),
+        pytest.param(
+            _set("prompt_tokens", b"12345"), "prompt_tokens has 5 bytes", id="ragged prompt"
+        ),
+        pytest.param(
+            _set("token_versions", b"1234"),
+            "token_versions has 4 bytes, response_tokens has 12",
+            id="too few versions",
+        ),
+        pytest.param(
+            _set("behaviour_log_probs", np.float32([0, -1, np.nan]).tobytes()),
+            "not a number",
+            id="NaN log-probability",
+        ),
+        pytest.param(
+            _set("behaviour_log_probs", np.float32([0, -1, -np.inf]).tobytes()),
+            "infinite",
+            id="infinite log-probability",
+        ),
+        pytest.param(
+            _set("behaviour_log_probs", np.float32([0, -1, 2]).tobytes()),
+            "above 0",
+            id="impossible log-probability",
+        ),
+        pytest.param(
+            _set("token_versions", np.int32([0, -2, 0]).tobytes()), "has -2", id="version below 0"
+        ),
+        pytest.param(
+            _set("response_tokens", np.int32([0, -7, 0]).tobytes()), "has -7", id="token below 0"
+        ),
+        pytest.param(_set("reward", float("inf")), "reward is inf", id="reward"),
+        pytest.param(_set("finish_reason", "tired"), "got 'tired'", id="finish reason"),
+    ],
+)
+def test_a_malformed_trajectory_is_said_to_be(
+    spoil: Callable[[pb.Trajectory], None], complaint: str
+) -> None:
+    message = codec.encode_trajectory(a_trajectory())
+    spoil(message)
+
+    found = codec.decode_trajectory(message)
+
+    assert isinstance(found, Malformed)
+    assert complaint in found.reason
+
+
+@given(st.binary(max_size=200), st.binary(max_size=40), st.text(max_size=10), st.floats())
+def test_no_bytes_raise(tokens: bytes, versions: bytes, text: str, reward: float) -> None:
+    message = pb.Trajectory(
+        process="p",
+        response_tokens=tokens,
+        behaviour_log_probs=tokens,
+        token_versions=versions or tokens,
+        reward=reward,
+        finish_reason="stop",
+        response_text=text,
+    )
+
+    codec.decode_trajectory(message)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_its_number(outcome: Outcome) -> None:
+    identity = a_trajectory(4, 1).id
+
+    assert codec.decode_receipt(codec.encode_receipt(identity, outcome, "why")) == (
+        identity,
+        outcome,
+        "why",
+    )
+
+
+def test_a_resume_point_survives_the_wire_and_a_checkpoint() -> None:
+    point = ResumePoint(version=7, next_group=40, open_groups=(31, 38))
+
+    assert codec.decode_resume(codec.encode_resume(point)) == point
+    assert ResumePoint.from_json(point.to_json()) == point
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": -1}'])
+def test_something_else_is_no_resume_point(text: str) -> None:
+    with pytest.raises(ValueError, match="ResumePoint"):
+        ResumePoint.from_json(text)
+
+
+def test_a_report_keeps_its_metrics() -> None:
+    report = StepReport(step_seconds=2.5, wait_seconds=0.5, metrics={"loss": 0.25})
+
+    assert codec.decode_report(codec.encode_report(report)) == report
