@@ -25,6 +25,11 @@ STOPPED_EXIT_CODE = 128 + signal.SIGTERM
     required=True,
     help="The launch contract, a JSON file.",
 )
+@click.option(
+    "--ordinal",
+    expose_value=False,
+    help="Every pod is told its number; there is one coordinator, so it makes no difference.",
+)
 def command(launch_file: Path) -> None:
     """Coordinate one run: lend prompts, take trajectories in, hand batches to the trainer.
 
