@@ -88,7 +88,6 @@ Action = (
     | StartPlanning
     | ReserveGpus
     | ReleaseGpus
-    | WriteStatus
     | DeleteJob
 )
 
@@ -105,6 +104,10 @@ class Event:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What to do next for one job."""
+
+    status: WriteStatus | None = None
+    """Written before anything else, where it differs: it tells what was seen, so a verdict is
+    on record before the pods go, and a refused write is told though nothing follows it."""
 
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()

@@ -131,20 +131,28 @@ class Controller:
 
     async def _apply(self, seen: Observed, decision: Decision) -> Outcome:
         """Carry out a decision up to the first action that fails."""
+        first = decision.status
+        outcome = await self._perform(seen, first) if first else Done(object={})
+        if isinstance(outcome, Done):
+            await self._announce(seen, decision)
         for action in decision.actions:
-            outcome = await self._perform(seen, action)
             if not isinstance(outcome, Done):
                 return outcome
-        self._troubles.pop(seen.job.uid, None)
+            outcome = await self._perform(seen, action)
+        if isinstance(outcome, Done):
+            self._troubles.pop(seen.job.uid, None)
+        return outcome
+
+    async def _announce(self, seen: Observed, decision: Decision) -> None:
+        """Tell what has turned, once the status that says so is written."""
         for event in decision.events:
             log.info(
                 "event: job=%s/%s reason=%s message=%s",
                 seen.job.namespace, seen.job.name, event.reason, event.message,
             )  # fmt: skip
             await self.writer.announce(seen.job, event)
-        return Done(object={})
 
-    async def _perform(self, seen: Observed, action: Action) -> Outcome:
+    async def _perform(self, seen: Observed, action: Action | WriteStatus) -> Outcome:
         job, wish = seen.job, seen.job.wish
         match action:
             case StartPlanning(key=key):
@@ -164,7 +172,7 @@ class Controller:
                 self._remember(seen, action, outcome)
                 return outcome
 
-    def _remember(self, seen: Observed, action: Action, outcome: Outcome) -> None:
+    def _remember(self, seen: Observed, action: Action | WriteStatus, outcome: Outcome) -> None:
         """Keep what we wrote until the watches show it."""
         if not isinstance(outcome, Done) or not outcome.object:
             return
@@ -236,7 +244,7 @@ def _holds_gpus(job: JobSeen, *, has_pods: bool) -> bool:
     return job.wish.written.planning.mode is not PlanningMode.PLAN_ONLY
 
 
-def _child(seen: Observed, action: Action) -> Any:
+def _child(seen: Observed, action: Action | WriteStatus) -> Any:
     if not isinstance(action, Apply):
         return None
     kind, name = action.manifest["kind"], action.manifest["metadata"]["name"]

@@ -58,7 +58,7 @@ class ClusterModel:
 
     pods: dict[str, PodSeen] = field(default_factory=dict)
     progress: ProgressSeen | None = None
-    written: list[Action] = field(default_factory=list)
+    written: list[Action | WriteStatus] = field(default_factory=list)
     certificates_issued: int = 0
     is_deleted: bool = False
     num_created: int = 0
@@ -81,14 +81,15 @@ class ClusterModel:
             progress=self.progress,
         )
 
-    def round(self) -> tuple[Action, ...]:
+    def round(self) -> tuple[Action | WriteStatus, ...]:
         """Let the operator look and act once; return what it did."""
         self.now += timedelta(seconds=1)
         decision = decide(self.observe(), self.now, SETTINGS)
-        for action in decision.actions:
+        actions = (*((decision.status,) if decision.status else ()), *decision.actions)
+        for action in actions:
             self.perform(action)
             self.written.append(action)
-        return decision.actions
+        return actions
 
     def settle(self, *, most_rounds: int = 20) -> int:
         """Run rounds until one does nothing; return how many did something."""
@@ -97,7 +98,7 @@ class ClusterModel:
                 return number
         raise AssertionError(f"still acting after {most_rounds} rounds: {self.written[-5:]}")
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
         match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():

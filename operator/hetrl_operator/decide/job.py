@@ -52,10 +52,10 @@ def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
         return Decision()
     round_ = _round(seen, now, settings)
     status = _status(seen, round_, now)
-    changed = () if status == seen.job.status else (WriteStatus(status=status),)
     wakes = [each for each in round_.wake_after if each is not None]
     return Decision(
-        actions=(*round_.actions, *changed),
+        status=None if status == seen.job.status else WriteStatus(status=status),
+        actions=round_.actions,
         events=(*announcements(seen.job.status, status.conditions), *round_.events),
         wake_after_seconds=max(0.0, min(wakes)) if wakes else None,
     )

@@ -1,0 +1,298 @@
+"""The operator on a real API server, scheduler and StatefulSet controller; nodes are kwok's."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster.cluster import Cluster
+from e2e.cluster.machines import evenly
+from tests.controller.operator_process import (
+    Namespace,
+    OperatorProcess,
+    a_job,
+    eventually,
+    namespace_of,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+CRDS = Path(__file__).parents[2] / "crds"
+COORDINATOR = "sums-coordinator-0"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(name=f"operator-{os.getpid()}", fake_nodes=evenly(3)) as found:
+        found.kubectl("apply", "--server-side", "-f", str(CRDS))
+        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperatorProcess]:
+    process = OperatorProcess(cluster, tmp_path_factory.mktemp("operator"))
+    process.start()
+    yield process
+    assert process.stop() == 0
+    log = process.log.read_text()
+    assert "Traceback" not in log, log[-5000:]
+
+
+@pytest.fixture
+def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
+    request.getfixturevalue("operator")
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-")
+    with namespace_of(cluster, name) as found:
+        yield found
+
+
+def start(space: Namespace, **spec: Any) -> None:
+    space.apply(a_job(**spec))
+    space.wait_for_phase("Running")
+
+
+def pod_uids(space: Namespace) -> dict[str, str]:
+    return {
+        each["metadata"]["name"]: each["metadata"]["uid"] for each in space.get("pods")["items"]
+    }
+
+
+def test_a_job_becomes_pods_on_exactly_the_machines_of_its_plan(space: Namespace) -> None:
+    start(space)
+
+    plan = space.get("hetrlplan", space.job()["status"]["plan"]["name"])
+    planned = sorted(
+        run["machines"]
+        for group in plan["spec"]["groups"]
+        for placement in group["placements"]
+        for run in placement["runs"]
+        for _ in range(run.get("times", 1))
+    )
+    pods = [each for each in space.get("pods")["items"] if each["metadata"]["name"] != COORDINATOR]
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == planned
+    assert space.condition("Running")["observedGeneration"] == 1
+
+
+def test_deleting_a_job_leaves_no_object(space: Namespace) -> None:
+    start(space)
+    assert space.names("secrets") == ["sums-identity"]
+
+    space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "sums")
+
+    kinds = "statefulsets,services,configmaps,secrets,hetrlplans,pods"
+    eventually(lambda: space.names(kinds) == [], what="nothing of the job is left")
+
+
+def test_a_coordinators_report_reaches_the_status(
+    space: Namespace, operator: OperatorProcess
+) -> None:
+    start(space)
+    report = {"step": "4", "total_steps": "10", "version": "4", "samples_per_second": 8.5,
+              "reward_mean": 0.5, "staleness_p95": 2, "eta_seconds": 30}  # fmt: skip
+
+    status = operator.post_progress(space.name, "sums", space.token_of(COORDINATOR), report)
+
+    assert status == 204
+    shown = eventually(lambda: space.job()["status"].get("progress"), what="progress is shown")
+    assert (shown["step"], shown["samplesPerSecond"], shown["stalenessP95"]) == (4, 8.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("pod", "audience", "status"),
+    [
+        pytest.param("sums-trainer", "hetrl-operator", 403, id="another-pod"),
+        pytest.param(COORDINATOR, "https://kubernetes.default.svc", 401, id="another-audience"),
+    ],
+)
+def test_nobody_else_may_report(
+    space: Namespace, operator: OperatorProcess, pod: str, audience: str, status: int
+) -> None:
+    start(space)
+    name = next(each for each in pod_uids(space) if each.startswith(pod))
+
+    token = space.token_of(name, audience=audience)
+
+    assert operator.post_progress(space.name, "sums", token, {"step": 1}) == status
+    assert operator.post_progress(space.name, "sums", "nonsense", {"step": 1}) == 401
+
+
+def test_a_finished_job_keeps_its_status_and_no_pod(
+    space: Namespace, operator: OperatorProcess
+) -> None:
+    start(space)
+    report = {"step": "10", "total_steps": "10", "finished": True, "outcome": "Succeeded",
+              "reason": "AllStepsDone", "message": "10 steps are done"}  # fmt: skip
+
+    operator.post_progress(space.name, "sums", space.token_of(COORDINATOR), report)
+
+    space.wait_for_phase("Succeeded")
+    eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
+    assert space.job()["status"]["progress"]["step"] == 10
+    events = space.get("events", "--field-selector=reason=Completed")["items"]
+    assert [each["message"] for each in events] == ["10 steps are done"]
+
+
+def test_a_process_that_gives_up_fails_the_job_in_its_words(space: Namespace) -> None:
+    start(space)
+    trainer = next(each for each in pod_uids(space) if "trainer" in each)
+
+    space.end_container(trainer, exit_code=3, message="/models/tiny: no such folder")
+
+    failed = space.wait_for_reason("Failed", "TrainerFailed")
+    assert "/models/tiny: no such folder" in failed["message"]
+    eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
+
+
+def test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods(space: Namespace) -> None:
+    space.apply(a_job(resources={"pools": [{"name": "big", "gpuProduct": "H100-80GB"}]}))
+
+    planned = space.wait_for_reason("Planned", "Infeasible")
+
+    assert planned["status"] == "False"
+    assert planned["message"]
+    assert space.names("statefulsets,pods") == []
+
+
+def test_a_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
+    space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
+
+    accepted = space.wait_for_reason("Accepted", "InvalidSpec")
+
+    assert "spec.model.architecture is required" in accepted["message"]
+
+
+def test_a_plan_only_job_shows_its_plan_and_creates_nothing(space: Namespace) -> None:
+    space.apply(a_job(planning={"mode": "PlanOnly"}))
+
+    space.wait_for_phase("Planned")
+
+    assert space.job()["status"]["plan"]["dollarsPerHour"] > 0
+    assert space.names("statefulsets,services,configmaps,secrets") == []
+
+
+def test_suspending_frees_the_gpus_and_resuming_brings_the_pods_back(
+    space: Namespace, operator: OperatorProcess
+) -> None:
+    start(space)
+
+    space.patch({"suspend": True})
+    space.wait_for_phase("Suspended")
+    assert space.get("pods")["items"] == []
+    cost = f'hetrl_cost_dollars_per_hour{{hetrljob="sums",namespace="{space.name}"}} 0.0'
+    eventually(lambda: cost in operator.metrics(), what="the job costs nothing")
+    space.patch({"suspend": False})
+
+    space.wait_for_phase("Running")
+
+
+def test_a_killed_rollout_is_replaced_and_nothing_else(space: Namespace) -> None:
+    start(space)
+    before = pod_uids(space)
+    killed = next(each for each in before if "rollout" in each)
+
+    space.cluster.kubectl("delete", "-n", space.name, "pod", killed, "--wait=false")
+
+    eventually(
+        lambda: pod_uids(space).get(killed, before[killed]) != before[killed], what="another pod"
+    )
+    space.wait_for_phase("Running")
+    after = pod_uids(space)
+    assert {name for name in before if before[name] != after[name]} == {killed}
+
+
+def test_a_missing_volume_fails_the_job_within_its_start_up_deadline(space: Namespace) -> None:
+    space.apply(
+        a_job(
+            model={**a_job()["spec"]["model"], "source": {"claim": {"name": "weights"}}},
+            startupDeadlineSeconds=3,
+        )
+    )
+
+    failed = space.wait_for_reason("Failed", "StartupDeadlineExceeded")
+
+    assert '"weights" not found' in failed["message"]
+    eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
+
+
+def test_a_second_job_waits_for_the_gpus_of_the_first(space: Namespace) -> None:
+    # Both want nearly every L4 of the fleet.
+    pool = {"pools": [{"name": "l4", "gpuProduct": "L4"}]}
+    whole = {"resources": pool, "rollout": {"minReplicas": 5}}
+    start(space, **whole)
+    space.apply(a_job("second", **whole))
+
+    waiting = space.wait_for_reason("Planned", "FleetOccupied", "second")
+    assert "other jobs hold" in waiting["message"]
+    space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "sums")
+
+    space.wait_for_phase("Running", "second")
+
+
+def test_somebody_elses_service_is_not_taken_over(space: Namespace) -> None:
+    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sums"},
+              "spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}}  # fmt: skip
+    space.apply(theirs)
+    space.apply(a_job())
+
+    created = space.wait_for_reason("ResourcesCreated", "Conflict")
+
+    assert "Service sums" in created["message"]
+    assert space.get("service", "sums")["spec"]["selector"] == {"app": "theirs"}
+    space.cluster.kubectl("delete", "-n", space.name, "service", "sums")
+    space.wait_for_phase("Running")
+
+
+def test_a_child_that_is_deleted_comes_back(space: Namespace) -> None:
+    start(space)
+
+    space.cluster.kubectl("delete", "-n", space.name, "configmap", COORDINATOR.removesuffix("-0"))
+
+    eventually(
+        lambda: COORDINATOR.removesuffix("-0") in space.names("configmaps"), what="it is back"
+    )
+
+
+def test_a_settled_job_is_left_alone_also_by_a_restarted_operator(
+    space: Namespace, operator: OperatorProcess
+) -> None:
+    start(space)
+    settled = _settled(space)
+
+    operator.stop(signal.SIGKILL)
+    operator.start()
+    time.sleep(5)  # the assertion is that nothing happens, which only time can tell
+
+    assert space.versions() == settled
+
+
+def test_an_operator_that_dies_half_way_goes_on_where_it_was(
+    space: Namespace, operator: OperatorProcess
+) -> None:
+    space.apply(a_job())
+    eventually(lambda: space.names("hetrlplans"), what="the plan is there")
+
+    operator.stop(signal.SIGKILL)
+    operator.start()
+
+    space.wait_for_phase("Running")
+    assert len(space.names("hetrlplans")) == 1
+
+
+def _settled(space: Namespace) -> dict[str, str]:
+    """Wait until nothing changes for a while, and return what there is."""
+    before = space.versions()
+    quiet_since = time.monotonic()
+    while time.monotonic() - quiet_since < 3:
+        time.sleep(0.5)
+        now = space.versions()
+        if now != before:
+            before, quiet_since = now, time.monotonic()
+    return before
