@@ -10,34 +10,36 @@ counts = st.integers(min_value=0, max_value=10_000)
 
 
 @pytest.mark.parametrize(
-    ("max_concurrent", "batch_size", "max_staleness", "version", "accepted", "running", "expected"),
+    ("max_concurrent", "batch_size", "max_staleness", "ledger", "expected"),
     [
-        pytest.param(10, 4, 2, 0, 0, 0, 10, id="workers bind at the start"),
-        pytest.param(100, 32, 10, 0, 0, 0, 100, id="workers bind under a loose bound"),
-        pytest.param(5, 2, 10, 0, 0, 3, 2, id="workers bind while three run"),
-        pytest.param(100, 4, 2, 0, 0, 0, 12, id="the bound binds: three batches"),
-        pytest.param(1000, 4, 2, 5, 0, 0, 32, id="each version adds a batch"),
-        pytest.param(10, 4, 2, 0, 0, 3, 7, id="running work takes places"),
-        pytest.param(20, 4, 2, 0, 5, 0, 7, id="accepted work takes places"),
-        pytest.param(5, 2, 5, 0, 0, 5, 0, id="every worker is busy"),
-        pytest.param(1000, 8, 0, 0, 0, 0, 8, id="on-policy still fills one batch"),
-        pytest.param(1000, 8, 0, 5, 0, 0, 48, id="on-policy at version five"),
-        pytest.param(10, 4, 0, 0, 4, 3, 0, id="a capacity below zero is none"),
+        pytest.param(10, 4, 2, (0, 0, 0), 10, id="workers bind at the start"),
+        pytest.param(100, 32, 10, (0, 0, 0), 100, id="workers bind under a loose bound"),
+        pytest.param(5, 2, 10, (0, 0, 3), 2, id="workers bind while three run"),
+        pytest.param(100, 4, 2, (0, 0, 0), 12, id="the bound binds: three batches"),
+        pytest.param(1000, 4, 2, (5, 0, 0), 32, id="each version adds a batch"),
+        pytest.param(10, 4, 2, (0, 0, 3), 7, id="running work takes places"),
+        pytest.param(20, 4, 2, (0, 5, 0), 7, id="accepted work takes places"),
+        pytest.param(5, 2, 5, (0, 0, 5), 0, id="every worker is busy"),
+        pytest.param(1000, 8, 0, (0, 0, 0), 8, id="on-policy still fills one batch"),
+        pytest.param(1000, 8, 0, (5, 0, 0), 48, id="on-policy at version five"),
+        pytest.param(10, 4, 0, (0, 4, 3), 0, id="a capacity below zero is none"),
     ],
 )
 def test_capacity_is_what_areal_computes(
     max_concurrent: int,
     batch_size: int,
     max_staleness: int,
-    version: int,
-    accepted: int,
-    running: int,
+    ledger: tuple[int, int, int],
     expected: int,
 ) -> None:
-    ledger = Ledger(version=version, accepted=accepted, running=running)
+    version, accepted, running = ledger
     bound = StalenessBound(max_staleness=max_staleness)
 
-    capacity = bound.capacity(ledger, batch_size=batch_size, max_concurrent=max_concurrent)
+    capacity = bound.capacity(
+        Ledger(version=version, accepted=accepted, running=running),
+        batch_size=batch_size,
+        max_concurrent=max_concurrent,
+    )
 
     assert capacity == expected
 

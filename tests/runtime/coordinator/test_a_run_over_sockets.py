@@ -163,7 +163,8 @@ async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path
         await worker
         ending = await coordinator
 
-    assert ending and ending.succeeded
+    assert ending
+    assert ending.succeeded
     # The lost history's groups are generated and trained again, each once.
     consumed = [identity for step in again for identity in step]
     assert len(set(consumed)) == len(consumed) == 16

@@ -33,7 +33,7 @@ async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) 
             async with WorkerClient(launch, process="rollout-0") as client:
                 assert client.registration.version == 0
         else:
-            with pytest.raises(Unreachable, match="did not answer for 1.5 s"):
+            with pytest.raises(Unreachable, match=r"did not answer for 1\.5 s"):
                 async with WorkerClient(launch, process="rollout-0"):
                     pass
     finally:

@@ -82,7 +82,7 @@ class Unreliable(WeightsServicer):
         self.data = data
         self.offsets: list[int] = []
 
-    def Fetch(self, request: pb.FetchRequest, context: Any) -> Iterator[pb.WeightChunk]:  # noqa: N802
+    def Fetch(self, request: pb.FetchRequest, _context: Any) -> Iterator[pb.WeightChunk]:  # noqa: N802
         self.offsets.append(request.offset_bytes)
         attempt = len(self.offsets)
         cut = chunks(
