@@ -1,0 +1,107 @@
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.plan import Parallelism
+from hetrl_core.units import GIB
+from hetrl_planner.cost import memory
+from hetrl_planner.cost.shard import Shard, shards
+from hetrl_planner.workload import Workload, workload
+from tests.builders import ARCHITECTURES, a_job, a_kind
+
+
+def work(model: str = "Qwen3-8B", **changes: object) -> Workload:
+    return replace(workload(a_job(model), ARCHITECTURES[model]), **changes)  # type: ignore[arg-type]
+
+
+def whole(model: str = "Qwen3-8B", tensor: int = 1) -> Shard:
+    layers = ARCHITECTURES[model].num_layers
+    (shard,) = shards(ARCHITECTURES[model], Parallelism(tensor=tensor, stage_layers=(layers,)))
+    return shard
+
+
+def test_training_state_is_sixteen_bytes_a_parameter() -> None:
+    use = memory.training_memory(whole(), a_kind("H100-80GB"), work(), sequences_in_flight=1)
+    state = use.weights_bytes + use.gradients_bytes + use.optimizer_bytes
+    assert state == pytest.approx(16 * 8.191e9, rel=1e-3)
+
+
+def test_a_reference_model_adds_its_weights() -> None:
+    kind = a_kind("H100-80GB")
+    alone = memory.training_memory(whole(), kind, work(), sequences_in_flight=1)
+    beside = memory.training_memory(whole(), kind, work(has_reference=True), sequences_in_flight=1)
+    assert beside.weights_bytes == 2 * alone.weights_bytes
+    assert beside.optimizer_bytes == alone.optimizer_bytes
+
+
+def test_activations_of_one_sequence_can_be_counted_by_hand() -> None:
+    # 36 layer inputs of 1536 x 4096 values; one layer of 4·4096 + 2·4096 + 2·1024 + 3·12288
+    # values a token; logits of 1536 x 151936 at ten bytes.
+    inputs = 36 * 1536 * 4096 * 2
+    layer = 1536 * (6 * 4096 + 2 * 1024 + 3 * 12288) * 2
+    logits = 1536 * 151936 * 10
+    assert memory.activation_bytes(whole(), tokens=1536, sequences_in_flight=1) == (
+        inputs + layer + logits
+    )
+
+
+def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
+    one, four = (
+        memory.activation_bytes(whole(), tokens=1000, sequences_in_flight=count) for count in (1, 4)
+    )
+    assert four - one == 3 * 36 * 1000 * 4096 * 2
+
+
+def test_the_cache_holds_what_weights_leave_free() -> None:
+    kind, job = a_kind("A100-40GB"), work()
+    held = memory.max_concurrency(whole(), kind, job)
+    full, over = (
+        memory.generation_memory(whole(), kind, job, concurrency=count).total_bytes
+        for count in (held, held + 1)
+    )
+    assert full <= kind.memory_bytes < over
+
+
+def test_an_engine_runs_no_more_than_it_can_batch() -> None:
+    assert memory.max_concurrency(whole("Qwen3-0.6B"), a_kind("H200"), work("Qwen3-0.6B")) == 256
+
+
+@pytest.mark.parametrize("kind", ["L4", "A100-40GB", "A100-80GB", "H200"])
+def test_concurrency_never_overfills_the_gpu(kind: str) -> None:
+    for model in ARCHITECTURES:
+        held = memory.max_concurrency(whole(model), a_kind(kind), work(model))
+        use = memory.generation_memory(whole(model), a_kind(kind), work(model), concurrency=held)
+        assert held == 0 or use.total_bytes <= a_kind(kind).memory_bytes
+
+
+def test_a_model_larger_than_the_gpu_holds_no_sequence() -> None:
+    assert memory.max_concurrency(whole("Qwen3-32B"), a_kind("L4"), work("Qwen3-32B")) == 0
+
+
+def test_the_longest_sequence_must_fit_alone() -> None:
+    # An average sequence of 100 tokens would fit many times over.
+    long = work(response_tokens=100, max_response_tokens=10_000_000)
+    assert memory.max_concurrency(whole(), a_kind("A100-80GB"), long) == 0
+
+
+def test_longer_responses_leave_room_for_fewer() -> None:
+    kind = a_kind("A100-40GB")
+    short, long = (
+        memory.max_concurrency(whole(), kind, work(response_tokens=tokens))
+        for tokens in (1000, 4000)
+    )
+    assert long < short
+
+
+def test_tensor_ranks_share_weights_and_cache() -> None:
+    kind = a_kind("A100-40GB")
+    one, two = (
+        memory.generation_memory(whole(tensor=size), kind, work(), concurrency=10)
+        for size in (1, 2)
+    )
+    assert two.weights_bytes * 2 == pytest.approx(one.weights_bytes, abs=2)
+    assert two.kv_cache_bytes * 2 == pytest.approx(one.kv_cache_bytes, abs=2)
+
+
+def test_overhead_is_a_tenth_of_the_device() -> None:
+    assert memory.overhead_bytes(a_kind("A100-40GB")) == 4 * GIB
