@@ -17,6 +17,7 @@ class Buffer:
         self._group_size = group_size
         self._groups: dict[int, dict[int, SampledTrajectory]] = {}
         self._size = 0
+        self._num_whole = 0
 
     def __len__(self) -> int:
         return self._size
@@ -34,13 +35,16 @@ class Buffer:
             raise ValueError(f"trajectory {trajectory.id} is in the buffer already")
         members[trajectory.member] = trajectory
         self._size += 1
+        self._num_whole += len(members) == self._group_size
 
     def remove(self, identity: TrajectoryId) -> bool:
         """Take one trajectory out for good; tell whether it was there."""
         members = self._groups.get(identity.group)
-        if members is None or members.pop(identity.member, None) is None:
+        if members is None or identity.member not in members:
             return False
+        self._num_whole -= len(members) == self._group_size
         self._size -= 1
+        del members[identity.member]
         if not members:
             del self._groups[identity.group]
         return True
@@ -48,6 +52,7 @@ class Buffer:
     def remove_group(self, group: int) -> tuple[TrajectoryId, ...]:
         """Take a group out for good; return what it had."""
         members = self._groups.pop(group, {})
+        self._num_whole -= len(members) == self._group_size
         self._size -= len(members)
         return tuple(each.id for each in members.values())
 
@@ -59,6 +64,11 @@ class Buffer:
         for identity in removed:
             self.remove(identity)
         return removed
+
+    @property
+    def num_in_whole_groups(self) -> int:
+        """Count the trajectories in whole groups, at no cost."""
+        return self._group_size * self._num_whole
 
     def num_ready(self, *, version: int) -> int:
         """Count the trajectories in whole groups that ``version`` may train on."""

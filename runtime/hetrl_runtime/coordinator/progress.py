@@ -44,9 +44,9 @@ class Standing:
 def waiting_for(standing: Standing) -> str:
     """Say in words what holds the run up right now; empty when nothing does."""
     if not standing.has_trainer:
-        return "the trainer has not registered yet"
+        return "the trainer is not here yet"
     if not standing.num_workers:
-        return "no rollout worker has registered yet"
+        return "no rollout worker is here yet"
     if standing.workers_behind and standing.workers_behind == standing.workers_waiting:
         return (
             f"rollouts wait: the weights of {standing.workers_behind} workers are too old "

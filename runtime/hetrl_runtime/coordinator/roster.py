@@ -62,6 +62,7 @@ class Roster:
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
+        self._left_at: dict[Role, float] = {}
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
@@ -77,9 +78,18 @@ class Roster:
         return earlier if earlier and earlier.instance != member.instance else None
 
     def leave(self, process: str) -> None:
-        """Strike a process out."""
-        self._members.pop(process, None)
+        """Strike a process out; that it was there is remembered."""
+        member = self._members.pop(process, None)
+        if member:
+            self._left_at[member.role] = max(self._left_at.get(member.role, 0.0), member.seen_at)
+
+    def num(self, role: Role) -> int:
+        """Count the processes of a role that are here."""
+        return sum(1 for each in self if each.role is role)
 
     def seen_at(self, role: Role) -> float | None:
-        """Return when a process of a role was last heard of; None when there is none."""
-        return max((each.seen_at for each in self if each.role is role), default=None)
+        """Return when a process of a role was last heard of; None when there never was one."""
+        times = [each.seen_at for each in self if each.role is role]
+        if role in self._left_at:
+            times.append(self._left_at[role])
+        return max(times, default=None)

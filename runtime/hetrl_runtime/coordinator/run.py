@@ -382,8 +382,8 @@ class Run:
     def _standing(self) -> Standing:
         return Standing(
             version=self.state.version,
-            has_trainer=self.roster.seen_at(Role.TRAINER) is not None,
-            num_workers=sum(1 for each in self.roster if each.role is Role.ROLLOUT),
+            has_trainer=bool(self.roster.num(Role.TRAINER)),
+            num_workers=self.roster.num(Role.ROLLOUT),
             trainer_waits=self.trainer_waits,
             workers_waiting=len(self.workers_waiting),
             workers_behind=sum(self.workers_waiting.values()),

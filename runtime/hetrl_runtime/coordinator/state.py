@@ -128,11 +128,6 @@ class RunState:
         return self._buffer.num_ready(version=self.version)
 
     @property
-    def is_batch_out(self) -> bool:
-        """Whether the trainer has a batch that it did not commit yet."""
-        return bool(self._handed)
-
-    @property
     def capacity(self) -> int:
         """Trajectories that may be lent now."""
         # By version and not by a running total: what the trainer discards must not add up
@@ -191,7 +186,8 @@ class RunState:
 
         This is the strict check: whatever is too old is dropped here, and made again.
         """
-        if not self._handed:
+        # Asked after every delivery: the cheap question first.
+        if not self._handed and self._buffer.num_in_whole_groups >= self._batch_size:
             self._drop_stale()
             self._handed = self._buffer.oldest_batch(self._batch_size, version=self.version)
         return self._handed

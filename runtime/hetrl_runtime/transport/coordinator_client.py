@@ -182,7 +182,8 @@ class WorkerClient:
     async def _keep_alive(self) -> None:
         while True:
             epoch = self._link.registration.epoch
-            with contextlib.suppress(grpc.aio.AioRpcError):
+            # Whatever is final is told to the callers of ``lease`` and ``deliver``.
+            with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
                 reply = await self._link.heartbeat(tuple(self._holding))
                 self._holding.difference_update(codec.decode_ids(reply.withdrawn))
                 if reply.register_again:

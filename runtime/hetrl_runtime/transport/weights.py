@@ -59,6 +59,7 @@ class WeightServer:
     def __init__(self, *, job: JobIdentity, address: Address, tls: TlsFiles | None) -> None:
         self._snapshot: _Digested | None = None
         self._changed = threading.Condition()
+        self._is_closing = False
         self._server = open_threaded_server(
             ThreadPoolExecutor(MAX_READERS, thread_name_prefix="weights")
         )
@@ -75,6 +76,9 @@ class WeightServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
         self._server.stop(grace=1.0).wait()
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -87,7 +91,9 @@ class WeightServer:
     def newer_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
         """Wait for a snapshot newer than ``version``; None when the wait is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_newer(version), timeout=wait_seconds)
+            self._changed.wait_for(
+                lambda: self._is_closing or self._is_newer(version), timeout=wait_seconds
+            )
             return self._snapshot if self._is_newer(version) else None
 
     def _is_newer(self, version: int) -> bool:

@@ -21,8 +21,8 @@ BUSY = Standing(
     ("changes", "words"),
     [
         ({}, ""),
-        ({"has_trainer": False}, "the trainer has not registered yet"),
-        ({"num_workers": 0}, "no rollout worker has registered yet"),
+        ({"has_trainer": False}, "the trainer is not here yet"),
+        ({"num_workers": 0}, "no rollout worker is here yet"),
         (
             {"trainer_waits": True},
             "the trainer waits for a full batch: 120 of 256 trajectories are in whole groups, "
@@ -114,3 +114,14 @@ def test_another_start_of_a_process_replaces_the_first() -> None:
     assert roster.enter(first) is None
     assert roster.enter(replace(first, seen_at=3.0)) is None
     assert roster.enter(replace(first, instance="second")) is not None
+
+
+def test_a_process_that_left_was_heard_of_all_the_same() -> None:
+    roster = Roster()
+    assert roster.seen_at(Role.ROLLOUT) is None
+    roster.enter(replace(a_member("rollout-0"), seen_at=7.0))
+
+    roster.leave("rollout-0")
+
+    assert roster.num(Role.ROLLOUT) == 0
+    assert roster.seen_at(Role.ROLLOUT) == 7.0

@@ -134,7 +134,6 @@ def test_a_batch_is_the_same_until_it_is_committed() -> None:
     deliver(state, first)
 
     assert state.batch() == handed
-    assert state.is_batch_out
 
 
 def test_a_delivery_is_accepted_once() -> None:

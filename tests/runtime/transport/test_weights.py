@@ -148,3 +148,11 @@ def test_a_chunk_of_another_place_is_noticed() -> None:
     assembly = Assembly()
 
     assert "starts at byte 8, expected 0" in assembly.add(pb.WeightChunk(offset_bytes=8))
+
+
+async def test_a_closing_server_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
+        waiting = asyncio.create_task(asyncio.to_thread(server.newer_than, 0, wait_seconds=200))
+
+    assert await waiting is None
