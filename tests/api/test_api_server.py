@@ -10,9 +10,11 @@ from kubernetes import client, config
 from kubernetes.client import ApiException
 
 from e2e.cluster.cluster import Cluster
+from hetrl_api.decision import from_plan
 from hetrl_api.documents import documents
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import parse
+from hetrl_api.plan import HetRLPlan
 from tests.api.objects import (
     INVALID_JOBS,
     INVALID_TOPOLOGIES,
@@ -20,6 +22,7 @@ from tests.api.objects import (
     a_job,
     a_topology,
 )
+from tests.api.plans import a_plan_of_10240_gpus
 
 pytestmark = pytest.mark.cluster
 pytest_plugins = ["e2e.cluster.fixtures"]
@@ -100,6 +103,30 @@ def test_a_job_keeps_its_model_and_may_be_suspended(objects: client.CustomObject
 
     assert "spec.algorithm cannot change" in refusal.value.body
     assert suspended["spec"]["suspend"] is True
+
+
+def test_a_plan_of_10240_gpus_is_stored_and_never_changes(
+    objects: client.CustomObjectsApi,
+) -> None:
+    spec = from_plan(a_plan_of_10240_gpus([f"gke-pool-{n * 7919:x}" for n in range(1280)]))
+    place = {
+        "group": "hetrl.dev", "version": "v1alpha1", "namespace": "default", "plural": "hetrlplans",
+    }  # fmt: skip
+    plan = {
+        "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLPlan", "metadata": {"name": "large"},
+        "spec": spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }  # fmt: skip
+    stored = objects.create_namespaced_custom_object(**place, body=plan)
+    try:
+        with pytest.raises(ApiException) as refusal:
+            objects.patch_namespaced_custom_object(
+                **place, name="large", body={"spec": {"seed": 99}}
+            )
+    finally:
+        objects.delete_namespaced_custom_object(**place, name="large")
+
+    assert parse(HetRLPlan, stored).spec == spec
+    assert "spec cannot change" in refusal.value.body
 
 
 def test_rollouts_scale_through_the_scale_subresource(

@@ -15,13 +15,13 @@ from hetrl_core.plan import (
     MemoryUse,
     Parallelism,
     Plan,
-    Prediction,
     Rejected,
     Replica,
     ReplicaGroup,
     Share,
 )
 from hetrl_core.task import Task
+from tests.api.plans import a_plan_of_10240_gpus, a_prediction
 
 KIB = 1024
 
@@ -98,14 +98,6 @@ def groups(draw: st.DrawFn) -> ReplicaGroup:
     )
 
 
-def a_prediction(**changes: Any) -> Prediction:
-    return Prediction(
-        step_seconds=12.5, generation_seconds=12.5, training_seconds=7.25,
-        weight_sync_seconds=0.1, samples_per_second=20.5, dollars_per_hour=31.4,
-        mean_staleness=1.5, bottleneck="generation: HBM bandwidth of the L4s", **changes,
-    )  # fmt: skip
-
-
 plans = st.builds(
     Plan,
     strategy=st.sampled_from(Strategy),
@@ -131,41 +123,20 @@ def scattered(number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("names", "gpus_per_machine"),
+    "names",
     [
-        ([f"a100-{n:04}" for n in range(1280)], 8),
-        ([f"gke-pool-1a2b-{scattered(n):x}" for n in range(1280)], 8),
-        ([f"gke-pool-1a2b-{scattered(n):x}" for n in range(10_240)], 1),
-        (
-            [
-                f"ip-10-{n % 251}-{scattered(n) % 256}-{n % 256}.eu-west-1.compute.internal"
-                for n in range(1280)
-            ],
-            8,
-        ),
+        [f"a100-{n:04}" for n in range(1280)],
+        [f"gke-pool-1a2b-{scattered(n):x}" for n in range(1280)],
+        [f"gke-pool-1a2b-{scattered(n):x}" for n in range(10_240)],
+        [
+            f"ip-10-{n % 251}-{scattered(n) % 256}-{n % 256}.eu-west-1.compute.internal"
+            for n in range(1280)
+        ],
     ],
     ids=["numbered", "random", "random, one GPU each", "scattered over subnets"],
 )
-def test_a_plan_of_10240_gpus_stays_under_256_kib(names: list[str], gpus_per_machine: int) -> None:
-    plan = Plan(
-        strategy=Strategy.AREAL_HEX,
-        groups=(
-            ReplicaGroup(
-                tasks=(Task.ACTOR_GENERATION,),
-                gpu_kind="A100-40GB",
-                region="eu-west-1",
-                parallelism=Parallelism(tensor=1, stage_layers=(36,)),
-                replicas=tuple(
-                    Replica(shares=(Share(machine=machine, num_gpus=1),), work_share=1 / 10_240)
-                    for machine in names
-                    for _ in range(gpus_per_machine)
-                ),
-                memory=MemoryUse(weights_bytes=2**34),
-            ),
-        ),
-        prediction=a_prediction(),
-        rejected=tuple(Rejected(summary="s" * 200, reason="r" * 400) for _ in range(30)),
-    )
+def test_a_plan_of_10240_gpus_stays_under_256_kib(names: list[str]) -> None:
+    plan = a_plan_of_10240_gpus(names)
 
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)
 
