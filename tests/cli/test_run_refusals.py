@@ -1,0 +1,125 @@
+"""What `hetrl run` refuses before it starts or writes anything: one line, and no traceback."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from hetrl_cli.run.command import command
+
+CONFIG = {
+    "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 128,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model's dimensions and a problem: enough to be planned for, too little to run."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1=", "answer": "2"}\n')
+    return tmp_path
+
+
+def a_job(**changes: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "model": {"source": {"path": "model"}},
+        "data": {"prompts": {"path": "train.jsonl"}},
+        "training": {"steps": 1},
+        "runtime": {"engine": "transformers"},
+    }
+    return {
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLJob",
+        "metadata": {"name": "sums"},
+        "spec": spec | changes,
+    }
+
+
+def refused(folder: Path, text: str, *options: str) -> str:
+    """Return the one line with which a job is refused."""
+    (folder / "job.yaml").write_text(text)
+    out = folder / "out"
+
+    result = CliRunner().invoke(command, [str(folder / "job.yaml"), "--out", str(out), *options])
+
+    assert result.exit_code not in {0, None}
+    assert not isinstance(result.exception, (ValueError, OSError)), result.exception
+    assert not out.exists(), "something was written"
+    return result.output.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"model": {"source": {"path": "absent"}}},
+            r"spec.model.source: there is no .*/absent/config.json",
+        ),
+        (
+            {"data": {"prompts": {"path": "absent.jsonl"}}},
+            r"spec.data.prompts: there is no file .*/absent.jsonl",
+        ),
+        (
+            {"data": {"prompts": {"claim": {"name": "gsm8k", "path": "train.jsonl"}}}},
+            r"spec.data.prompts.claim: no folder stands for claim gsm8k here: give one with "
+            r"--claim gsm8k=FOLDER",
+        ),
+        ({"training": {"steps": 0}}, r"spec.training.steps must be >= 1, got 0"),
+        (
+            {"algorithm": {"globalBatchSize": 100, "groupSize": 8}},
+            r"spec.algorithm.globalBatchSize \(100\) must be a multiple of groupSize \(8\)",
+        ),
+        ({"trainning": {}}, r"spec.trainning is not a field: did you mean training\?"),
+        (
+            {"resources": {"maxGPUs": 1}},
+            r"the job fits nowhere: resources.maxGPUs is 1; the smallest plan takes \d GPUs",
+        ),
+        ({"model": {"source": {"hub": "owner/name"}}}, r"the dimensions of model owner/name"),
+    ],
+    ids=[
+        "no model", "no data", "no folder for a claim", "value below its limit",
+        "values that do not fit together", "misspelt field", "fits nowhere", "unknown dimensions",
+    ],
+)  # fmt: skip
+def test_a_bad_job_is_refused_in_one_line_that_names_the_field(
+    folder: Path, changes: dict[str, Any], said: str
+) -> None:
+    line = refused(folder, yaml.safe_dump(a_job(**changes)))
+
+    assert line.startswith("Error: ")
+    assert re.search(said, line), line
+
+
+@pytest.mark.parametrize("text", ["", "{", "kind: Pod"], ids=["empty", "not YAML", "another kind"])
+def test_a_file_that_is_no_job_is_refused(folder: Path, text: str) -> None:
+    assert refused(folder, text).startswith("Error: ")
+
+
+def test_a_config_of_another_family_is_refused_by_its_path(folder: Path) -> None:
+    (folder / "model/config.json").write_text('{"model_type": "bert"}')
+
+    line = refused(folder, yaml.safe_dump(a_job()))
+
+    assert "model/config.json: model_type must be llama, qwen2 or qwen3, got 'bert'" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--claim", "gsm8k"), "'gsm8k' is not NAME=FOLDER"),
+        (("--claim", "gsm8k=/absent"), "no folder /absent, to stand for claim gsm8k"),
+        (("--resume",), "holds no run that could be resumed"),
+        (("--seed", "-1"), "-1 is not in the range x>=0"),
+    ],
+    ids=["claim without a folder", "folder that is not there", "nothing to resume", "bad seed"],
+)
+def test_a_bad_option_is_refused_by_its_value(
+    folder: Path, options: tuple[str, ...], said: str
+) -> None:
+    assert said in refused(folder, yaml.safe_dump(a_job()), *options)
