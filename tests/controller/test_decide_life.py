@@ -270,6 +270,20 @@ def test_a_crash_with_another_code_is_only_counted() -> None:
     assert cluster.job.status.phase == "Running"
 
 
+@pytest.mark.parametrize("trainers", [1, 2])
+def test_trainers_that_end_well_are_no_failures(trainers: int) -> None:
+    cluster = a_running_job(trainers=trainers)
+    cluster.change(failurePolicy={"maxRestarts": 0})
+    before = {pod.uid for pod in cluster.pods.values()}
+
+    for name in [each for each in cluster.pods if "trainer" in each]:
+        cluster.crash(name, 0)
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Restarting"
+    assert {pod.uid for pod in cluster.pods.values()} == before
+
+
 def test_too_many_restarts_fail_the_job_with_the_last_words() -> None:
     cluster = a_running_job()
 

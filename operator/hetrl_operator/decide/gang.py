@@ -8,7 +8,7 @@ from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate
 from hetrl_operator.decide.pods import present
-from hetrl_operator.observed import Observed
+from hetrl_operator.observed import Observed, PodSeen
 
 
 def lifts(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[LiftGate, ...]:
@@ -40,17 +40,22 @@ def trainer_restarts(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Delete, 
     ]
     if sum(each.num_pods for each in sets if each.role is Role.TRAINER) < 2:  # noqa: PLR2004
         return ()
-    lost = [pod.termination.at for pod in trainers if pod.termination]
+    # One that ended with 0 was told to stop, or has finished with all the others.
+    lost = [each.termination.at for each in trainers if _has_failed(each) and each.termination]
     lost += [pod.created_at for pod in trainers if pod.is_gated]
     if not lost:
         return ()
     # Pods of the first start all are gated, or not ready yet: nobody has met anybody.
-    met = [pod for pod in trainers if not pod.is_gated and (pod.is_ready or pod.termination)]
+    met = [pod for pod in trainers if not pod.is_gated and (pod.is_ready or _has_failed(pod))]
     return tuple(
         Delete(kind="Pod", name=pod.name, uid=pod.uid, why="its trainer gang lost a member")
         for pod in sorted(met, key=lambda each: each.name)
         if pod.created_at <= max(lost)
     )
+
+
+def _has_failed(pod: PodSeen) -> bool:
+    return pod.termination is not None and pod.termination.exit_code != 0
 
 
 def _trainers_complete(seen: Observed, sets: tuple[PodSet, ...]) -> bool:

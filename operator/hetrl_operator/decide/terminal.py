@@ -53,8 +53,15 @@ def verdict(seen: Observed, now: "datetime") -> Verdict | None:
 
 
 def restarts(seen: Observed) -> int:
-    """Count the restarts of trainer and coordinator containers, never fewer than before."""
-    counted = sum(pod.restarts for pod in seen.pods if pod.role is not Role.ROLLOUT)
+    """Count the failures of trainer and coordinator containers, never fewer than before.
+
+    The kubelet also restarts a trainer that ended well, until we have stopped its pod.
+    """
+    counted = sum(
+        pod.restarts - (pod.termination is not None and pod.termination.exit_code == 0)
+        for pod in seen.pods
+        if pod.role is not Role.ROLLOUT
+    )
     return max(seen.job.status.restarts or 0, counted)
 
 

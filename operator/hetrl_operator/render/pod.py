@@ -31,6 +31,8 @@ USER_ID = 65532
 GRACE_SECONDS = {Role.COORDINATOR: 30, Role.TRAINER: 180, Role.ROLLOUT: 30}
 """From SIGTERM to SIGKILL. A trainer ends its step and writes a checkpoint meanwhile."""
 
+_STARTUP_PERIOD_SECONDS = 2
+
 _DEFAULT_COMPUTE = {
     Role.COORDINATOR: Compute(cpu="100m", memory="1Gi"),
     Role.TRAINER: Compute(cpu="500m"),
@@ -141,7 +143,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         # A process that dies without a word of its own shows its last log lines instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts(deployment, pods),
-        **_probes(),
+        **_probes(deployment.wish.written.startup_deadline_seconds),
     }
 
 
@@ -186,13 +188,21 @@ def _resources(deployment: Deployment, pods: PodSet) -> Json:
     return {"requests": requests, **({"limits": limits} if limits else {})}
 
 
-def _probes() -> Json:
-    """Ask the metrics server, which every process starts first.
+def _probes(startup_deadline_seconds: int) -> Json:
+    """Ask the metrics server. That it answers is a process's word that it has started.
 
-    Readiness is the process's own word. Liveness only catches one that no longer answers
-    at all: loading a large model takes minutes and is not a reason to start over.
+    Loading a large model takes minutes, so liveness counts only after that, and then only
+    catches a process that no longer answers at all.
     """
+    started = {"httpGet": {"path": "/healthz", "port": "metrics", "scheme": "HTTP"}}
     return {
+        "startupProbe": {
+            **started,
+            "periodSeconds": _STARTUP_PERIOD_SECONDS,
+            "timeoutSeconds": 5,
+            # The job's own deadline comes first, and says why.
+            "failureThreshold": 2 + 2 * startup_deadline_seconds // _STARTUP_PERIOD_SECONDS,
+        },
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": "metrics", "scheme": "HTTP"},
             "periodSeconds": 2,
@@ -200,8 +210,7 @@ def _probes() -> Json:
             "failureThreshold": 3,
         },
         "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "metrics", "scheme": "HTTP"},
-            "initialDelaySeconds": 60,
+            **started,
             "periodSeconds": 15,
             "timeoutSeconds": 10,
             "failureThreshold": 8,

@@ -1,0 +1,228 @@
+"""Manifests: what a job's pods are, and what they may not be."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetrl_core.launch import from_json
+from hetrl_core.podset import pod_sets
+from hetrl_core.task import Role
+from hetrl_operator.actions import Manifest
+from hetrl_operator.labels import SPEC_HASH, child_name
+from hetrl_operator.render import Deployment, certificates, children
+from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
+
+
+def a_deployment(**changes: Any) -> Deployment:
+    plan = changes.pop("plan", a_plan())
+    running = changes.pop("running", frozenset(Role))
+    job = a_job(**changes)
+    return Deployment(
+        job=job, wish=wish_of(job), plan=a_plan_seen(job, plan), sets=pod_sets(plan),
+        running=running, settings=SETTINGS,
+    )  # fmt: skip
+
+
+def of_kind(manifests: tuple[Manifest, ...], kind: str) -> dict[str, Any]:
+    found = {each["metadata"]["name"]: each for each in manifests if each["kind"] == kind}
+    assert found
+    return found
+
+
+def pod_of(deployment: Deployment, name: str) -> dict[str, Any]:
+    sets = of_kind(children(deployment), "StatefulSet")
+    template: dict[str, Any] = sets[f"math-{name}"]["spec"]["template"]
+    return template
+
+
+def container_of(deployment: Deployment, name: str) -> dict[str, Any]:
+    (container,) = pod_of(deployment, name)["spec"]["containers"]
+    return dict(container)
+
+
+TRAINER, ROLLOUT = "trainer-a100-80gb-0", "rollout-l4-0"
+
+
+def test_the_same_input_gives_the_same_manifests() -> None:
+    assert children(a_deployment()) == children(a_deployment())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"plan": a_plan(trainers=2)}, id="plan"),
+        pytest.param({"training": {"steps": 11}}, id="contract"),
+        pytest.param({"running": frozenset[Role]()}, id="replicas"),
+    ],
+)
+def test_a_digest_tells_changed_manifests_from_unchanged_ones(changes: dict[str, Any]) -> None:
+    def digests(deployment: Deployment) -> list[str]:
+        made = children(deployment)
+        return [each["metadata"]["annotations"][SPEC_HASH] for each in made]
+
+    assert digests(a_deployment()) != digests(a_deployment(**changes))
+
+
+def test_every_object_goes_with_its_job() -> None:
+    for manifest in children(a_deployment()):
+        (owner,) = manifest["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("HetRLJob", "uid-1", True)
+
+
+def test_pods_are_placed_on_exactly_the_machines_of_the_plan() -> None:
+    plan = a_plan(rollouts=("l4-0", "l4-7", "l4-0"))
+
+    pod = pod_of(a_deployment(plan=plan), ROLLOUT)["spec"]
+
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    named = [term["matchFields"][0]["values"] for term in required["nodeSelectorTerms"]]
+    assert named == [["l4-0"], ["l4-7"]]
+    assert "affinity" not in pod_of(a_deployment(plan=plan), "coordinator")["spec"]
+
+
+def test_gpus_are_requested_by_those_who_have_some() -> None:
+    deployment = a_deployment()
+
+    assert container_of(deployment, TRAINER)["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    coordinator = container_of(deployment, "coordinator")
+    assert "nvidia.com/gpu" not in coordinator["resources"]["limits"]
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in coordinator["env"]
+
+
+def test_trainers_wait_for_the_operator_and_rollouts_roll() -> None:
+    sets = of_kind(children(a_deployment()), "StatefulSet")
+
+    strategies = {name: each["spec"]["updateStrategy"]["type"] for name, each in sets.items()}
+    assert strategies == {
+        "math-coordinator": "OnDelete",
+        f"math-{TRAINER}": "OnDelete",
+        f"math-{ROLLOUT}": "RollingUpdate",
+    }
+    assert {each["spec"]["podManagementPolicy"] for each in sets.values()} == {"Parallel"}
+
+
+def test_a_pod_sees_the_certificate_of_its_own_role_only() -> None:
+    for name, role in (("coordinator", "coordinator"), (TRAINER, "trainer"), (ROLLOUT, "rollout")):
+        volumes = pod_of(a_deployment(), name)["spec"]["volumes"]
+        (secret,) = [each["secret"] for each in volumes if each["name"] == "hetrl-tls"]
+        keys = [item["key"] for item in secret["items"]]
+        assert keys == ["ca.crt", f"{role}.crt", f"{role}.key"]
+        assert secret["secretName"] == certificates(a_deployment()).secret
+
+
+def test_only_the_coordinator_gets_a_token_and_only_for_us() -> None:
+    deployment = a_deployment()
+
+    for name in ("coordinator", TRAINER, ROLLOUT):
+        assert pod_of(deployment, name)["spec"]["automountServiceAccountToken"] is False
+    volumes = pod_of(deployment, "coordinator")["spec"]["volumes"]
+    (sources,) = [each["projected"]["sources"] for each in volumes if "projected" in each]
+    assert sources[0]["serviceAccountToken"]["audience"] == "hetrl-operator"
+    for name in (TRAINER, ROLLOUT):
+        assert not any("projected" in each for each in pod_of(deployment, name)["spec"]["volumes"])
+
+
+def test_claims_of_sources_are_mounted_once_and_read_only() -> None:
+    container = container_of(a_deployment(), ROLLOUT)
+
+    claims = [each for each in container["volumeMounts"] if "claims" in each["mountPath"]]
+    assert claims == [
+        {"name": "hetrl-claim-0", "mountPath": "/hetrl/claims/data", "readOnly": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("storage", "volume"),
+    [
+        pytest.param(
+            {"checkpoints": {"persistentVolumeClaim": "kept"}},
+            {"persistentVolumeClaim": {"claimName": "kept"}}, id="claim",
+        ),
+        pytest.param({}, {"emptyDir": {}}, id="none"),
+    ],
+)  # fmt: skip
+def test_checkpoints_go_to_the_claim_or_stay_with_the_trainer(
+    storage: dict[str, Any], volume: dict[str, Any]
+) -> None:
+    volumes = pod_of(a_deployment(storage=storage), TRAINER)["spec"]["volumes"]
+
+    (found,) = [each for each in volumes if each["name"] == "hetrl-checkpoints"]
+    assert found == {"name": "hetrl-checkpoints", **volume}
+
+
+def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
+    maps = of_kind(children(a_deployment(plan=a_plan(trainers=2))), "ConfigMap")
+
+    launch = from_json(maps[f"math-{ROLLOUT}"]["data"]["launch.json"])
+
+    assert str(launch.coordinator) == "math-coordinator-0.math.default.svc:7400"
+    assert str(launch.weights) == f"math-{TRAINER}-0.math.default.svc:7401"
+    assert (launch.num_training_replicas, launch.num_rollout_pods) == (2, 2)
+    assert (launch.concurrency, launch.max_concurrent) == (16, 32)
+    assert launch.model.source == "/hetrl/claims/data/model"
+    assert launch.data.prompts == "/hetrl/claims/data/train.jsonl"
+    assert launch.progress is None
+
+
+def test_the_coordinator_is_told_where_to_report() -> None:
+    maps = of_kind(children(a_deployment()), "ConfigMap")
+
+    launch = from_json(maps["math-coordinator"]["data"]["launch.json"])
+
+    assert launch.progress
+    assert launch.progress.url == (
+        "https://hetrl-operator.hetrl-system.svc:9443/v1/namespaces/default/hetrljobs/math/progress"
+    )
+    assert maps["math-coordinator"]["data"]["operator-ca.crt"] == SETTINGS.progress_authority
+
+
+def test_the_users_additions_reach_every_pod_but_never_replace_ours() -> None:
+    template = {
+        "labels": {"team": "rl"},
+        "env": [{"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"}],
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+        "resources": {"rollout": {"cpu": "4", "memory": "16Gi"}},
+        "imagePullSecrets": ["registry"],
+    }
+    pod = pod_of(a_deployment(runtime={"podTemplate": template}), ROLLOUT)
+    (container,) = pod["spec"]["containers"]
+
+    assert pod["metadata"]["labels"]["team"] == "rl"
+    assert pod["metadata"]["labels"]["hetrl.dev/role"] == "rollout"
+    assert {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"} in container["env"]
+    assert {"key": "spot", "operator": "Exists"} in pod["spec"]["tolerations"]
+    assert {"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}} in pod["spec"]["volumes"]
+    assert {"name": "scratch", "mountPath": "/scratch", "readOnly": False} in container[
+        "volumeMounts"
+    ]
+    assert container["resources"]["requests"]["cpu"] == "4"
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_images_come_from_the_job_or_else_from_the_operator() -> None:
+    deployment = a_deployment(runtime={"images": {"rollout": "mine:1"}})
+
+    assert container_of(deployment, ROLLOUT)["image"] == "mine:1"
+    assert container_of(deployment, TRAINER)["image"] == "hetrl/trainer:test"
+
+
+def test_names_stay_within_what_labels_hold() -> None:
+    longest = child_name("j" * 40, "rollout-a100-80gb-12")
+
+    assert len(longest) <= 52
+    assert longest != child_name("j" * 40, "rollout-a100-80gb-13")
+    assert child_name("math", "coordinator") == "math-coordinator"
+
+
+def test_a_job_of_the_longest_name_keeps_every_object_apart() -> None:
+    deployment = a_deployment()
+    job = replace(deployment.job, name="j" * 40)
+
+    made = children(replace(deployment, job=job))
+
+    places = [(each["kind"], each["metadata"]["name"]) for each in made]
+    assert len(set(places)) == len(places)
