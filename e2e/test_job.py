@@ -4,6 +4,7 @@ Nothing here imports the operator or the runtime: only what a user has, `helm`, 
 `hetrl`, and the files on the volumes.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import yaml
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.images import IMAGES, build_images
+from e2e.prometheus import prometheus
 
 pytestmark = [pytest.mark.cluster, pytest.mark.pods, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -243,6 +245,39 @@ def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
         what=f"the coordinator goes on at version {step}",
     )
     eventually(lambda: tenant.step() > step, what="the job goes on")
+
+
+def test_every_panel_of_the_dashboard_has_data(tenant: Tenant, tmp_path: Path) -> None:
+    training = {**the_example()["spec"]["training"], "steps": 2000}
+    chart = ROOT / "charts" / "hetrl"
+    rendered = tenant.cluster.helm(
+        "template", "hetrl", str(chart), "--namespace", SYSTEM,
+        "--set=metrics.podMonitor.enabled=always",
+    )  # fmt: skip
+    objects = [each for each in yaml.safe_load_all(rendered) if each]
+    monitors = [each for each in objects if each["kind"] == "PodMonitor"]
+    assert len(monitors) == 2
+    dashboard = json.loads((chart / "dashboards" / "job.json").read_text())
+    queries = {
+        (panel["title"], target["expr"]): target["expr"]
+        .replace("$__rate_interval", "2m")
+        .replace("$namespace", tenant.name)
+        .replace("$hetrljob", "arithmetic")
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    }
+
+    tenant.create(the_example(training=training))
+
+    with prometheus(tenant.cluster, monitors, tmp_path) as scraping:
+
+        def silent() -> list[tuple[str, str]]:
+            return [panel for panel, query in queries.items() if not scraping.ask(query)]
+
+        eventually(lambda: tenant.step() >= 3, what="steps are done")
+        with contextlib.suppress(AssertionError):
+            eventually(lambda: silent() == [], what="every query has data", seconds=180)
+        assert silent() == []
 
 
 def test_a_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> None:

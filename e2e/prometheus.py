@@ -1,0 +1,97 @@
+"""A real Prometheus beside the cluster, scraping as the chart's PodMonitors say.
+
+The Prometheus operator would turn them into a configuration; here that is done for the few
+fields that the chart uses. Pods of our own nodes are reached through the host's routes.
+"""
+
+import contextlib
+import json
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.cluster.cluster import Cluster
+from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
+
+SCRAPE_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A running Prometheus."""
+
+    port: int
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """Return the series that a query gives now; those that are NaN count as nothing."""
+        words = urllib.parse.urlencode({"query": query})
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{words}"
+        with urllib.request.urlopen(url, timeout=30) as reply:
+            found = json.load(reply)
+        assert found["status"] == "success", found
+        return [each for each in found["data"]["result"] if each["value"][1] != "NaN"]
+
+
+@contextlib.contextmanager
+def prometheus(
+    cluster: Cluster, monitors: list[dict[str, Any]], folder: Path
+) -> Iterator[Prometheus]:
+    """Run Prometheus over a cluster's pods for as long as the context lives."""
+    require_packages(PROMETHEUS_PACKAGES)
+    config = folder / "prometheus.yaml"
+    jobs = [_scrape_job(each, cluster.kubeconfig) for each in monitors]
+    settings = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"}
+    config.write_text(yaml.safe_dump({"global": settings, "scrape_configs": jobs}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+             f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+        try:
+            yield Prometheus(port)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def _scrape_job(monitor: dict[str, Any], kubeconfig: Path) -> dict[str, Any]:
+    spec = monitor["spec"]
+    (endpoint,) = spec["podMetricsEndpoints"]
+    keep = [
+        {"action": "keep", "source_labels": [_pod_label(name)], "regex": value}
+        for name, value in spec["selector"]["matchLabels"].items()
+    ]
+    port = {
+        "action": "keep", "regex": endpoint["port"],
+        "source_labels": ["__meta_kubernetes_pod_container_port_name"],
+    }  # fmt: skip
+    added = [
+        {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
+        {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
+    ]
+    written = [
+        {"source_labels": each["sourceLabels"], "target_label": each["targetLabel"]}
+        for each in endpoint.get("relabelings", ())
+    ]
+    return {
+        "job_name": monitor["metadata"]["name"],
+        "honor_labels": bool(endpoint.get("honorLabels")),
+        "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(kubeconfig)}],
+        "relabel_configs": [*keep, port, *added, *written],
+    }
+
+
+def _pod_label(name: str) -> str:
+    plain = "".join(letter if letter.isalnum() else "_" for letter in name)
+    return f"__meta_kubernetes_pod_label_{plain}"
