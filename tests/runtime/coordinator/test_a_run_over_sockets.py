@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetrl_core.launch import JobIdentity, Launch
-from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
@@ -22,19 +20,9 @@ from hetrl_runtime.wire.values import (
     ResumePoint,
     StepReport,
 )
+from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
-
-
-@contextlib.asynccontextmanager
-async def a_coordinator(launch: Launch) -> AsyncIterator["asyncio.Task[Ending | None]"]:
-    stop = asyncio.Event()
-    task = asyncio.create_task(serve(launch, stop=stop))
-    try:
-        yield task
-    finally:
-        stop.set()
-        await task
 
 
 async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:

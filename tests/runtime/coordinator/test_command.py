@@ -16,6 +16,9 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from tests.runtime.launches import a_launch, free_port
 
+# Each of them starts an interpreter.
+pytestmark = pytest.mark.slow
+
 PROGRAM = "from hetrl_runtime.coordinator.command import command; command()"
 
 

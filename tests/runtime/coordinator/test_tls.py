@@ -11,6 +11,7 @@ from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import Unreachable
 from tests.runtime.certificates import Authority
+from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 
 
@@ -26,9 +27,7 @@ async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) 
     }[case]
     launch = replace(served, tls=tls, startup_deadline_seconds=1.5)
 
-    stop = asyncio.Event()
-    coordinator = asyncio.create_task(serve(served, stop=stop))
-    try:
+    async with a_coordinator(served):
         if case == "its own":
             async with WorkerClient(launch, process="rollout-0") as client:
                 assert client.registration.version == 0
@@ -36,9 +35,6 @@ async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) 
             with pytest.raises(Unreachable, match=r"did not answer for 1\.5 s"):
                 async with WorkerClient(launch, process="rollout-0"):
                     pass
-    finally:
-        stop.set()
-        await coordinator
 
 
 async def test_a_coordinator_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
@@ -47,15 +43,10 @@ async def test_a_coordinator_of_another_authority_is_not_trusted(tmp_path: Path)
         served, tls=Authority(tmp_path / "theirs").leaf("rollout"), startup_deadline_seconds=1.5
     )
 
-    stop = asyncio.Event()
-    coordinator = asyncio.create_task(serve(served, stop=stop))
-    try:
+    async with a_coordinator(served):
         with pytest.raises(Unreachable):
             async with WorkerClient(launch, process="rollout-0"):
                 pass
-    finally:
-        stop.set()
-        await coordinator
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "coordinator.example"])

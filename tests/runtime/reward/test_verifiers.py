@@ -90,6 +90,7 @@ def test_the_command_names_the_line_that_is_wrong(line: str, complaint: str) -> 
     assert complaint in result.output
 
 
+@pytest.mark.slow
 def test_scoring_needs_no_torch() -> None:
     code = "import sys, hetrl_runtime.reward.mathematics; print(*sys.modules)"
     loaded = subprocess.run(

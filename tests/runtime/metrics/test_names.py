@@ -1,0 +1,84 @@
+"""The series of each role, as dashboards and alerts know them."""
+
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.metrics.trainer import TrainerMetrics
+from tests.runtime.launches import a_launch
+
+
+@pytest.mark.parametrize(
+    ("series", "names"),
+    [
+        (
+            CoordinatorMetrics,
+            {
+                "hetrl_sample_staleness_versions": "histogram",
+                "hetrl_trajectories": "counter",
+                "hetrl_buffer_trajectories": "gauge",
+                "hetrl_leased_trajectories": "gauge",
+                "hetrl_policy_version": "gauge",
+                "hetrl_reward_mean": "gauge",
+                "hetrl_plan_predicted_step_seconds": "gauge",
+            },
+        ),
+        (
+            TrainerMetrics,
+            {
+                "hetrl_trainer_step": "gauge",
+                "hetrl_trainer_step_seconds": "histogram",
+                "hetrl_trainer_wait_seconds": "histogram",
+            },
+        ),
+        (
+            RolloutMetrics,
+            {
+                "hetrl_tokens_generated": "counter",
+                "hetrl_weight_sync_seconds": "histogram",
+                "hetrl_worker_policy_version": "gauge",
+                "hetrl_running_trajectories": "gauge",
+                "hetrl_rollout_idle_seconds": "counter",
+                "hetrl_rollout_busy_seconds": "counter",
+            },
+        ),
+    ],
+    ids=["coordinator", "trainer", "rollout"],
+)
+def test_each_role_has_its_series(
+    series: Callable[[CollectorRegistry], object], names: dict[str, str]
+) -> None:
+    registry = CollectorRegistry()
+    series(registry)
+
+    assert {each.name: each.type for each in registry.collect()} == names
+
+
+def test_staleness_has_the_buckets_that_panels_are_drawn_by() -> None:
+    registry = CollectorRegistry()
+    CoordinatorMetrics(registry).staleness.observe(2)
+
+    found = {
+        sample.labels["le"]: sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "hetrl_sample_staleness_versions_bucket"
+    }
+    edges = ("0.0", "1.0", "2.0", "3.0", "4.0", "6.0", "8.0", "12.0", "16.0", "+Inf")
+    assert found == {edge: float(edge not in {"0.0", "1.0"}) for edge in edges}
+
+
+def test_a_registry_is_served_where_the_contract_says(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    TrainerMetrics(registry).step.set(7)
+
+    with MetricsServer(registry, a_launch(tmp_path)) as server:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        with urllib.request.urlopen(url) as reply:
+            assert "hetrl_trainer_step 7.0" in reply.read().decode()
