@@ -7,6 +7,7 @@ so that thousands of them fit into memory.
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -187,21 +188,25 @@ def slim_node(body: Body) -> Body:
 
 
 def _wish(body: Body) -> tuple[Wish | None, str]:
-    copy = plain(body)
-    copy.pop("status", None)
+    metadata = body["metadata"]
+    identity = {"name": metadata["name"], "namespace": metadata["namespace"]}
+    kind = {"apiVersion": body["apiVersion"], "kind": body["kind"]}
+    text = json.dumps({**kind, "metadata": identity, "spec": plain(body["spec"])})
+    return _parsed_wish(text, metadata["creationTimestamp"])
+
+
+# A job is seen again at every change of its status, and checking its rules takes milliseconds.
+@lru_cache(maxsize=4096)
+def _parsed_wish(text: str, created_at: str) -> tuple[Wish | None, str]:
     try:
-        job = parse(HetRLJob, copy)
+        job = parse(HetRLJob, json.loads(text))
         # A deadline counts from the job's creation; what is left of it is planning's to say.
-        created = _time(body["metadata"]["creationTimestamp"])
-        spec = to_spec(job, base_path=POD_ROOT, claims=None, now=created)
+        spec = to_spec(job, base_path=POD_ROOT, claims=None, now=_time(created_at))
     except (InvalidObjectError, ValueError) as error:
         return None, str(error).replace("\n", "; ")
     if spec.model.architecture is None:
         # The operator reads neither volumes nor model hubs.
-        return (
-            None,
-            "spec.model.architecture is required on a cluster: it is what plans are made of",
-        )
+        return None, "spec.model.architecture is required on a cluster: plans are made of it"
     return Wish(written=job.spec, spec=spec), ""
 
 

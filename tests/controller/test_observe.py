@@ -1,0 +1,164 @@
+"""Kubernetes objects become values; what cannot be read becomes words, not exceptions."""
+
+from typing import Any
+
+import pytest
+
+from hetrl_core.task import Role
+from hetrl_operator import observe
+from hetrl_operator.decide.pods import trouble
+from hetrl_operator.render import plan_manifest
+from tests.controller.values import NOW, a_job, a_job_object, a_plan
+
+
+def a_pod_object(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "math-rollout-l4-0-11", "uid": "u", "namespace": "default",
+            "creationTimestamp": "2026-01-31T12:00:00Z",
+            "labels": {"hetrl.dev/role": "rollout", "hetrl.dev/pod-set": "rollout-l4-0",
+                       "hetrl.dev/job-name": "math"},
+        },
+        "spec": {"schedulingGates": [{"name": "hetrl.dev/gang"}]},
+        "status": status,
+    }  # fmt: skip
+
+
+def test_a_pod_is_known_by_its_labels_and_number() -> None:
+    pod = observe.pod_seen(a_pod_object())
+
+    assert pod
+    assert (pod.role, pod.pod_set, pod.ordinal) == (Role.ROLLOUT, "rollout-l4-0", 11)
+    assert pod.is_gated
+    assert not pod.is_ready
+
+
+def test_a_pod_of_somebody_else_is_not_seen() -> None:
+    body = a_pod_object()
+    body["metadata"]["labels"] = {"app": "web"}
+
+    assert observe.pod_seen(body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        pytest.param(
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                             "message": 'persistentvolumeclaim "x" not found'}]},
+            'Unschedulable, persistentvolumeclaim "x" not found', id="unschedulable",
+        ),
+        pytest.param(
+            {"containerStatuses": [{"state": {"waiting": {
+                "reason": "ImagePullBackOff", "message": "no such image"}}}]},
+            "ImagePullBackOff, no such image", id="image",
+        ),
+        pytest.param(
+            {"containerStatuses": [{
+                "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {
+                    "exitCode": 137, "message": "step 3\nKilled",
+                    "finishedAt": "2026-01-31T12:01:00Z"}}}]},
+            "CrashLoopBackOff, ended with 137, Killed", id="crash-loop",
+        ),
+        pytest.param({}, "started, not ready yet", id="nothing-known"),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
+    status: dict[str, Any], words: str
+) -> None:
+    body = a_pod_object(**status)
+    body["spec"] = {}
+    pod = observe.pod_seen(body)
+
+    assert pod
+    assert trouble(pod) == words
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param({"training": {"steps": 0}}, "spec.training.steps", id="limit"),
+        pytest.param({"nonsense": 1}, "spec.nonsense", id="unknown-field"),
+        pytest.param(
+            {"model": {"source": {"hub": "a/b"}}}, "spec.model.architecture is required",
+            id="no-dimensions",
+        ),
+    ],
+)  # fmt: skip
+def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
+    spec: dict[str, Any], said: str
+) -> None:
+    job = observe.job_seen(a_job_object(**spec))
+
+    assert job.wish is None
+    assert said in job.problem
+
+
+def test_a_status_that_we_cannot_read_counts_as_empty() -> None:
+    body = a_job_object() | {"status": {"phase": "FromAnotherRelease"}}
+
+    assert observe.job_seen(body).status.phase is None
+
+
+def test_a_plan_is_read_back_as_it_was_written() -> None:
+    job, plan = a_job(), a_plan(trainers=3, rollouts=("l4-0", "l4-1"))
+    manifest: dict[str, Any] = dict(plan_manifest(job, plan, key="k" * 32, spec_key="s"))
+    manifest["metadata"] |= {"uid": "u", "creationTimestamp": NOW.isoformat()}
+
+    seen = observe.plan_seen(manifest)
+
+    assert seen
+    assert (seen.plan, seen.planned_for, seen.key) == (plan, "s", "k" * 32)
+
+
+def test_a_plan_that_somebody_else_wrote_is_left_alone() -> None:
+    manifest: dict[str, Any] = dict(plan_manifest(a_job(), a_plan(), key="k", spec_key="s"))
+    manifest["metadata"] |= {
+        "uid": "u", "creationTimestamp": NOW.isoformat(), "annotations": {},
+    }  # fmt: skip
+
+    assert observe.plan_seen(manifest) is None
+
+
+def test_a_report_is_read_as_protobuf_writes_it() -> None:
+    report = {"step": "3", "total_steps": "10", "version": "3", "reward_mean": 0.25}
+
+    seen = observe.progress_seen(report, at=NOW)
+
+    assert (seen.step, seen.total_steps, seen.reward, seen.finished) == (3, 10, 0.25, False)
+
+
+@pytest.mark.parametrize("report", [{}, {"step": "many", "total_steps": 1}, {"step": None}])
+def test_a_report_that_is_none_is_refused(report: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"progress report|invalid literal"):
+        observe.progress_seen(report, at=NOW)
+
+
+def test_of_a_node_only_what_planning_reads_is_kept() -> None:
+    node = observe.slim_node(
+        {
+            "metadata": {"name": "n", "labels": {"a": "b"}, "managedFields": [1]},
+            "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}], "podCIDR": "x"},
+            "status": {
+                "allocatable": {"cpu": "1", "nvidia.com/gpu": "8"},
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": "now"},
+                    {"type": "DiskPressure", "status": "False"},
+                ],
+                "images": ["many"],
+            },
+        }
+    )
+
+    assert node == {
+        "metadata": {"name": "n", "labels": {"a": "b"}},
+        "spec": {
+            "unschedulable": False,
+            "taints": [{"key": "k", "value": "", "effect": "NoSchedule"}],
+        },
+        "status": {
+            "allocatable": {"nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
