@@ -85,6 +85,8 @@ def _say_how_to_use(state: ClusterState) -> None:
 
 
 def _images(_: argparse.Namespace) -> None:
+    # What runs the images is wanted next; here it may take its minutes, in a test it may not.
+    build_all()
     layout = build_images()
     for state in clusters():
         if state.nodes and not state.is_abandoned:

@@ -37,10 +37,14 @@ class Containerd:
     def ctr(self, *arguments: str) -> list[str]:
         return ["ctr", f"--address={self.socket}", f"--namespace={NAMESPACE}", *arguments]
 
-    def write_config(self) -> None:
+    def write_config(self, *, serves_kubelet: bool = True) -> None:
+        """Write the configuration; only a node's containerd has the interface for kubelets."""
         self.root.mkdir(parents=True, exist_ok=True)
+        # In the store that interface would give every image a name of its own, and keep it alive.
+        disabled = "" if serves_kubelet else '"io.containerd.grpc.v1.cri"'
         self._config.write_text(
             CONFIG.format(
+                disabled=disabled,
                 root=self.root,
                 state=self.run / "containerd",
                 cni_folder=self.cni_folder,
@@ -59,6 +63,7 @@ CONFIG = """\
 version = 2
 root = "{root}"
 state = "{state}"
+disabled_plugins = [{disabled}]
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{pause}"
 restrict_oom_score_adj = {restrict_oom_score}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.cluster import Cluster
+from e2e.cluster.images import build_images
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +22,17 @@ def api_server() -> Iterator[Cluster]:
         return
     with Cluster.start(name=f"api-{os.getpid()}") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster of two nodes that run pods, one standing for A100s and one for L4s.
+
+    HetRL's images (`e2e.cluster.images.IMAGES`) are on both, built from the checkout.
+    """
+    if os.environ.get("KUBECONFIG"):
+        yield Cluster.attach()
+        return
+    build_images()
+    with Cluster.start(name=f"pods-{os.getpid()}", nodes=("a100", "l4")) as running:
+        yield running

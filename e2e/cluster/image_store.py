@@ -21,6 +21,7 @@ from e2e.cluster.errors import ClusterError, CommandFailedError
 from e2e.cluster.namespaces import run
 from e2e.cluster.oci import Layout
 from e2e.cluster.pause import pause_archive
+from e2e.cluster.state import clusters
 
 CONTENT = "io.containerd.content.v1.content"
 METADATA = "io.containerd.metadata.v1.bolt"
@@ -34,7 +35,7 @@ def store_root() -> Path:
 
 def import_image(layout: Layout, name: str) -> None:
     """Take in an image of a layout, and unpack it; no work when it is there already."""
-    marker = store_root() / "taken-in" / name.replace("/", "_")
+    marker = _taken_in() / name.replace("/", "_")
     digest = layout.digest(name)
     with exclusive("image-store"):
         if marker.exists() and marker.read_text() == digest:
@@ -43,9 +44,12 @@ def import_image(layout: Layout, name: str) -> None:
             stream_image(layout, name, into=store, command=store.ctr)
             # A second name keeps its layers from being collected when a later build takes the
             # first: nodes that run use these layers.
-            _tag(store, name, f"{name.rpartition(':')[0]}@{digest}")
-        marker.parent.mkdir(exist_ok=True)
-        marker.write_text(digest)
+            keeper = f"{name.rpartition(':')[0]}@{digest}"
+            run(store.ctr("images", "tag", "--force", name, keeper))
+            marker.parent.mkdir(exist_ok=True)
+            marker.write_text(digest)
+            if not any(state.nodes for state in clusters()):
+                _forget_earlier_builds(store)
 
 
 def import_archive(archive: Path) -> None:
@@ -81,8 +85,17 @@ def stream_image(
         raise CommandFailedError(["ctr", "images", "import", name], output)
 
 
-def _tag(store: Containerd, name: str, second_name: str) -> None:
-    run(store.ctr("images", "tag", "--force", name, second_name))
+def _forget_earlier_builds(store: Containerd) -> None:
+    current = {marker.read_text() for marker in _taken_in().iterdir()}
+    names = run(store.ctr("images", "list", "--quiet")).split()
+    earlier = [name for name in names if "@" in name and name.partition("@")[2] not in current]
+    if earlier:
+        run(store.ctr("images", "remove", "--sync", *earlier))
+
+
+def _taken_in() -> Path:
+    """Return the folder that tells which digest the store has of which image."""
+    return store_root() / "taken-in"
 
 
 def fill(root: Path) -> None:
@@ -119,7 +132,7 @@ def _running_store() -> Iterator[Containerd]:
     with tempfile.TemporaryDirectory(prefix="hetrl-store-") as folder:
         run_folder = Path(folder)
         store = Containerd(root=store_root(), run=run_folder, cni_folder=run_folder)
-        store.write_config()
+        store.write_config(serves_kubelet=False)
         log = store_root().with_suffix(".log")
         with log.open("wb") as output:
             daemon = subprocess.Popen(store.command, stdout=output, stderr=subprocess.STDOUT)

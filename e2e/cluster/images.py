@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -63,15 +64,16 @@ def build_images() -> Layout:
         for name in IMAGES.values():
             image_store.import_image(layout, name)
         layout.prune()
+        _delete_earlier(keep=(bases, layout))
     return layout
 
 
 def _build_all(bases: Layout, layout: Layout) -> None:
     storage = Storage(root=cache_root() / "containers")
     layout.take_all_of(bases)
+    _provide_bases(storage, bases)
     for name, base in BASE_FOR.items():
         started = time.monotonic()
-        _provide_base(storage, bases, base)
         _build(storage, name, base)
         _probe(storage, name)
         image = IMAGES[name]
@@ -96,12 +98,22 @@ def _source_files() -> Iterator[Path]:
         yield from (path for path in files if path.is_file() and "__pycache__" not in path.parts)
 
 
-def _provide_base(storage: Storage, bases: Layout, base: str) -> None:
-    image = _name_in_storage(bases, base)
-    try:
-        storage.buildah("inspect", "--type=image", "--format={{.FromImageID}}", image)
-    except CommandFailedError:
+def _provide_bases(storage: Storage, bases: Layout) -> None:
+    wanted = {base: _name_in_storage(bases, base) for base in (PYTHON_BASE, CPU_BASE)}
+    present = storage.buildah("images", "--format={{.Name}}:{{.Tag}}").split()
+    if set(wanted.values()) <= set(present):
+        return
+    # On a new base no earlier layer is of use, and each base has gigabytes.
+    storage.buildah("rmi", "--all", "--force")
+    for base, image in wanted.items():
         run(["skopeo", "copy", "--quiet", f"oci:{bases.folder}:{base}", storage.reference(image)])
+
+
+def _delete_earlier(*, keep: tuple[Layout, ...]) -> None:
+    kept = {layout.folder for layout in keep}
+    for folder in (cache_root() / "images").iterdir():
+        if folder not in kept and not folder.name.startswith(".partial-"):
+            shutil.rmtree(folder)
 
 
 def _name_in_storage(bases: Layout, base: str) -> str:

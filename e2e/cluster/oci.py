@@ -108,7 +108,8 @@ class Layout:
         self._write_index([*kept, *other._index()])
 
     def prune(self) -> None:
-        """Delete the blobs that no image of the index has."""
+        """Forget nameless images, and delete the blobs that no image has."""
+        self._write_index(self._index())
         wanted = {digest for entry in self._index() for digest in self._blobs_of(entry)}
         for blob in self._blobs.iterdir():
             if f"sha256:{blob.name}" not in wanted:
@@ -120,7 +121,9 @@ class Layout:
 
     def _index(self) -> list[dict[str, Any]]:
         path = self.folder / "index.json"
-        return list(json.loads(path.read_text())["manifests"]) if path.exists() else []
+        entries = json.loads(path.read_text())["manifests"] if path.exists() else []
+        # A build that takes over a name leaves the earlier image nameless.
+        return [entry for entry in entries if REFERENCE in entry.get("annotations", {})]
 
     def _write_index(self, entries: Sequence[dict[str, Any]]) -> None:
         (self.folder / "oci-layout").write_bytes(LAYOUT_VERSION)

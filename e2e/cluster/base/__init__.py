@@ -16,7 +16,6 @@ import subprocess
 import time
 from pathlib import Path
 
-from e2e.cluster import oci
 from e2e.cluster.base.hollow import hollow_out
 from e2e.cluster.cache import cache_root, folder_of
 from e2e.cluster.errors import ClusterError
@@ -58,8 +57,7 @@ WARM_UP = "import torch, transformers, vllm; from vllm import AsyncLLMEngine, Sa
 def base_layout() -> Layout:
     """Return the layout that holds both bases, built on the first call."""
     digest = hashlib.sha256()
-    code = [*sorted(Path(__file__).parent.glob("*.py")), Path(oci.__file__)]
-    sources = [*code, *map(REQUIREMENTS.joinpath, LOCKED)]
+    sources = [*sorted(Path(__file__).parent.glob("*.py")), *map(REQUIREMENTS.joinpath, LOCKED)]
     for source in sources:
         digest.update(source.read_bytes())
     return Layout(folder=folder_of("images", f"base-{digest.hexdigest()[:16]}", _build))
