@@ -16,6 +16,8 @@ class _Loader(yaml.SafeLoader):
         """Refuse a key that is written twice: one of the two would be lost silently."""
         seen: set[object] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             if key.value in seen:
                 line = key.start_mark.line + 1
                 raise InvalidObjectError([f"line {line}: {key.value!r} is written twice"])
@@ -42,7 +44,9 @@ def documents(text: str) -> tuple[dict[str, Any], ...]:
     """
     try:
         found = [each for each in yaml.load_all(text, Loader=_Loader) if each is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, InvalidObjectError):
+            raise
         raise InvalidObjectError([f"not YAML: {_on_one_line(error)}"]) from error
     return tuple(_mapping(inner) for each in found for inner in _unpacked(_mapping(each)))
 
@@ -58,5 +62,5 @@ def _mapping(value: object) -> dict[str, Any]:
     return value
 
 
-def _on_one_line(error: yaml.YAMLError) -> str:
+def _on_one_line(error: Exception) -> str:
     return " ".join(str(error).split())

@@ -71,8 +71,12 @@ def field_path(location: Iterable[int | str]) -> str:
     """Write a location as people do: ``spec.resources.pools[0].name``."""
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        path += f"[{part}]" if isinstance(part, int) else f".{_on_one_line(part)}"
     return path.removeprefix(".") or "the document"
+
+
+def _on_one_line(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def _lines(each: Any, known_fields: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,17 +4,16 @@ What a topology says of a GPU kind goes over the catalogue's figures. Reading no
 cluster is left to the callers.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.topology import GpuKindEntry, HetRLTopology, MachinePool
-from hetrl_core.catalogue import NotEligible, catalogued, kind_of_product
+from hetrl_api.gpu_kinds import KnownKinds, catalogue_name, plain
+from hetrl_api.topology import HetRLTopology, MachinePool
+from hetrl_core.catalogue import NotEligible
 from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job import PoolSpec, ResourcesSpec
-from hetrl_core.units import GIB, GIGA, TERA
+from hetrl_core.units import GIGA
 
 GPU_RESOURCE = "nvidia.com/gpu"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -39,8 +38,8 @@ class Place:
         )
 
     def _has_product(self, asked: str) -> bool:
-        own = {_plain(self.machine.gpu_kind), _plain(self.labels.get(PRODUCT_LABEL, ""))}
-        return not asked or _plain(asked) in own or _catalogue_name(asked) == self.machine.gpu_kind
+        own = {plain(self.machine.gpu_kind), plain(self.labels.get(PRODUCT_LABEL, ""))}
+        return not asked or plain(asked) in own or catalogue_name(asked) == self.machine.gpu_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ def fleet_of(
         InvalidObjectError: a topology names a kind that neither it nor the catalogue has, or
             says too little about one.
     """
-    known = _Kinds(topologies)
+    known = KnownKinds(topologies)
     places: list[Place] = []
     left_out: set[str] = set()
     for node in nodes:
@@ -94,88 +93,6 @@ def fleet_of(
         links=tuple(link for topology in topologies for link in _links(topology)),
         left_out=tuple(sorted(left_out)),
     )
-
-
-class _Kinds:
-    """GPU kinds as the topologies and the catalogue together know them."""
-
-    def __init__(self, topologies: Sequence[HetRLTopology]) -> None:
-        self._entries = {
-            entry.name: entry for topology in topologies for entry in topology.spec.gpu_kinds
-        }
-        self._by_product = {
-            _plain(product): entry.name
-            for entry in self._entries.values()
-            for product in (*entry.products, entry.name)
-        }
-        self._used: dict[str, GpuKind] = {}
-
-    def of_product(self, product: str) -> GpuKind | NotEligible:
-        """Return the kind behind a node's product label, or why there is none."""
-        name = self._by_product.get(_plain(product)) or _catalogue_name(product)
-        if isinstance(name, NotEligible):
-            return name
-        self._used[name] = self._merged(name)
-        return self._used[name]
-
-    def named(self, name: str, *, number: int) -> GpuKind:
-        """Return the kind that a pool names."""
-        kind = self.of_product(name)
-        if isinstance(kind, NotEligible):
-            raise InvalidObjectError([f"spec.pools[{number}].gpuKind: {kind.reason}"])
-        return kind
-
-    def used(self) -> tuple[GpuKind, ...]:
-        """Return the kinds that some machine has, by name."""
-        return tuple(kind for _, kind in sorted(self._used.items()))
-
-    def _merged(self, name: str) -> GpuKind:
-        entry = self._entries.get(name)
-        figures = _figures(entry) if entry else {}
-        given = {key: value for key, value in figures.items() if value is not None}
-        base = catalogued(name)
-        if base is not None:
-            return replace(base, **given)
-        missing = [field for key, field in _REQUIRED.items() if key not in given]
-        if missing:
-            raise InvalidObjectError(
-                [
-                    f"spec.gpuKinds: {name!r} is not in the catalogue, so it also needs "
-                    + ", ".join(missing)
-                ]
-            )
-        return GpuKind(name=name, **given)
-
-
-def _catalogue_name(product: str) -> str | NotEligible:
-    kind = catalogued(product) or kind_of_product(product)
-    return kind if isinstance(kind, NotEligible) else kind.name
-
-
-_REQUIRED = {
-    "memory_bytes": "memoryGiB",
-    "bf16_flops": "peakTeraflops.bf16",
-    "hbm_bytes_per_second": "hbmGigabytesPerSecond",
-    "intra_node_bytes_per_second": "intraNodeGigabytesPerSecond",
-    "dollars_per_hour": "dollarsPerHour",
-}
-
-
-def _figures(entry: GpuKindEntry) -> dict[str, Any]:
-    memory = entry.memory_gib
-    return {
-        "memory_bytes": None if memory is None else int(memory * GIB),
-        "bf16_flops": _times(entry.peak_teraflops.bf16, TERA),
-        "hbm_bytes_per_second": _times(entry.hbm_gigabytes_per_second, GIGA),
-        "intra_node_bytes_per_second": _times(entry.intra_node_gigabytes_per_second, GIGA),
-        "dollars_per_hour": entry.dollars_per_hour,
-        "compute_efficiency": entry.compute_efficiency,
-        "memory_efficiency": entry.memory_efficiency,
-    }
-
-
-def _times(value: float | None, unit: float) -> float | None:
-    return None if value is None else value * unit
 
 
 def _in_pools(place: Place, pools: tuple[PoolSpec, ...]) -> Machine | None:
@@ -251,8 +168,3 @@ def _links(topology: HetRLTopology) -> Iterable[Link]:
             latency_seconds=link.latency_milliseconds * SECONDS_PER_MILLISECOND,
             egress_dollars_per_gib=link.egress_dollars_per_gib,
         )
-
-
-def _plain(product: str) -> str:
-    """Make labels of older and newer drivers comparable: both call it ``a100-sxm4-40gb``."""
-    return re.sub(r"^nvidia-", "", product.lower().replace(" ", "-"))

@@ -32,7 +32,11 @@ def parse(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
         InvalidObjectError: with one line for each mistake.
     """
     try:
-        return kind.model_validate_json(json.dumps(fields))
+        text = json.dumps(fields)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidObjectError([f"a value that JSON cannot hold: {error}"]) from error
+    try:
+        return kind.model_validate_json(text)
     except ValidationError as error:
         raise InvalidObjectError(in_words(error, known_fields=_field_names(kind))) from error
 
@@ -99,7 +103,10 @@ def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterS
         raise InvalidObjectError(
             fleet.left_out or ["no machine with GPUs: give spec.pools or Nodes"]
         )
-    return fleet.snapshot(resources or ResourcesSpec())
+    try:
+        return fleet.snapshot(resources or ResourcesSpec())
+    except ValueError as error:
+        raise InvalidObjectError([str(error)]) from error
 
 
 def _field_names(kind: type[ApiModel]) -> Iterable[str]:

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_fleet, load_job
@@ -183,8 +185,23 @@ def test_numbers_and_times_are_read_as_kubectl_reads_them() -> None:
         ("kind: List\nitems: [3]", "must be a mapping"),
         ("kind: HetRLJob\nmetadata: 3", "metadata must be a mapping"),
         ("", "expected one HetRLJob, got 0"),
+        ("? [1]\n: 2", "not YAML"),
+        ("kind: HetRLJob\nspec: &a [*a]", "JSON cannot hold"),
+        ("kind: HetRLJob\nspec: !!binary aGk=", "JSON cannot hold"),
+        ("kind: HetRLJob\nspec: !!python/object:os.system {}", "not YAML"),
     ],
-    ids=["broken", "a scalar", "a key twice", "a list of numbers", "odd metadata", "nothing"],
+    ids=[
+        "broken",
+        "a scalar",
+        "a key twice",
+        "a list of numbers",
+        "odd metadata",
+        "nothing",
+        "a list as a key",
+        "a circle",
+        "bytes",
+        "code",
+    ],
 )
 def test_what_is_not_an_object_is_refused_in_words(text: str, said: str) -> None:
     with pytest.raises(InvalidObjectError) as refusal:
@@ -192,6 +209,43 @@ def test_what_is_not_an_object_is_refused_in_words(text: str, said: str) -> None
 
     assert said in str(refusal.value)
     assert all("\n" not in message for message in refusal.value.messages)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=9,
+)
+
+
+@given(
+    path=st.sampled_from(
+        ["kind", "metadata", "spec", "spec.model", "spec.algorithm.groupSize", "spec.resources"]
+    ),
+    value=JSON,
+)
+def test_whatever_a_field_holds_the_answer_is_a_job_or_words(path: str, value: Any) -> None:
+    said: tuple[str, ...] = ("a job",)
+    try:
+        load(a_job({path: value}))
+    except InvalidObjectError as refusal:
+        said = refusal.messages
+
+    assert said
+    assert all(message and "\n" not in message for message in said)
+
+
+@given(text=st.text(max_size=80))
+def test_whatever_a_file_holds_the_answer_is_words(text: str) -> None:
+    with pytest.raises(InvalidObjectError):
+        load_job(text, base_path=Path("/jobs"))
+
+
+def test_two_pools_of_one_name_are_refused() -> None:
+    again = a_topology({"metadata.name": "again"})
+
+    with pytest.raises(InvalidObjectError, match="two machines have the same name"):
+        load_fleet(fleet_text(a_topology(), again))
 
 
 def a_node(name: str, *, product: str, gpus: int = 8, **changes: Any) -> dict[str, Any]:

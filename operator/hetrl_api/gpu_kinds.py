@@ -1,0 +1,100 @@
+"""What is known of each GPU kind: a topology's words over the catalogue's figures."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.topology import GpuKindEntry, HetRLTopology
+from hetrl_core.catalogue import NotEligible, catalogued, kind_of_product
+from hetrl_core.cluster import GpuKind
+from hetrl_core.units import GIB, GIGA, TERA
+
+
+class KnownKinds:
+    """GPU kinds as the topologies and the catalogue together know them."""
+
+    def __init__(self, topologies: Sequence[HetRLTopology]) -> None:
+        self._entries = {
+            entry.name: entry for topology in topologies for entry in topology.spec.gpu_kinds
+        }
+        self._by_product = {
+            plain(product): entry.name
+            for entry in self._entries.values()
+            for product in (*entry.products, entry.name)
+        }
+        self._used: dict[str, GpuKind] = {}
+
+    def of_product(self, product: str) -> GpuKind | NotEligible:
+        """Return the kind behind a node's product label, or why there is none."""
+        name = self._by_product.get(plain(product)) or catalogue_name(product)
+        if isinstance(name, NotEligible):
+            return name
+        self._used[name] = self._merged(name)
+        return self._used[name]
+
+    def named(self, name: str, *, number: int) -> GpuKind:
+        """Return the kind that a pool names."""
+        kind = self.of_product(name)
+        if isinstance(kind, NotEligible):
+            raise InvalidObjectError([f"spec.pools[{number}].gpuKind: {kind.reason}"])
+        return kind
+
+    def used(self) -> tuple[GpuKind, ...]:
+        """Return the kinds that some machine has, by name."""
+        return tuple(kind for _, kind in sorted(self._used.items()))
+
+    def _merged(self, name: str) -> GpuKind:
+        entry = self._entries.get(name)
+        figures = _figures(entry) if entry else {}
+        given = {key: value for key, value in figures.items() if value is not None}
+        base = catalogued(name)
+        if base is not None:
+            return replace(base, **given)
+        missing = [field for key, field in _REQUIRED.items() if key not in given]
+        if missing:
+            raise InvalidObjectError(
+                [
+                    f"spec.gpuKinds: {name!r} is not in the catalogue, so it also needs "
+                    + ", ".join(missing)
+                ]
+            )
+        return GpuKind(name=name, **given)
+
+
+def catalogue_name(product: str) -> str | NotEligible:
+    """Return the catalogue's name of a kind or product label, or why it has none."""
+    kind = catalogued(product) or kind_of_product(product)
+    return kind if isinstance(kind, NotEligible) else kind.name
+
+
+def plain(product: str) -> str:
+    """Make labels of older and newer drivers comparable: both call it ``a100-sxm4-40gb``."""
+    return re.sub(r"^nvidia-", "", product.lower().replace(" ", "-"))
+
+
+_REQUIRED = {
+    "memory_bytes": "memoryGiB",
+    "bf16_flops": "peakTeraflops.bf16",
+    "hbm_bytes_per_second": "hbmGigabytesPerSecond",
+    "intra_node_bytes_per_second": "intraNodeGigabytesPerSecond",
+    "dollars_per_hour": "dollarsPerHour",
+}
+
+
+def _figures(entry: GpuKindEntry) -> dict[str, Any]:
+    memory = entry.memory_gib
+    return {
+        "memory_bytes": None if memory is None else int(memory * GIB),
+        "bf16_flops": _times(entry.peak_teraflops.bf16, TERA),
+        "hbm_bytes_per_second": _times(entry.hbm_gigabytes_per_second, GIGA),
+        "intra_node_bytes_per_second": _times(entry.intra_node_gigabytes_per_second, GIGA),
+        "dollars_per_hour": entry.dollars_per_hour,
+        "compute_efficiency": entry.compute_efficiency,
+        "memory_efficiency": entry.memory_efficiency,
+    }
+
+
+def _times(value: float | None, unit: float) -> float | None:
+    return None if value is None else value * unit
