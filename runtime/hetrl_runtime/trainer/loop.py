@@ -60,6 +60,7 @@ class Leader:
         )
         self._status = ProcessStatus()
         self._resume = ResumePoint()
+        self._saved_version = 0
 
     def run(self) -> Ending | None:
         """Train to the end of the run; return how it ended, or None after a stop.
@@ -73,6 +74,7 @@ class Leader:
         self._learner.restore(checkpoint)
         if checkpoint:
             self._resume = checkpoint.resume
+            self._saved_version = checkpoint.resume.version
             log.info("resumed: checkpoint=%s", checkpoint.path)
         with ExitStack() as open_parts:
             registry = CollectorRegistry()
@@ -157,11 +159,14 @@ class Leader:
         weights.publish(Snapshot(version=version, data=self._learner.policy.to_safetensors()))
 
     def _save(self) -> None:
+        if self._saved_version == self._resume.version:
+            return
         path = self._checkpoints.write(
             self._resume,
             save_model=self._learner.policy.save,
             optimizer=self._learner.optimizer.state(),
         )
+        self._saved_version = self._resume.version
         log.info("checkpoint: path=%s", path)
 
     def _report_status(

@@ -1,0 +1,230 @@
+"""The trainer as a process, with a real coordinator and workers that make responses up."""
+
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+
+from hetrl_core import launch as contract
+from hetrl_core.job import TrainingSpec
+from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.podset import Rank
+from hetrl_core.task import Role, Task
+from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.trainer.checkpoint import read
+from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.errors import RunEnded
+from hetrl_runtime.transport.weights import fetch_weights
+from hetrl_runtime.wire.values import ProcessStatus
+from tests.runtime.launches import a_launch
+from tests.runtime.trainer.trajectories import a_trajectory
+
+pytestmark = pytest.mark.slow
+
+RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
+
+
+def a_trainer_launch(directory: Path, model: ModelFiles, *, steps: int) -> Launch:
+    return a_launch(
+        directory,
+        role=Role.TRAINER,
+        model=model,
+        ranks=(RANK,),
+        training=TrainingSpec(steps=steps, learning_rate=1e-3, checkpoint_every_steps=3),
+        startup_deadline_seconds=120.0,
+    )
+
+
+@contextlib.asynccontextmanager
+async def a_trainer(launch: Launch, directory: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    file = directory / "trainer.json"
+    file.write_text(contract.to_json(launch))
+    program = "from hetrl_runtime.trainer.command import command; command()"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, "--launch", str(file), "--ordinal", "0",
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def last_line(process: asyncio.subprocess.Process) -> str:
+    _, said = await process.communicate()
+    assert b"Traceback" not in said
+    return said.decode().splitlines()[-1]
+
+
+@contextlib.asynccontextmanager
+async def the_rest(launch: Launch, *, reward: Callable[[], float]) -> AsyncIterator[None]:
+    """A coordinator and one worker."""
+    stop = asyncio.Event()
+    coordinator = asyncio.create_task(
+        serve(replace(launch, role=Role.COORDINATOR, pod_set="coordinator"), stop=stop)
+    )
+    worker = asyncio.create_task(work(launch, reward=reward))
+    try:
+        yield
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        stop.set()
+        await coordinator
+
+
+async def work(launch: Launch, *, reward: Callable[[], float]) -> None:
+    """Follow the versions, and answer every prompt at once with tokens of the newest."""
+    version = 0
+    async with WorkerClient(launch, process="rollout-0") as client:
+
+        async def follow() -> None:
+            nonlocal version
+            async for news in client.announcements():
+                version = news.version
+
+        following = asyncio.create_task(follow())
+        with contextlib.suppress(RunEnded):
+            while not following.done():
+                client.report(ProcessStatus(version=version))
+                for lease in await client.lease(version=version, max_trajectories=4):
+                    for identity in lease.ids:
+                        made_up = a_trajectory(
+                            group=identity.group, member=identity.member,
+                            response=[random.randrange(3, 99) for _ in range(3)],
+                            versions=[version], reward=reward(),
+                        )  # fmt: skip
+                        await client.deliver(
+                            replace(made_up, epoch=lease.epoch, process="rollout-0")
+                        )
+        await following
+
+
+def some_reward() -> float:
+    return float(random.random() < 0.5)
+
+
+def steps(launch: Launch) -> list[dict[str, object]]:
+    file = Path(launch.state_path) / "steps.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def until_step(launch: Launch, step: int) -> None:
+    async with asyncio.timeout(120):
+        while not any(each["step"] == step for each in steps(launch)):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=5)
+
+    async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path) as trainer:
+        assert await trainer.wait() == 0
+
+    assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4, 5]
+    names = sorted(path.name for path in Path(launch.checkpoint_path).iterdir())
+    assert names == ["step-00000003", "step-00000005"]
+    trained = read(Path(launch.checkpoint_path) / "step-00000005")
+    before = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
+    assert trained.resume.version == 5
+    assert any((trained.weights[name] != before[name]).any() for name in before)
+    metrics = steps(launch)[-1]["metrics"]
+    assert {"loss", "entropy", "gradient_norm", "behaviour_kl"} <= metrics.keys()
+
+
+async def test_sigterm_leaves_a_checkpoint_and_the_next_start_goes_on_from_it(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=40)
+
+    async with the_rest(launch, reward=some_reward):
+        async with a_trainer(launch, tmp_path) as trainer:
+            await until_step(launch, 4)
+            trainer.send_signal(signal.SIGTERM)
+            assert await trainer.wait() == 0
+        done = len(steps(launch))
+        newest = max(Path(launch.checkpoint_path).iterdir())
+        assert newest.name == f"step-{done:08d}"
+
+        async with a_trainer(launch, tmp_path):
+            await until_step(launch, done + 2)
+
+    # One line a version, in one unbroken order: nothing was done twice or left out.
+    assert [each["step"] for each in steps(launch)] == list(range(1, len(steps(launch)) + 1))
+
+
+async def test_a_killed_trainer_goes_back_to_its_checkpoint_and_so_does_the_run(
+    tmp_path, tiny_model
+):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=8)
+
+    async with the_rest(launch, reward=some_reward):
+        async with a_trainer(launch, tmp_path) as trainer:
+            await until_step(launch, 5)
+            trainer.kill()
+            await trainer.wait()
+        done = len(steps(launch))
+        newest_checkpoint = int(max(Path(launch.checkpoint_path).glob("step-*")).name[5:])
+        async with a_trainer(launch, tmp_path) as trainer:
+            assert await trainer.wait() == 0
+
+    assert newest_checkpoint in {3, 6}
+    numbers = [each["step"] for each in steps(launch)]
+    assert numbers == [*range(1, done + 1), *range(newest_checkpoint + 1, 9)]
+
+
+async def test_workers_can_fetch_a_version_as_soon_as_it_is_announced(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=30)
+
+    async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path):
+        await until_step(launch, 2)
+        snapshot = await fetch_weights(launch, process="rollout-9", deadline_seconds=60)
+
+    assert snapshot.version >= 2
+    fetched = safetensors.torch.load(snapshot.data)
+    own = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
+    assert {name: each.shape for name, each in fetched.items()} == {
+        name: each.shape for name, each in own.items()
+    }
+
+
+async def test_rewards_that_never_vary_end_the_run_with_its_reason(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=100)
+
+    async with the_rest(launch, reward=lambda: 0.0), a_trainer(launch, tmp_path) as trainer:
+        said = await last_line(trainer)
+
+    assert trainer.returncode == 3
+    assert said.startswith("NoLearningSignal: every reward of the last 10 steps was 0")
+    assert len(steps(launch)) == 10
+    result = json.loads((Path(launch.state_path) / "result.json").read_text())
+    assert (result["outcome"], result["reason"]) == ("Failed", "NoLearningSignal")
+
+
+async def test_a_missing_model_is_named_and_not_tried_again(tmp_path):
+    launch = a_trainer_launch(tmp_path, ModelFiles(source=str(tmp_path / "nowhere")), steps=1)
+
+    async with a_trainer(launch, tmp_path) as trainer:
+        said = await last_line(trainer)
+
+    assert trainer.returncode == 3
+    assert said == f"model {tmp_path}/nowhere: there is no {tmp_path}/nowhere/config.json"
+
+
+async def test_a_damaged_checkpoint_is_named_and_not_tried_again(tmp_path, tiny_model):
+    launch = a_trainer_launch(tmp_path, tiny_model, steps=1)
+    (Path(launch.checkpoint_path) / "step-00000007").mkdir(parents=True)
+
+    async with a_trainer(launch, tmp_path) as trainer:
+        said = await last_line(trainer)
+
+    assert trainer.returncode == 3
+    assert said.startswith(f"checkpoint {launch.checkpoint_path}/step-00000007 is damaged")
