@@ -49,6 +49,15 @@ class Split:
         return self.num_gpus // self.share_size
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tangent:
+    """``intercept + slope·concurrency`` bounds a replica's rate, and is exact at ``at``."""
+
+    at: int
+    intercept: float
+    slope: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class RolloutCandidate:
     """One way to generate on one site."""
@@ -65,6 +74,17 @@ class RolloutCandidate:
     def samples_per_second(self, concurrency: float) -> float:
         """Return one replica's rate with so many trajectories at once."""
         return self.cost.samples_per_second(concurrency)
+
+    @cached_property
+    def tangents(self) -> tuple[Tangent, ...]:
+        """Lines that touch the rate from above at each point of the grid."""
+        found = []
+        for at in self.concurrency_grid:
+            nearby = at * 1.001
+            here = self.samples_per_second(at)
+            slope = (self.samples_per_second(nearby) - here) / (nearby - at)
+            found.append(Tangent(at=at, intercept=here - at * slope, slope=slope))
+        return tuple(found)
 
     @cached_property
     def concurrency_grid(self) -> tuple[int, ...]:

@@ -78,7 +78,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
             (each, fullest_training_gpu(site, each, work))
             for each in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only)
         ),
-        key=lambda pair: pair[1].total_bytes,
+        key=_least_memory,
     )
     return (
         f"actor training needs {gib(state_bytes)} of weights, gradients and optimizer state; "
@@ -94,7 +94,7 @@ def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> 
             (each, fullest_rollout_gpu(site, each, work, concurrency=1))
             for each in splits(site, work, Task.ACTOR_GENERATION, runnable_only=runnable_only)
         ),
-        key=lambda pair: pair[1].total_bytes,
+        key=_least_memory,
     )
     weight_bytes = 2 * work.architecture.num_parameters
     return (
@@ -102,6 +102,12 @@ def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> 
         f"trajectory of {work.max_sample_tokens} tokens; "
         + _largest_split(site, split, use, runnable_only=runnable_only)
     )
+
+
+def _least_memory(pair: tuple[Split, MemoryUse]) -> tuple[int, int]:
+    """Order splits by their fullest GPU, those on fewer machines first among equals."""
+    split, use = pair
+    return (use.total_bytes, split.num_shares)
 
 
 def _largest_split(site: Site, split: Split, use: MemoryUse, *, runnable_only: bool) -> str:

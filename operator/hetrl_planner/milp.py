@@ -235,13 +235,10 @@ def _bound_rate(
         places <= candidate.max_concurrency * replicas,
         f"the KV cache of candidate {index} holds what runs",
     )
-    for at in candidate.concurrency_grid:
-        nearby = at * 1.001
-        here = candidate.samples_per_second(at)
-        slope = (candidate.samples_per_second(nearby) - here) / (nearby - at)
+    for line in candidate.tangents:
         program += (
-            rate <= working_share * ((here - at * slope) * replicas + slope * places),
-            f"candidate {index} generates no faster than with {at} at once",
+            rate <= working_share * (line.intercept * replicas + line.slope * places),
+            f"candidate {index} generates no faster than with {line.at} at once",
         )
 
 

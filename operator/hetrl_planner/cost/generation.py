@@ -6,6 +6,7 @@ which the MILP relies on.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from hetrl_core.cluster import GpuKind
 from hetrl_core.plan import Parallelism
@@ -18,7 +19,7 @@ ENGINE_STEP_SECONDS = 1e-3
 """What an engine spends per decoding step beside the GPU's work. Ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GenerationCost:
     """One replica of a configuration; rates in trajectories a second."""
 
@@ -28,7 +29,7 @@ class GenerationCost:
     stage_channel: Channel
     """Between neighbouring pipeline stages."""
 
-    @property
+    @cached_property
     def _stages(self) -> tuple[Shard, ...]:
         return shards(self.work.architecture, self.parallelism)
 
@@ -55,15 +56,14 @@ class GenerationCost:
         ``L·t(b) + b·t_prefill``: while it holds its place, each of the ``b`` places is
         refilled once, and a prefill holds up all others.
         """
-        prefill = sum(self._prefill_seconds(stage) for stage in self._stages)
         decode = self.work.response_tokens * self.token_seconds(concurrency)
-        return decode + concurrency * prefill
+        return decode + concurrency * self._prefill_seconds
 
     def samples_per_second(self, concurrency: float) -> float:
         """Return the rate with ``concurrency`` trajectories at once (Little's law)."""
         if concurrency <= 0:
             return 0.0
-        return concurrency / (self.sample_seconds(concurrency) + self._tail_seconds())
+        return concurrency / (self.sample_seconds(concurrency) + self._tail_seconds)
 
     def binding(self, concurrency: float) -> str:
         """Name the larger side of the decoding roofline."""
@@ -75,6 +75,7 @@ class GenerationCost:
             return "tensor-parallel communication"
         return "HBM bandwidth" if hbm >= flops else "compute"
 
+    @cached_property
     def _tail_seconds(self) -> float:
         """Return the wait for a batch's longest response, which only a synchronous step has.
 
@@ -95,10 +96,15 @@ class GenerationCost:
     def _decode(self, term: compute.DecodeTerm, stage: Shard, sequences: float) -> float:
         return term(stage, self.kind, sequences=sequences, context_tokens=self._context_tokens)
 
-    def _prefill_seconds(self, stage: Shard) -> float:
+    @cached_property
+    def _prefill_seconds(self) -> float:
+        """Return the time of one prompt through all stages."""
         tokens = self.work.prompt_tokens
-        products = compute.prefill_seconds(stage, self.kind, prompt_tokens=tokens)
-        return products + self._tensor_parallel_seconds(stage, tokens)
+        return sum(
+            compute.prefill_seconds(stage, self.kind, prompt_tokens=tokens)
+            + self._tensor_parallel_seconds(stage, tokens)
+            for stage in self._stages
+        )
 
     def _tensor_parallel_seconds(self, stage: Shard, tokens: float) -> float:
         """Two all-reduces of the hidden state a layer (Shoeybi et al., Megatron-LM, 2019)."""

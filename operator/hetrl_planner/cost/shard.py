@@ -4,12 +4,13 @@ Sizes only; seconds are in ``compute``, bytes of everything else in ``memory``.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.plan import Parallelism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Shard:
     """One tensor-parallel rank of one pipeline stage."""
 
@@ -33,14 +34,14 @@ class Shard:
         layers = self.num_layers * model.layer_parameters
         return (layers + matrices * model.embedding_parameters) / self.tensor
 
-    @property
+    @cached_property
     def multiplied_parameters(self) -> float:
         """Parameters that every token is multiplied by; looking up an embedding is no product."""
         model = self.architecture
         head = model.embedding_parameters if self.is_last else 0
         return (self.num_layers * model.layer_parameters + head) / self.tensor
 
-    @property
+    @cached_property
     def kv_bytes_per_token(self) -> float:
         """Keys and values of one token on this GPU.
 

@@ -1,0 +1,119 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import (
+    AlgorithmSpec,
+    AlgorithmType,
+    JobSpec,
+    MeetDeadline,
+    MinimiseCost,
+    ModelSpec,
+    PoolSpec,
+    RolloutSpec,
+    Strategy,
+)
+from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
+from tests.builders import a_fleet, a_job
+
+FLEET = a_fleet(a100=16, l4=8)
+
+
+def reasons(fleet: ClusterSnapshot, job: JobSpec, *, runnable_only: bool = False) -> str:
+    outcome = plan(fleet, job, runnable_only=runnable_only)
+    assert isinstance(outcome, Infeasible)
+    return " | ".join(outcome.reasons)
+
+
+def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
+    return replace(fleet, machines=tuple(replace(each, pool=pool) for each in fleet.machines))
+
+
+@pytest.mark.parametrize(
+    ("fleet", "job", "said"),
+    [
+        pytest.param(
+            a_fleet(l4=8), a_job("Qwen3-32B"),
+            r"actor training needs 488\.\d GiB of weights, gradients and optimizer state; the best "
+            r"split that this fleet allows on L4 in local, 8 GPUs on one machine of 22\.5 GiB",
+            id="model too large to train",
+        ),
+        pytest.param(
+            a_fleet(t4=1), a_job("Qwen3-14B"), r"generation needs 27\.5 GiB of weights",
+            id="model too large to generate",
+        ),
+        pytest.param(
+            a_fleet(a100=1), a_job("Qwen3-1.7B"),
+            "training takes at least 1 GPUs and generation at least 1, .* "
+            "do not fit the 1 eligible GPUs together",
+            id="one GPU for two tasks",
+        ),
+        pytest.param(
+            FLEET, a_job(budget=1.0),
+            r"budgetPerHour is 1\.00 \$/h; the cheapest plan costs 2\.40 \$/h", id="budget",
+        ),
+        pytest.param(
+            FLEET, a_job("Qwen3-14B", max_gpus=3),
+            r"maxGPUs is 3; the smallest plan takes \d+ GPUs", id="GPUs",
+        ),
+        pytest.param(
+            FLEET, a_job(objective=MinimiseCost(1e6)),
+            r"asks for 1000000\.00 samples/s; the fastest plan within the limits makes \d+\.\d\d",
+            id="rate",
+        ),
+        pytest.param(
+            FLEET, a_job(steps=1000, objective=MeetDeadline(1.0)),
+            r"asks for 256000\.00 samples/s", id="deadline",
+        ),
+        pytest.param(
+            FLEET, a_job(rollout=RolloutSpec(replicas=100)),
+            r"rollout\.replicas is 100; without that, the smallest plan has 1", id="replicas",
+        ),
+        pytest.param(
+            FLEET, a_job(global_batch_size=8, max_staleness=1, rollout=RolloutSpec(replicas=9)),
+            r"rollout\.replicas is 9; the staleness bound allows 8 trajectories in flight",
+            id="staleness bound",
+        ),
+        pytest.param(
+            in_pool(FLEET, "edge"), a_job(pools=(PoolSpec(name="edge", max_gpus=1),)),
+            r"limit the GPUs of edge \(1\); without these limits the smallest plan takes 2 GPUs",
+            id="pool",
+        ),
+        pytest.param(
+            FLEET, a_job(pools=(PoolSpec(name="big", gpu_product="H100-80GB"),)),
+            "pool big: no machine with GPU product H100-80GB", id="empty pool",
+        ),
+        pytest.param(
+            ClusterSnapshot(gpu_kinds=(), machines=()), a_job(), "no machine with GPUs",
+            id="no machine",
+        ),
+        pytest.param(
+            FLEET, a_job(budget=1.0, max_gpus=1), "together they leave no plan", id="two limits",
+        ),
+        pytest.param(
+            FLEET, a_job(strategy=Strategy.ILP), "planning.strategy ILP: this release", id="ILP",
+        ),
+        pytest.param(
+            FLEET, a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO)),
+            "algorithm.type PPO: this release plans GRPO", id="PPO",
+        ),
+        pytest.param(
+            FLEET, replace(a_job(), model=ModelSpec(source="Qwen/Qwen3-8B", is_path=False)),
+            "dimensions of model Qwen/Qwen3-8B are not known", id="unknown model",
+        ),
+    ],
+)  # fmt: skip
+def test_there_is_no_plan_and_the_reason_has_numbers(
+    fleet: ClusterSnapshot, job: JobSpec, said: str
+) -> None:
+    found = reasons(fleet, job)
+    assert re.search(said, found), found
+
+
+def test_what_a_later_release_could_split_is_said() -> None:
+    found = reasons(FLEET, a_job("Qwen3-8B"), runnable_only=True)
+    assert "this release trains with one GPU per replica" in found
+    assert isinstance(plan(FLEET, a_job("Qwen3-8B")), Plan)
