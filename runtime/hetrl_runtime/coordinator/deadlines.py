@@ -27,7 +27,7 @@ class SignsOfLife:
     """Since when the trainer has had a batch; None while it has none."""
 
     accepted_at: float | None = None
-    """When a trajectory was accepted, or the trainer registered and let leases begin."""
+    """When a trajectory was accepted, or could be again: a trainer registered or committed."""
 
     longest_step_seconds: float = 0.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hetrl_runtime.coordinator.state import RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.trajectory import SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Ending
 
 log = logging.getLogger(__name__)
@@ -33,15 +33,48 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
         )
     )
     for trajectory in state.buffered():
-        yield pb.JournalEntry(accepted=codec.encode_trajectory(trajectory))
+        yield accepted(codec.encode_trajectory(trajectory))
     for (process, worker_version), ids in state.lent().items():
-        yield pb.JournalEntry(
-            lease_given=pb.LeaseGiven(
-                process=process,
-                worker_version=worker_version,
-                trajectories=codec.encode_ids(ids),
-            )
+        yield lease_given(process, ids, worker_version=worker_version)
+
+
+def accepted(trajectory: pb.Trajectory) -> pb.JournalEntry:
+    """Return the entry of an accepted trajectory."""
+    return pb.JournalEntry(accepted=trajectory)
+
+
+def lease_given(
+    process: str, ids: Iterable[TrajectoryId], *, worker_version: int
+) -> pb.JournalEntry:
+    """Return the entry of trajectories lent to a worker."""
+    return pb.JournalEntry(
+        lease_given=pb.LeaseGiven(
+            process=process, worker_version=worker_version, trajectories=codec.encode_ids(ids)
         )
+    )
+
+
+def committed(
+    version: int, *, consumed: Iterable[TrajectoryId], discarded: Iterable[TrajectoryId]
+) -> pb.JournalEntry:
+    """Return the entry of a new version and what it was trained on, in one."""
+    return pb.JournalEntry(
+        committed=pb.VersionCommitted(
+            version=version,
+            consumed=codec.encode_ids(consumed),
+            discarded=codec.encode_ids(discarded),
+        )
+    )
+
+
+def abandoned(group: int) -> pb.JournalEntry:
+    """Return the entry of a prompt that was given up."""
+    return pb.JournalEntry(abandoned=pb.GroupAbandoned(group=group))
+
+
+def ended(ending: Ending) -> pb.JournalEntry:
+    """Return the entry of the run's end."""
+    return pb.JournalEntry(ended=pb.RunEnded(reason=ending.reason, message=ending.message))
 
 
 def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -> Recovered:

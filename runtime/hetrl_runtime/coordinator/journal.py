@@ -34,8 +34,8 @@ class Journal:
 
     def close(self) -> None:
         """Write everything to the disk and close the file."""
-        self.force()
-        self._file.close()
+        with self._file:
+            self.force()
 
     def append(self, entry: pb.JournalEntry) -> None:
         """Write an entry; it survives the end of this process after ``flush``."""

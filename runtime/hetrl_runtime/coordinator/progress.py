@@ -84,7 +84,7 @@ class Progresses:
         self._began_at: float | None = None
         self._recent: deque[_Batch] = deque(maxlen=_RECENT_STEPS)
         self._largest_staleness = 0
-        self.longest_step_seconds = 0.0
+        self.longest_step_seconds = predicted_step_seconds or 0.0
 
     def begin(self, *, now: float) -> None:
         """Forget steps of a history that did not survive."""

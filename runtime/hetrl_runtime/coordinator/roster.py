@@ -83,6 +83,11 @@ class Roster:
         if member:
             self._left_at[member.role] = max(self._left_at.get(member.role, 0.0), member.seen_at)
 
+    def forget_silent(self, since: float) -> None:
+        """Strike out everyone who was not heard of since a moment."""
+        for process in [each.process for each in self if each.seen_at < since]:
+            self.leave(process)
+
     def num(self, role: Role) -> int:
         """Count the processes of a role that are here."""
         return sum(1 for each in self if each.role is role)

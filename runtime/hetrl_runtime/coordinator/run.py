@@ -1,4 +1,4 @@
-"""One run's coordinator without its sockets: state, journal, roster and report in step.
+"""One run's coordinator without its sockets: state, journal, roster and publicity in step.
 
 Every change is written to the journal before its answer leaves. ``now`` is any steady clock
 in seconds; calls come one at a time, from one event loop.
@@ -14,11 +14,11 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator import history, journal
 from hetrl_runtime.coordinator.deadlines import ROLLOUT_FAILED, SignsOfLife, verdict
 from hetrl_runtime.coordinator.journal import Journal
-from hetrl_runtime.coordinator.progress import Progresses, Standing
+from hetrl_runtime.coordinator.progress import Standing
 from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.coordinator.report import ReportFiles
+from hetrl_runtime.coordinator.publicity import Publicity
 from hetrl_runtime.coordinator.roster import Member, Roster
-from hetrl_runtime.coordinator.state import CommitRefused, Committed, RunState, WorkerBehind
+from hetrl_runtime.coordinator.state import CommitRefused, RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -44,6 +44,9 @@ LEASE_SECONDS = 20.0
 GONE_SECONDS = 10.0
 """Five heartbeats: a silent process does not keep an ended run waiting."""
 
+FORGOTTEN_SECONDS = 60.0
+"""Thirty heartbeats: a process so silent is no member any more, and registers if it returns."""
+
 MOST_GIVEN_UP = 50
 """Prompts given up in a row after which no prompt is expected to work."""
 
@@ -68,6 +71,7 @@ class Run:
         """
         self.launch = launch
         self.ending: Ending | None = None
+        self.failure: OSError | None = None
         self.state = RunState(
             launch.algorithm, max_concurrent=launch.max_concurrent, lease_seconds=lease_seconds
         )
@@ -77,25 +81,19 @@ class Run:
 
         self.trainer_waits = False
         self._prompts = prompts
-        self._metrics = metrics
-        self._files = ReportFiles(Path(launch.state_path))
-        self._progresses = Progresses(
-            total_steps=launch.training.steps,
-            predicted_step_seconds=launch.predicted_step_seconds,
-        )
+        self._publicity = Publicity(launch, metrics, self.roster)
         self._first_epoch = first_epoch
         self._started_at = now
         self._accepted_at: float | None = None
         self._batch_out_since: float | None = None
         self._given_up_in_a_row = 0
-        metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
         recovered = history.replay(self.state, journal.read(path), now=now)
         self.ending = recovered.ending
         self._trainer_instance = recovered.trainer_instance
         if self.state.epoch:
             self._accepted_at = now
-            self._progresses.begin(now=now)
+            self._publicity.begin(now=now)
         self._journal = Journal(path)
 
     def close(self) -> None:
@@ -163,16 +161,7 @@ class Run:
         if isinstance(loans, WorkerBehind) or not loans:
             return loans if isinstance(loans, WorkerBehind) else ()
         ids = [identity for loan in loans for identity in loan.ids]
-        self._journal.append(
-            pb.JournalEntry(
-                lease_given=pb.LeaseGiven(
-                    process=process,
-                    worker_version=worker_version,
-                    trajectories=codec.encode_ids(ids),
-                )
-            )
-        )
-        self._journal.flush()
+        self._record(history.lease_given(process, ids, worker_version=worker_version))
         return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
 
     def deliver(self, message: pb.Trajectory, *, now: float) -> pb.DeliveryReceipt:
@@ -183,8 +172,7 @@ class Run:
             case SampledTrajectory():
                 outcome = self.state.accept(found)
                 if outcome is Outcome.ACCEPTED:
-                    self._journal.append(pb.JournalEntry(accepted=message))
-                    self._journal.flush()
+                    self._record(history.accepted(message))
                     self._accepted_at = now
                     self._given_up_in_a_row = 0
             case FailedTrajectory():
@@ -192,7 +180,7 @@ class Run:
             case Malformed():
                 detail = found.reason
                 outcome = self._malformed(found, message)
-        self._metrics.trajectories.labels(outcome=str(outcome)).inc()
+        self._publicity.count(outcome)
         return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
 
     # Batches and versions
@@ -220,8 +208,19 @@ class Run:
         if isinstance(done, CommitRefused):
             return done
         if is_news:
-            self._record_commit(version, consumed=consumed, discarded=discarded)
-            self._report_commit(done, num_discarded=len(discarded), report=report, now=now)
+            self._batch_out_since = None
+            # Nothing could be accepted while the bound was full: patience begins anew.
+            self._accepted_at = now
+            self._record(
+                history.committed(version, consumed=consumed, discarded=discarded), force=True
+            )
+            self._publicity.record_step(
+                done,
+                num_discarded=len(discarded),
+                report=report,
+                standing=self._standing(),
+                now=now,
+            )
         if ending:
             self.end(ending)
         elif version >= self.launch.training.steps:
@@ -232,10 +231,7 @@ class Run:
         """End the run, once; what comes later does not change the reason."""
         if self.ending is None:
             self.ending = ending
-            self._journal.append(
-                pb.JournalEntry(ended=pb.RunEnded(reason=ending.reason, message=ending.message))
-            )
-            self._journal.force()
+            self._record(history.ended(ending), force=True)
             log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
 
     def tick(self, *, now: float) -> bool:
@@ -243,6 +239,7 @@ class Run:
         expired = self.state.expire(now=now)
         if expired:
             log.warning("leases expired: count=%d first=%s", len(expired), expired[0])
+        self.roster.forget_silent(now - FORGOTTEN_SECONDS)
         if self.ending:
             return bool(expired)
         signs = SignsOfLife(
@@ -251,7 +248,7 @@ class Run:
             workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
             batch_out_since=self._batch_out_since,
             accepted_at=self._accepted_at,
-            longest_step_seconds=self._progresses.longest_step_seconds,
+            longest_step_seconds=self._publicity.longest_step_seconds,
         )
         ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
         if ending:
@@ -262,19 +259,11 @@ class Run:
 
     def progress(self) -> pb.Progress:
         """Return all there is to say about the run at this moment."""
-        return self._progresses.message(self._standing(), self.roster, ending=self.ending)
+        return self._publicity.progress(self._standing(), ending=self.ending)
 
-    def write_progress(self) -> None:
-        """Refresh the progress file and the gauges."""
-        self._metrics.buffered.set(self.state.num_buffered)
-        self._metrics.running.set(self.state.num_running)
-        self._metrics.version.set(self.state.version)
-        self._files.write_progress(self.progress())
-
-    def write_result(self) -> None:
-        """Write how the run ended."""
-        if self.ending:
-            self._files.write_result(self.ending, progress=self.progress())
+    def publish(self) -> None:
+        """Bring everything that people and Prometheus read up to date."""
+        self._publicity.refresh(self._standing(), ending=self.ending)
 
     # Behind the scenes
 
@@ -287,12 +276,33 @@ class Run:
         self._trainer_instance = instance
         self._batch_out_since = None
         self._accepted_at = now
-        self._progresses.begin(now=now)
+        self._publicity.begin(now=now)
         self._journal.replace(history.entries(self.state, self._trainer_instance))
+        if resume.version >= self.launch.training.steps:
+            self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
         log.info(
             "epoch began: epoch=%d version=%d kept=%d lost=%d",
             self.state.epoch, self.state.version, self.state.num_buffered, lost,
         )  # fmt: skip
+
+    def _record(self, entry: pb.JournalEntry, *, force: bool = False) -> None:
+        """Write to the journal before anyone hears of it.
+
+        Raises:
+            OSError: the disk is full or gone; ``failure`` says so, and the process must end,
+                because its memory is ahead of its journal.
+        """
+        try:
+            self._journal.append(entry)
+            if force:
+                self._journal.force()
+            else:
+                self._journal.flush()
+            if force and self._journal.is_long:
+                self._journal.replace(history.entries(self.state, self._trainer_instance))
+        except OSError as error:
+            self.failure = error
+            raise
 
     def _fail(self, failed: FailedTrajectory) -> Outcome:
         outcome = self.state.fail(failed)
@@ -317,7 +327,7 @@ class Run:
 
     def _give_up(self, failed: FailedTrajectory) -> None:
         self.state.abandon(failed.group)
-        self._journal.append(pb.JournalEntry(abandoned=pb.GroupAbandoned(group=failed.group)))
+        self._record(history.abandoned(failed.group))
         self._given_up_in_a_row += 1
         line = self._prompts.of_group(failed.group).line
         log.warning("prompt given up: line=%d error=%s", line, failed.error)
@@ -338,45 +348,6 @@ class Run:
             members=members,
             question=prompt.question,
             answer=prompt.answer,
-        )
-
-    def _record_commit(
-        self,
-        version: int,
-        *,
-        consumed: Sequence[TrajectoryId],
-        discarded: Sequence[TrajectoryId],
-    ) -> None:
-        self._batch_out_since = None
-        self._journal.append(
-            pb.JournalEntry(
-                committed=pb.VersionCommitted(
-                    version=version,
-                    consumed=codec.encode_ids(consumed),
-                    discarded=codec.encode_ids(discarded),
-                )
-            )
-        )
-        self._journal.force()
-        if self._journal.is_long:
-            self._journal.replace(history.entries(self.state, self._trainer_instance))
-
-    def _report_commit(
-        self, done: Committed, *, num_discarded: int, report: StepReport, now: float
-    ) -> None:
-        trained_version = done.resume.version - 1
-        histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
-        for age in histogram.elements():
-            self._metrics.staleness.observe(age)
-        num_stale = num_discarded + done.dropped_stale + done.withdrawn
-        self._metrics.trajectories.labels(outcome=str(Outcome.STALE)).inc(num_stale)
-        self._metrics.reward_mean.set(self._progresses.reward_mean)
-        self._files.add_step(
-            consumed=done.consumed,
-            num_discarded=num_discarded,
-            staleness=histogram,
-            report=report,
-            progress=self.progress(),
         )
 
     def _standing(self) -> Standing:

@@ -90,8 +90,7 @@ async def _serve(
         service = CoordinatorService(run)
         async with _listening(launch, service):
             await _until_over(run, service, post, stop=stop)
-            run.write_progress()
-            run.write_result()
+            run.publish()
             if run.ending:
                 await _say_farewell(run, post)
     return run.ending
@@ -117,9 +116,11 @@ async def _until_over(
     posting = asyncio.create_task(_keep_posting(run, post)) if post else None
     try:
         while not stop.is_set() and run.ending is None:
+            if run.failure:
+                raise run.failure
             if run.tick(now=time.monotonic()):
                 service.announce_change()
-            run.write_progress()
+            run.publish()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await stop.wait()

@@ -1,0 +1,80 @@
+"""What the outside hears of a run: gauges and counters, step records, progress, the result.
+
+Figures are ``progress``'s, files are ``report``'s; here they are kept in step.
+"""
+
+from pathlib import Path
+
+from hetrl_core.launch import Launch
+from hetrl_runtime.coordinator.progress import Progresses, Standing
+from hetrl_runtime.coordinator.report import ReportFiles
+from hetrl_runtime.coordinator.roster import Roster
+from hetrl_runtime.coordinator.state import Committed
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.values import Ending, Outcome, StepReport
+
+
+class Publicity:
+    """Tells people and Prometheus how a run goes."""
+
+    def __init__(self, launch: Launch, metrics: CoordinatorMetrics, roster: Roster) -> None:
+        self._metrics = metrics
+        self._roster = roster
+        self._files = ReportFiles(Path(launch.state_path))
+        self._progresses = Progresses(
+            total_steps=launch.training.steps,
+            predicted_step_seconds=launch.predicted_step_seconds,
+        )
+        metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
+
+    @property
+    def longest_step_seconds(self) -> float:
+        """Of the steps so far, or as predicted."""
+        return self._progresses.longest_step_seconds
+
+    def begin(self, *, now: float) -> None:
+        """Count anew from a trainer's registration."""
+        self._progresses.begin(now=now)
+
+    def count(self, outcome: Outcome, number: int = 1) -> None:
+        """Count trajectories by what became of them."""
+        self._metrics.trajectories.labels(outcome=str(outcome)).inc(number)
+
+    def record_step(
+        self,
+        done: Committed,
+        *,
+        num_discarded: int,
+        report: StepReport,
+        standing: Standing,
+        now: float,
+    ) -> None:
+        """Tell of a version and what it was trained on."""
+        trained_version = done.resume.version - 1
+        histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
+        for age in histogram.elements():
+            self._metrics.staleness.observe(age)
+        self._metrics.reward_mean.set(self._progresses.reward_mean)
+        self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
+        self._files.add_step(
+            consumed=done.consumed,
+            num_discarded=num_discarded,
+            staleness=histogram,
+            report=report,
+            progress=self.progress(standing, ending=None),
+        )
+
+    def progress(self, standing: Standing, *, ending: Ending | None) -> pb.Progress:
+        """Return all there is to say at this moment."""
+        return self._progresses.message(standing, self._roster, ending=ending)
+
+    def refresh(self, standing: Standing, *, ending: Ending | None) -> None:
+        """Bring the gauges and the progress file up to date, and at the end the result."""
+        self._metrics.buffered.set(standing.buffered)
+        self._metrics.running.set(standing.running)
+        self._metrics.version.set(standing.version)
+        progress = self.progress(standing, ending=ending)
+        self._files.write_progress(progress)
+        if ending:
+            self._files.write_result(ending, progress=progress)

@@ -1,0 +1,184 @@
+"""A run's coordinator without sockets, on a clock of the test's own."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hetrl_core.launch import Launch
+from hetrl_core.task import Role
+from hetrl_runtime.coordinator.journal import Journal
+from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.coordinator.roster import Member
+from hetrl_runtime.coordinator.run import Run
+from hetrl_runtime.data.jsonl import PromptFile, open_prompts
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.values import Outcome, ProcessStatus, Registration, ResumePoint, StepReport
+from tests.runtime.launches import a_launch
+from tests.runtime.trajectories import a_trajectory
+
+WORKER = "rollout-0"
+
+
+@contextlib.contextmanager
+def a_run(launch: Launch, *, now: float = 0.0) -> Iterator[Run]:
+    prompts = open_prompts(launch.data.prompts)
+    assert isinstance(prompts, PromptFile)
+    metrics = CoordinatorMetrics(CollectorRegistry())
+    with contextlib.closing(prompts):
+        run = Run(launch, Prompts(prompts, seed=1), metrics, first_epoch=100, now=now)
+        with contextlib.closing(run):
+            yield run
+
+
+def register(
+    run: Run, role: Role, *, now: float = 0.0, instance: str = "first", version: int = 0
+) -> Registration:
+    process = WORKER if role is Role.ROLLOUT else "trainer-0"
+    member = Member(process=process, role=role, pod_set="set", instance=instance, seen_at=now)
+    resume = ResumePoint(version=version) if role is Role.TRAINER else None
+    return run.register(member, resume=resume, now=now)
+
+
+def generate(run: Run, *, now: float) -> list[TrajectoryId]:
+    """Lend and deliver until the bound is full."""
+    done = []
+    while True:
+        leases = run.lend(WORKER, worker_version=run.state.version, max_trajectories=8, now=now)
+        assert isinstance(leases, tuple)
+        if not leases:
+            return done
+        for identity in (each for lease in leases for each in lease.ids):
+            trajectory = a_trajectory(
+                *identity, versions=(run.state.version,), epoch=run.state.epoch, process=WORKER
+            )
+            receipt = run.deliver(codec.encode_trajectory(trajectory), now=now)
+            assert codec.decode_receipt(receipt)[1] is Outcome.ACCEPTED
+            done.append(identity)
+
+
+def train(run: Run, *, now: float) -> None:
+    ids = [each.id for each in run.batch(now=now)]
+    done = run.commit(
+        run.state.version + 1,
+        consumed=ids,
+        discarded=[],
+        report=StepReport(),
+        ending=None,
+        now=now,
+    )
+    assert isinstance(done, ResumePoint)
+
+
+def be_alive(run: Run, *, now: float) -> None:
+    for process in (WORKER, "trainer-0"):
+        run.heartbeat(process, ProcessStatus(), (), now=now)
+
+
+def test_nothing_is_lent_before_a_trainer_says_where_to_begin(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path)) as run:
+        register(run, Role.ROLLOUT)
+
+        assert run.lend(WORKER, worker_version=0, max_trajectories=4, now=0.0) == ()
+
+
+def test_a_long_training_step_is_not_held_against_generation(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, startup_deadline_seconds=30.0, steps=9)
+    with a_run(launch) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0)
+        run.batch(now=1.0)
+        be_alive(run, now=29.0)
+        run.tick(now=29.0)
+
+        train(run, now=30.0)
+        be_alive(run, now=45.0)
+        run.tick(now=45.0)
+
+        assert run.ending is None
+
+
+def test_generation_that_stands_still_ends_the_run(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, startup_deadline_seconds=30.0)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        be_alive(run, now=31.0)
+        run.tick(now=31.0)
+
+        assert run.ending
+        assert run.ending.reason == "RolloutFailed"
+
+
+def test_processes_that_left_for_a_moment_are_not_missing(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, startup_deadline_seconds=30.0)) as run:
+        register(run, Role.TRAINER, now=28.0)
+        register(run, Role.ROLLOUT, now=28.0)
+        run.leave("trainer-0")
+        run.leave(WORKER)
+
+        run.tick(now=40.0)
+        assert run.ending is None
+
+        run.tick(now=70.0)
+        assert run.ending
+
+
+def test_a_silent_process_is_no_member_any_more(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, startup_deadline_seconds=600.0)) as run:
+        epoch = register(run, Role.TRAINER).epoch
+        register(run, Role.ROLLOUT)
+        run.heartbeat("trainer-0", ProcessStatus(), (), now=61.0)
+
+        run.tick(now=61.0)
+
+        assert not run.knows(WORKER, epoch=epoch)
+        assert run.knows("trainer-0", epoch=epoch)
+
+
+def test_the_living_trainer_goes_on_in_its_epoch_and_a_new_one_does_not(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=9)
+    with a_run(launch) as run:
+        epoch = register(run, Role.TRAINER).epoch
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0)
+        train(run, now=2.0)
+
+    with a_run(launch, now=3.0) as again:
+        # It has not heard of its last commit, and says the version before.
+        assert register(again, Role.TRAINER, now=3.0) == Registration(epoch=epoch, version=1)
+        assert register(again, Role.TRAINER, now=4.0, instance="second").epoch == epoch + 1
+
+
+def test_a_trainer_that_had_finished_finds_the_run_finished(tmp_path: Path) -> None:
+    with a_run(a_launch(tmp_path, steps=3)) as run:
+        register(run, Role.TRAINER, version=3)
+
+        assert run.ending
+        assert run.ending.succeeded
+
+
+def test_a_run_that_ended_stays_ended(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, startup_deadline_seconds=1.0)
+    with a_run(launch) as run:
+        run.tick(now=2.0)
+        ending = run.ending
+
+    with a_run(launch, now=3.0) as again:
+        assert again.ending == ending
+
+
+def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"), a_run(a_launch(tmp_path)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        run._journal.close()
+        run._journal = Journal(Path("/dev/full"))  # a device that is always full
+
+        with pytest.raises(OSError, match="No space left"):
+            generate(run, now=1.0)
+        assert run.failure
