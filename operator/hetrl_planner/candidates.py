@@ -196,7 +196,7 @@ def fullest_training_gpu(site: Site, split: Split, work: Workload) -> MemoryUse:
     stages = shards(work.architecture, split.parallelism)
     return max(
         (
-            memory.training_memory(stage, site.kind, work, sequences_in_flight=len(stages) - number)
+            memory.training_memory(stage, site.kind, work, passes_in_flight=len(stages) - number)
             for number, stage in enumerate(stages)
         ),
         key=lambda use: use.total_bytes,

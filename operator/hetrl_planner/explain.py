@@ -17,7 +17,7 @@ from hetrl_planner.candidates import (
     fullest_training_gpu,
     splits,
 )
-from hetrl_planner.cost.memory import MASTER_AND_ADAM_BYTES, overhead_bytes
+from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.search import Searcher, Space
@@ -72,7 +72,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
         work.architecture,
         Parallelism(tensor=1, stage_layers=(work.architecture.num_layers,)),
     )
-    state_bytes = (4 + MASTER_AND_ADAM_BYTES) * whole.num_parameters
+    state_bytes = training_state_bytes(whole.num_parameters)
     split, use = min(
         (
             (each, fullest_training_gpu(site, each, work))

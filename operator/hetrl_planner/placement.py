@@ -74,7 +74,8 @@ def _training_group(choice: Choice, free: FreeBlocks) -> ReplicaGroup:
     each, more = divmod(batch, training.num_replicas)
     shares = [(each + (rank < more)) / batch for rank in range(training.num_replicas)]
     return ReplicaGroup(
-        tasks=training_tasks(choice),
+        # A frozen reference scores inside the trainer's process: no task of its own.
+        tasks=(Task.ACTOR_TRAINING,),
         gpu_kind=training.site.kind.name,
         region=training.site.region,
         parallelism=training.split.parallelism,
@@ -82,13 +83,6 @@ def _training_group(choice: Choice, free: FreeBlocks) -> ReplicaGroup:
         samples_per_second=batch / training.time.total_seconds / training.num_replicas,
         memory=training.memory,
     )
-
-
-def training_tasks(choice: Choice) -> tuple[Task, ...]:
-    """Return what the trainer's GPUs do: a frozen reference scores where training happens."""
-    if choice.work.has_reference:
-        return (Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE)
-    return (Task.ACTOR_TRAINING,)
 
 
 def _rollout_group(share: RolloutShare, choice: Choice, free: FreeBlocks) -> ReplicaGroup:

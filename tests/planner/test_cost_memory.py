@@ -20,36 +20,48 @@ def whole(model: str = "Qwen3-8B", tensor: int = 1) -> Shard:
     return shard
 
 
-def test_training_state_is_sixteen_bytes_a_parameter() -> None:
-    use = memory.training_memory(whole(), a_kind("H100-80GB"), work(), sequences_in_flight=1)
+def test_training_state_is_eighteen_bytes_a_parameter() -> None:
+    use = memory.training_memory(whole(), a_kind("H100-80GB"), work(), passes_in_flight=1)
     state = use.weights_bytes + use.gradients_bytes + use.optimizer_bytes
-    assert state == pytest.approx(16 * 8.191e9, rel=1e-3)
+    assert state == pytest.approx(18 * 8.191e9, rel=1e-3)
 
 
 def test_a_reference_model_adds_its_weights() -> None:
     kind = a_kind("H100-80GB")
-    alone = memory.training_memory(whole(), kind, work(), sequences_in_flight=1)
-    beside = memory.training_memory(whole(), kind, work(has_reference=True), sequences_in_flight=1)
-    assert beside.weights_bytes == 2 * alone.weights_bytes
+    alone = memory.training_memory(whole(), kind, work(), passes_in_flight=1)
+    beside = memory.training_memory(whole(), kind, work(has_reference=True), passes_in_flight=1)
+    assert beside.weights_bytes == 3 * alone.weights_bytes  # fp32 beside bf16
     assert beside.optimizer_bytes == alone.optimizer_bytes
 
 
 def test_activations_of_one_sequence_can_be_counted_by_hand() -> None:
     # 36 layer inputs of 1536 x 4096 values; one layer of 4·4096 + 2·4096 + 2·1024 + 3·12288
-    # values a token; logits of 1536 x 151936 at ten bytes.
+    # values a token; logits of 1536 x 151936 at twenty bytes.
     inputs = 36 * 1536 * 4096 * 2
     layer = 1536 * (6 * 4096 + 2 * 1024 + 3 * 12288) * 2
-    logits = 1536 * 151936 * 10
-    assert memory.activation_bytes(whole(), tokens=1536, sequences_in_flight=1) == (
+    logits = 1536 * 151936 * 20
+    assert memory.activation_bytes(whole(), tokens=1536, passes_in_flight=1) == (
         inputs + layer + logits
     )
 
 
 def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
     one, four = (
-        memory.activation_bytes(whole(), tokens=1000, sequences_in_flight=count) for count in (1, 4)
+        memory.activation_bytes(whole(), tokens=1000, passes_in_flight=count) for count in (1, 4)
     )
     assert four - one == 3 * 36 * 1000 * 4096 * 2
+
+
+@pytest.mark.parametrize(
+    ("max_response_tokens", "tokens"),
+    [
+        # 2^30 bytes of fp32 logits over a vocabulary of 151936.
+        pytest.param(512, 1766, id="short sequences share a pass"),
+        pytest.param(8192, 8704, id="a long sequence has its own"),
+    ],
+)
+def test_a_pass_takes_what_the_trainer_packs(max_response_tokens: int, tokens: int) -> None:
+    assert memory.pass_tokens(work(max_response_tokens=max_response_tokens)) == tokens
 
 
 def test_the_cache_holds_what_weights_leave_free() -> None:

@@ -9,12 +9,24 @@ from hetrl_planner.cost.shard import Shard
 from hetrl_planner.workload import Workload
 
 WEIGHT_BYTES = 2
-GRADIENT_BYTES = 2
+"""bf16: what generation holds, and what training's passes cast to."""
+
+GRADIENT_BYTES = 4
+"""fp32, like the parameters that they move."""
+
 MASTER_AND_ADAM_BYTES = 12
 """An fp32 master weight and two fp32 moments (Rajbhandari et al., ZeRO, 2020, section 3.1)."""
 
-LOGIT_BYTES = 10
-"""Per token and vocabulary entry: bf16 logits, their fp32 log-softmax and its gradient."""
+REFERENCE_BYTES = 4
+"""A frozen reference is loaded in fp32, as the policy is."""
+
+LOGIT_BYTES = 20
+"""Per token and vocabulary entry while training: bf16 logits and their gradient (4), and four
+fp32 tensors between logits, log-probabilities, entropy and gradient (16)."""
+
+MAX_TOKENS_PER_PASS = 16_384
+MAX_LOGIT_BYTES_PER_PASS = 1 << 30
+"""The trainer packs short sequences into one pass up to these two limits (fp32 logits)."""
 
 OVERHEAD_SHARE = 0.10
 """Of device memory, for the CUDA context, NCCL's buffers, workspaces and fragmentation.
@@ -30,32 +42,41 @@ def overhead_bytes(kind: GpuKind) -> int:
 
 
 def training_memory(
-    shard: Shard, kind: GpuKind, work: Workload, *, sequences_in_flight: int
+    shard: Shard, kind: GpuKind, work: Workload, *, passes_in_flight: int
 ) -> MemoryUse:
-    """Return one trainer GPU's memory, one sequence a microbatch, with full recomputation.
+    """Return one trainer GPU's memory, with full recomputation.
 
-    ``sequences_in_flight`` is how many microbatches a pipeline stage has forwarded and not
-    yet backwarded: the stages from it to the last, under 1F1B.
+    ``passes_in_flight`` is how many microbatches a pipeline stage has forwarded and not yet
+    backwarded: the stages from it to the last, under 1F1B.
     """
     parameters = shard.num_parameters
-    reference = WEIGHT_BYTES * parameters if work.has_reference else 0
+    reference = REFERENCE_BYTES * parameters if work.has_reference else 0
     return MemoryUse(
         weights_bytes=round(WEIGHT_BYTES * parameters + reference),
         gradients_bytes=round(GRADIENT_BYTES * parameters),
         optimizer_bytes=round(MASTER_AND_ADAM_BYTES * parameters),
         activations_bytes=round(
-            activation_bytes(
-                shard, tokens=work.max_sample_tokens, sequences_in_flight=sequences_in_flight
-            )
+            activation_bytes(shard, tokens=pass_tokens(work), passes_in_flight=passes_in_flight)
         ),
         overhead_bytes=overhead_bytes(kind),
     )
 
 
-def activation_bytes(shard: Shard, *, tokens: int, sequences_in_flight: int) -> float:
+def pass_tokens(work: Workload) -> int:
+    """Return the tokens of one training pass: short sequences together, or one long one."""
+    by_logits = MAX_LOGIT_BYTES_PER_PASS // (4 * work.architecture.vocab_size)
+    return max(work.max_sample_tokens, min(MAX_TOKENS_PER_PASS, by_logits))
+
+
+def training_state_bytes(num_parameters: float) -> float:
+    """Return the weights, gradients and optimizer state of so many trained parameters."""
+    return (WEIGHT_BYTES + GRADIENT_BYTES + MASTER_AND_ADAM_BYTES) * num_parameters
+
+
+def activation_bytes(shard: Shard, *, tokens: int, passes_in_flight: int) -> float:
     """Return the activations of a stage under full recomputation.
 
-    Each layer keeps its input (``2·s·h`` bytes), for every sequence in flight; the layer
+    Each layer keeps its input (``2·s·h`` bytes), for every pass in flight; the layer
     being recomputed keeps everything: normalised inputs and residuals (4h), queries, keys,
     values and attention output (2q + 2kv), gate, up and their product (3f), two bytes
     each, divided by tp but for the first. Korthikanti et al. (2022, section 4), counted
@@ -65,7 +86,7 @@ def activation_bytes(shard: Shard, *, tokens: int, sequences_in_flight: int) -> 
     model = shard.architecture
     query = model.num_query_heads * model.head_dim
     key_value = model.num_kv_heads * model.head_dim
-    inputs = 2 * tokens * model.hidden_size * shard.num_layers * sequences_in_flight
+    inputs = 2 * tokens * model.hidden_size * shard.num_layers * passes_in_flight
     divided = (2 * query + 2 * key_value + 3 * model.ffn_size) / shard.tensor
     working_layer = 2 * tokens * (4 * model.hidden_size + divided)
     logits = LOGIT_BYTES * tokens * model.vocab_size / shard.tensor if shard.is_last else 0
