@@ -1,3 +1,4 @@
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,6 @@ from hetrl_api.load import load_fleet, load_job
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
-from hetrl_runtime.tiny.model import TinyArchitecture
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = sorted(path for path in EXAMPLES.glob("*.yaml") if "kind: HetRLJob" in path.read_text())
@@ -66,9 +66,11 @@ def test_the_infeasible_job_is_infeasible() -> None:
     assert "l4" in " ".join(found.reasons)
 
 
+@pytest.mark.slow
 def test_the_arithmetic_job_describes_the_model_that_we_make() -> None:
     (job,) = documents((EXAMPLES / "arithmetic.yaml").read_text())
-    made = TinyArchitecture()
+    # It imports PyTorch, which the other tests here need not wait for.
+    made = import_module("hetrl_runtime.tiny.model").TinyArchitecture()
 
     given = job["spec"]["model"]["architecture"]
     assert (given["hiddenSize"], given["layers"]) == (made.hidden_size, made.num_layers)

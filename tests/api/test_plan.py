@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetrl_api.decision import from_plan, to_plan
@@ -110,6 +110,7 @@ plans = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(plan=plans)
 def test_a_plan_survives_its_object_exactly(plan: Plan) -> None:
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)

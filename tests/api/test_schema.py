@@ -13,6 +13,7 @@ from hetrl_api.rules import ApiModel, Rule, parts, section
 from hetrl_api.schema import structural_schema
 
 ROOT = Path(__file__).parents[2]
+GENERATED = generated_files()
 
 
 class Colour(StrEnum):
@@ -122,17 +123,17 @@ def test_the_default_of_a_part_is_written_out() -> None:
     assert schema_of(Outer, section(Outer))["default"] == {"count": 3}
 
 
-@pytest.mark.parametrize("path", sorted(generated_files()))
+@pytest.mark.parametrize("path", sorted(GENERATED))
 def test_generated_files_are_up_to_date(path: str) -> None:
     written = (ROOT / path).read_text(encoding="utf-8")
 
-    assert written == generated_files()[path], "run `make crds`"
+    assert written == GENERATED[path], "run `make crds`"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_crds_stay_small_enough_for_client_side_apply(kind: Kind) -> None:
     # kubectl keeps the whole object in an annotation, and annotations end at 256 KiB.
-    assert len(generated_files()[f"crds/{kind.crd_name}.yaml"]) < 128 * 1024
+    assert len(GENERATED[f"crds/{kind.crd_name}.yaml"]) < 128 * 1024
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

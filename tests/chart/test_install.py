@@ -159,7 +159,17 @@ def operator_as(cluster: Cluster, account: str) -> Iterator[subprocess.Popen[str
             process.communicate()
 
 
-def test_the_operator_plans_a_job_with_the_charts_rights_alone(installed: Cluster) -> None:
+def conditions(cluster: Cluster, job: str) -> dict[str, str]:
+    found = get(cluster, f"hrj/{job}").get("status", {}).get("conditions", ())
+    return {each["type"]: f"{each['status']} {each['reason']}: {each['message']}" for each in found}
+
+
+def gates(cluster: Cluster, job: str) -> list[object]:
+    pods = get(cluster, "pods", "-l", f"hetrl.dev/job-name={job}")["items"]
+    return [pod["spec"].get("schedulingGates") for pod in pods]
+
+
+def test_the_operator_deploys_a_job_with_the_charts_rights_alone(installed: Cluster) -> None:
     if installed.state is None:
         pytest.skip("logs in as a service account, which needs a cluster of our own")
     installed.kubectl("wait", "--for=condition=Established", "crd/hetrljobs.hetrl.dev")
@@ -168,24 +178,22 @@ def test_the_operator_plans_a_job_with_the_charts_rights_alone(installed: Cluste
         "patch", "node/gpu-0", "--subresource=status", "--type=merge",
         "-p", json.dumps({"status": {"capacity": CAPACITY, "allocatable": CAPACITY}}),
     )  # fmt: skip
-    job = a_job(
-        {
-            "metadata.name": "planned",
-            "spec.model.architecture": {**QWEN3_8B, "hiddenSize": 1024, "queryHeads": 16},
-            "spec.planning.mode": "PlanOnly",
-        }
-    )
+    small = {**QWEN3_8B, "hiddenSize": 1024, "queryHeads": 16}
+    job = a_job({"metadata.name": "deployed", "spec.model.architecture": small})
     installed.apply(yaml.safe_dump(job))
 
-    def condition() -> dict[str, str]:
-        found = get(installed, "hrj/planned").get("status", {}).get("conditions", ())
-        return next((each for each in found if each["type"] == "Planned"), {})
+    def is_released() -> bool:
+        found = gates(installed, "deployed")
+        return bool(found) and not any(found)
 
     try:
         with operator_as(installed, "hetrl") as process:
-            eventually(lambda: condition().get("reason") == "PlanReady", condition, process)
-        plans = get(installed, "hetrlplans")["items"]
+            eventually(is_released, lambda: conditions(installed, "deployed"), process)
+            now = conditions(installed, "deployed")
     finally:
-        installed.kubectl("delete", "hrj/planned", "node/gpu-0")
+        installed.kubectl("delete", "hrj/deployed", "node/gpu-0")
+        # No kubelet is there to end them.
+        installed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
-    assert [plan["spec"]["groups"][0]["gpuKind"] for plan in plans] == ["H100-80GB"]
+    assert now["Planned"].startswith("True PlanReady"), now
+    assert now["ResourcesCreated"].startswith("True"), now
