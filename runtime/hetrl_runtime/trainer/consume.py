@@ -48,7 +48,7 @@ class SignalWatch:
     """Counts steps in a row in which no group's rewards differed."""
 
     def __init__(self, *, patience_steps: int = 10) -> None:
-        """Give up after ``patience_steps``: one step may well have only easy or hopeless prompts."""
+        """Give up after ``patience_steps``: one step may have easy or hopeless prompts only."""
         self._patience_steps = patience_steps
         self._silent_steps = 0
         self._rewards: set[float] = set()
