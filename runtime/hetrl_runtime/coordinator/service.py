@@ -33,6 +33,8 @@ from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, Promp
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_SECONDS = 30.0
+_GATHER_SECONDS = 0.005
+"""How long deliveries are gathered before those who wait look again."""
 _ROLES = {str(Role.TRAINER): Role.TRAINER, str(Role.ROLLOUT): Role.ROLLOUT}
 
 Answer = TypeVar("Answer")
@@ -43,13 +45,22 @@ class CoordinatorService(CoordinatorServicer):
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self.num_watchers = 0
+        self._announcing: asyncio.TimerHandle | None = None
 
     def announce_change(self) -> None:
         """Let everyone who waits look again."""
+        if self._announcing:
+            self._announcing.cancel()
+            self._announcing = None
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def _announce_soon(self) -> None:
+        # Thousands of deliveries a second must not wake hundreds of workers each.
+        if self._announcing is None:
+            self._announcing = self._loop.call_later(_GATHER_SECONDS, self.announce_change)
 
     async def Register(  # noqa: N802  # the names are the protocol's
         self, request: pb.RegisterRequest, context: Context
@@ -108,7 +119,7 @@ class CoordinatorService(CoordinatorServicer):
         """Take trajectories in and acknowledge each."""
         async for message in requests:
             yield self._run.deliver(message, now=time.monotonic())
-            self.announce_change()
+            self._announce_soon()
 
     async def Heartbeat(  # noqa: N802
         self, request: pb.HeartbeatRequest, _context: Context
@@ -132,19 +143,15 @@ class CoordinatorService(CoordinatorServicer):
         self, _request: pb.WatchRequest, _context: Context
     ) -> AsyncIterator[pb.Announcement]:
         """Tell the newest version, and again whenever it changes, until the run is over."""
-        self.num_watchers += 1
-        try:
-            last: Announcement | None = None
-            while last is None or not last.finished:
-                changed = self._changed
-                news = self._run.announcement()
-                if news.epoch and news != last:
-                    yield _announcement(news)
-                    last = news
-                if news == last or not news.epoch:
-                    await changed.wait()
-        finally:
-            self.num_watchers -= 1
+        last: Announcement | None = None
+        while last is None or not last.finished:
+            changed = self._changed
+            news = self._run.announcement()
+            if (news.epoch or news.finished) and news != last:
+                yield _announcement(news)
+                last = news
+            else:
+                await changed.wait()
 
     async def NextBatch(  # noqa: N802
         self, request: pb.BatchRequest, context: Context

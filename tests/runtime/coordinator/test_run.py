@@ -173,12 +173,16 @@ def test_a_run_that_ended_stays_ended(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left"), a_run(a_launch(tmp_path)) as run:
+    with a_run(a_launch(tmp_path)) as run:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
-        run._journal.close()
-        run._journal = Journal(Path("/dev/full"))  # a device that is always full
+        # A device that is always full takes the disk's place for a moment.
+        disk, run._journal = run._journal, Journal(Path("/dev/full"))
 
         with pytest.raises(OSError, match="No space left"):
             generate(run, now=1.0)
+
         assert run.failure
+        with pytest.raises(OSError, match="No space left"):
+            run._journal.close()
+        run._journal = disk
