@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -65,6 +66,8 @@ class RolloutLoop:
         self._news: Announcement | None = None
         self._has_news = asyncio.Event()
         self._weight_sync_seconds = 0.0
+        # A trajectory whose lease ran out may be lent to us again while we still generate it.
+        self._request_numbers = count()
 
     async def run(self) -> Ending:
         """Work until the run ends; return how it ended.
@@ -190,7 +193,7 @@ class RolloutLoop:
                 error=str(prompt),
             )
         request = GenerationRequest(
-            id=f"{lease.epoch}/{identity}",
+            id=f"{lease.epoch}/{identity}/{next(self._request_numbers)}",
             prompt_tokens=prompt,
             max_tokens=data.max_response_tokens,
             temperature=self._launch.algorithm.temperature,
