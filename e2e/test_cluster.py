@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -43,8 +44,8 @@ print(urllib.request.urlopen(sys.argv[1], timeout=30).status)
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name.replace("_", "-")[:50].rstrip("-")
+def namespace(cluster: Cluster) -> Iterator[str]:
+    name = f"story-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
