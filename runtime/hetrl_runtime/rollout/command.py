@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import re
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -18,6 +20,9 @@ from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 MODEL_NOT_FOUND_EXIT_CODE = 3
+FAREWELL_SECONDS = 8.0
+"""How long a stopped worker may take to give its leases back and free its engine."""
+
 FROM_HOSTNAME = "from-hostname"
 
 
@@ -85,9 +90,27 @@ async def _until_stopped(launch: Launch, ordinal: int) -> None:
     from hetrl_runtime.rollout.worker import work  # noqa: PLC0415
 
     working = asyncio.ensure_future(work(launch, ordinal=ordinal))
+
+    def stop() -> None:
+        working.cancel()
+        _leave_in_time()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, working.cancel)
+        loop.add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
         ending = await working
         click.echo(f"the run ended: {ending.reason}", err=True)
+
+
+def _leave_in_time() -> None:
+    """Leave even if a model is being loaded, which nothing interrupts."""
+
+    def leave() -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
+        os._exit(0)
+
+    timer = threading.Timer(FAREWELL_SECONDS, leave)
+    timer.daemon = True
+    timer.start()

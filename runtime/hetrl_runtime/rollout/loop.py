@@ -90,8 +90,9 @@ class RolloutLoop:
     async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             await self._has_place.wait()
-            if self._client.registration.epoch > self._epoch:
-                # Our weights may be of a branch of history that is given up.
+            while self._client.registration.epoch > self._epoch:
+                # Our weights may be of a branch of history that is given up; and a lease that
+                # we take but do not work on would be kept alive by our heartbeats.
                 self._has_joined_epoch.clear()
                 await self._has_joined_epoch.wait()
             leases = await self._client.lease(

@@ -1,19 +1,18 @@
 """Tiny models with random weights, saved the way real ones are."""
 
-import string
 from pathlib import Path
 
 import torch
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
-CHARACTERS = string.digits + string.ascii_letters + " +-*/=?.,:;!$%()'\n"
+from hetrl_runtime.tiny.tokenizer import make_tokenizer
+
 EOS = 1
 
 
 def save_tiny_qwen3(folder: Path, *, seed: int = 0, hidden_size: int = 64) -> Path:
     """Write a two-layer Qwen3 with a tokenizer of single characters; return the folder."""
-    tokenizer = a_character_tokenizer()
+    tokenizer = make_tokenizer(max_tokens=2048)
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -33,13 +32,3 @@ def save_tiny_qwen3(folder: Path, *, seed: int = 0, hidden_size: int = 64) -> Pa
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def a_character_tokenizer() -> PreTrainedTokenizerFast:
-    words = ["<pad>", "<eos>", "<unk>", *CHARACTERS]
-    vocabulary = {word: index for index, word in enumerate(words)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
-    )

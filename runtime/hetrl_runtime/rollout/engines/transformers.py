@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, assert_never
 
 import torch
@@ -30,6 +30,9 @@ from hetrl_runtime.rollout.engine import (
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit
 from hetrl_runtime.rollout.errors import EngineFailedError
+
+_LOADING = Lock()
+"""The library builds a model under defaults of the whole process: one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class TransformersEngine:
     async def start(self) -> None:
         """See ``InferenceEngine``."""
         self._loop = asyncio.get_running_loop()
-        self._model = await asyncio.to_thread(_load, self._settings)
+        self._model = await asyncio.to_thread(_load_alone, self._settings)
         self._shapes = {
             name: tuple(tensor.shape) for name, tensor in self._model.state_dict().items()
         }
@@ -222,6 +225,11 @@ def _reject(futures: "list[asyncio.Future[Any]]", error: Exception) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
+
+
+def _load_alone(settings: EngineSettings) -> Any:
+    with _LOADING:
+        return _load(settings)
 
 
 def _load(settings: EngineSettings) -> Any:

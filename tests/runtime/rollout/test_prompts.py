@@ -1,0 +1,71 @@
+"""Questions to tokens and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
+from hetrl_runtime.tiny.tokenizer import make_tokenizer
+from tests.runtime.rollout.models import EOS
+
+
+def a_folder(path: Path, *, chat_template: str | None = None, **config: object) -> Path:
+    tokenizer = make_tokenizer(max_tokens=2048)
+    tokenizer.chat_template = chat_template
+    tokenizer.save_pretrained(path)
+    (path / "config.json").write_text(json.dumps({"model_type": "qwen3", **config}))
+    return path
+
+
+def test_a_question_is_plain_text_where_the_tokenizer_has_no_chat_template(tmp_path: Path) -> None:
+    prompts = PromptFormat(a_folder(tmp_path))
+
+    tokens = prompts.encode("12+3=", max_prompt_tokens=5)
+
+    assert isinstance(tokens, tuple)
+    assert prompts.decode(tokens) == "12+3="
+
+
+def test_a_question_is_a_chats_first_turn_where_there_is_a_template(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+    prompts = PromptFormat(a_folder(tmp_path, chat_template=template))
+
+    tokens = prompts.encode("12+3=", max_prompt_tokens=100)
+
+    assert isinstance(tokens, tuple)
+    assert prompts.decode(tokens) == "user:12+3=\nassistant:"
+
+
+def test_a_prompt_beyond_the_limit_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    prompts = PromptFormat(a_folder(tmp_path))
+
+    refusal = prompts.encode("12+3=", max_prompt_tokens=4)
+
+    assert refusal == PromptTooLong(num_tokens=5, max_prompt_tokens=4)
+    assert str(refusal) == "the prompt has 5 tokens, data.maxPromptTokens is 4"
+
+
+def test_every_file_may_name_tokens_that_end_a_response(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path, eos_token_id=7)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 9]}))
+
+    assert PromptFormat(folder).stop_tokens == (EOS, 7, 9)
+
+
+def test_special_tokens_are_not_part_of_a_response(tmp_path: Path) -> None:
+    prompts = PromptFormat(a_folder(tmp_path))
+    tokens = prompts.encode("15", max_prompt_tokens=9)
+    assert isinstance(tokens, tuple)
+
+    assert prompts.decode((*tokens, EOS)) == "15"
+
+
+def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    with pytest.raises(ValueError, match=f"cannot load the tokenizer of {tmp_path}"):
+        PromptFormat(tmp_path)

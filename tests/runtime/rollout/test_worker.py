@@ -1,0 +1,310 @@
+"""A whole worker beside a real coordinator, over real sockets, with a real model.
+
+The trainer publishes real weights and commits, but does not learn: which policy a token came
+from is what is checked.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetrl_core.job import DataSpec
+from hetrl_core.launch import Launch, ModelFiles, to_json
+from hetrl_core.podset import Rank
+from hetrl_core.task import Role, Task
+from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.rollout.engine import Generation
+from hetrl_runtime.rollout.errors import ModelNotFoundError
+from hetrl_runtime.rollout.prompts import PromptFormat
+from hetrl_runtime.rollout.worker import engine_settings, work
+from hetrl_runtime.transport.coordinator_client import TrainerClient
+from hetrl_runtime.transport.errors import Unreachable
+from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.values import Ending, ResumePoint, StepReport
+from tests.runtime.launches import a_launch, a_prompt_file
+from tests.runtime.rollout.models import save_tiny_qwen3
+from tests.runtime.rollout.reference import Reference
+
+NUM_POLICIES = 3
+BOUND = 1
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    return {
+        version: save_tiny_qwen3(tmp_path_factory.mktemp(f"policy-{version}"), seed=version)
+        for version in range(NUM_POLICIES)
+    }
+
+
+def a_job(directory: Path, policies: dict[int, Path], **changes: Any) -> Launch:
+    prompts = a_prompt_file(directory / "prompts.jsonl")
+    data = DataSpec(prompts=str(prompts), max_prompt_tokens=32, max_response_tokens=24)
+    return a_launch(
+        directory,
+        max_staleness=BOUND,
+        model=ModelFiles(source=str(policies[0])),
+        **{"data": data, "steps": 6, **changes},
+    )
+
+
+def a_worker(launch: Launch, *, ordinal: int = 0) -> "asyncio.Task[Ending]":
+    mine = replace(launch, role=Role.ROLLOUT, pod_set="rollout-test")
+    return asyncio.create_task(work(mine, ordinal=ordinal))
+
+
+@asynccontextmanager
+async def a_coordinator(launch: Launch) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(serve(launch, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+@dataclass
+class Trainer:
+    """Version v of the weights is policy ``v % NUM_POLICIES``, which the reference knows too."""
+
+    launch: Launch
+    policies: dict[int, Path]
+    batches: list[tuple[int, list[SampledTrajectory]]] = field(default_factory=list)
+
+    def run(self, *, resume: ResumePoint = ResumePoint(), until: int) -> None:  # noqa: B008
+        with (
+            WeightServer(
+                job=self.launch.job, address=self.launch.weights, tls=self.launch.tls
+            ) as weights,
+            TrainerClient(self.launch, process="trainer-0") as client,
+        ):
+            self._publish(weights, resume.version)
+            client.register(resume)
+            for version in range(resume.version, until):
+                batch = client.next_batch(version=version)
+                self.batches.append((version, batch))
+                self._publish(weights, version + 1)
+                consumed = [each.id for each in batch]
+                client.commit(version=version + 1, consumed=consumed, report=StepReport())
+
+    def _publish(self, weights: WeightServer, version: int) -> None:
+        file = self.policies[version % NUM_POLICIES] / "model.safetensors"
+        weights.publish(Snapshot(version=version, data=file.read_bytes()))
+
+
+def check_tokens(trainer: Trainer) -> set[int]:
+    """Check every token of every batch against its own policy; return the versions seen."""
+    seen: set[int] = set()
+    by_version = {v: trainer.policies[v % NUM_POLICIES] for v in range(40)}
+    for version, batch in trainer.batches:
+        for each in batch:
+            versions = each.token_versions.tolist()
+            seen.update(versions)
+            assert versions == sorted(versions)
+            assert version - versions[0] <= BOUND
+            reference = Reference(
+                {v: by_version[v] for v in set(versions)},
+                temperature=trainer.launch.algorithm.temperature,
+            )
+            generation = Generation(
+                tokens=tuple(each.response_tokens.tolist()),
+                log_probs=tuple(each.behaviour_log_probs.tolist()),
+                versions=tuple(versions),
+                finish_reason=each.finish_reason,  # type: ignore[arg-type]
+            )
+            expected = reference.chosen(tuple(each.prompt_tokens.tolist()), generation)
+            assert generation.log_probs == pytest.approx(expected, abs=1e-4)
+    return seen
+
+
+async def test_a_run_ends_well_and_every_token_is_its_versions(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies)
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        workers = [a_worker(launch, ordinal=number) for number in range(2)]
+        await asyncio.to_thread(trainer.run, until=6)
+        endings = await asyncio.gather(*workers)
+
+    assert [each.reason for each in endings] == ["AllStepsDone"] * 2
+    assert len(check_tokens(trainer)) > 2
+    prompts = PromptFormat(policies[0])
+    for _, batch in trainer.batches:
+        for each in batch:
+            assert prompts.decode(tuple(each.prompt_tokens.tolist())) == each.question
+            assert each.reward in {0.0, 1.0}
+            assert each.process in {"rollout-test-0", "rollout-test-1"}
+
+
+async def test_a_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, steps=5)
+    first, second = Trainer(launch, policies), Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        worker = a_worker(launch)
+        await asyncio.to_thread(first.run, until=3)
+        # What follows version 1 is given up: its weights, its tokens, its leases.
+        second.policies = {0: policies[0], 1: policies[1], 2: policies[0]}
+        await asyncio.to_thread(second.run, resume=ResumePoint(version=1, next_group=2), until=5)
+        ending = await worker
+
+    assert ending.reason == "AllStepsDone"
+    assert check_tokens(second) >= {1, 2, 3}
+
+
+async def test_a_prompt_that_is_too_long_is_delivered_as_a_failure_and_given_up(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    prompts = a_prompt_file(tmp_path / "prompts.jsonl", num_prompts=8)
+    lines = prompts.read_text().splitlines()
+    lines[3] = lines[3].replace("What is", "What in the whole wide world may be the value of")
+    prompts.write_text("\n".join(lines) + "\n")
+    data = DataSpec(prompts=str(prompts), max_prompt_tokens=32, max_response_tokens=8)
+    launch = a_launch(
+        tmp_path,
+        max_staleness=BOUND,
+        steps=8,
+        model=ModelFiles(source=str(policies[0])),
+        data=data,
+    )
+    prompts.write_text("\n".join(lines) + "\n")
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        worker = a_worker(launch)
+        await asyncio.to_thread(trainer.run, until=8)
+        await worker
+
+    questions = {each.question for _, batch in trainer.batches for each in batch}
+    assert len(questions) == 7
+    assert not any("whole wide world" in question for question in questions)
+
+
+async def test_a_worker_gives_up_on_a_coordinator_that_never_comes(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, startup_deadline_seconds=1.0)
+
+    with pytest.raises(Unreachable, match=f"coordinator {launch.coordinator} did not answer"):
+        await asyncio.wait_for(a_worker(launch), timeout=60)
+
+
+async def test_a_model_that_is_not_there_is_named_before_anything_is_waited_for(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, model=ModelFiles(source=str(tmp_path / "nothing")))
+
+    with pytest.raises(ModelNotFoundError, match=f"model path {tmp_path}/nothing is not a dir"):
+        await a_worker(launch)
+
+
+def a_generation_rank(ordinal: int, *, replica: int, local_gpu: int, stage: int = 0) -> Rank:
+    return Rank(
+        ordinal=ordinal,
+        local_gpu=local_gpu,
+        task=Task.ACTOR_GENERATION,
+        replica=replica,
+        stage=stage,
+        tensor_rank=local_gpu,
+    )
+
+
+def test_tensor_parallel_size_is_the_pods_ranks(tmp_path: Path, policies: dict[int, Path]) -> None:
+    ranks = tuple(
+        a_generation_rank(ordinal, replica=ordinal, local_gpu=gpu)
+        for ordinal in range(2)
+        for gpu in range(4)
+    )
+    launch = a_job(tmp_path, policies, ranks=ranks)
+    prompts = PromptFormat(policies[0])
+
+    settings = [
+        engine_settings(launch, folder=policies[0], prompts=prompts, ordinal=ordinal)
+        for ordinal in range(2)
+    ]
+
+    assert [each.tensor_parallel for each in settings] == [4, 4]
+    assert settings[0].seed != settings[1].seed
+    assert settings[0].max_sequence_tokens == 56
+
+
+def test_pipeline_stages_are_refused_in_words(tmp_path: Path, policies: dict[int, Path]) -> None:
+    ranks = (
+        a_generation_rank(0, replica=0, local_gpu=0),
+        a_generation_rank(0, replica=0, local_gpu=1, stage=1),
+    )
+    launch = a_job(tmp_path, policies, ranks=ranks)
+
+    with pytest.raises(ValueError, match="without pipeline stages"):
+        engine_settings(launch, folder=policies[0], prompts=PromptFormat(policies[0]), ordinal=0)
+
+
+def a_process(launch: Launch, *, ordinal: str = "0") -> "subprocess.Popen[str]":
+    file = Path(launch.state_path).parent / "launch.json"
+    file.write_text(to_json(replace(launch, role=Role.ROLLOUT, pod_set="rollout-test")))
+    return subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("hetrl"), "rollout"),
+            *("--launch", file, "--ordinal", ordinal),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_the_command_names_a_missing_model_and_exits_with_3(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, model=ModelFiles(source=str(tmp_path / "nothing")))
+
+    process = a_process(launch)
+    _, errors = process.communicate(timeout=200)
+
+    assert process.returncode == 3
+    assert errors.splitlines()[-1] == f"model path {tmp_path}/nothing is not a directory"
+    assert "Traceback" not in errors
+
+
+async def test_a_terminated_worker_gives_its_leases_back_and_exits_with_0_in_time(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, steps=4)
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        training = threading.Thread(target=lambda: trainer.run(until=4))
+        training.start()
+        process = a_process(launch)
+        await until(lambda: len(trainer.batches) >= 2, seconds=200)
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.to_thread(process.communicate, timeout=10)
+        worker = a_worker(launch, ordinal=1)
+        await asyncio.to_thread(training.join)
+        await worker
+
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert [version for version, _ in trainer.batches] == [0, 1, 2, 3]
+
+
+async def until(holds: Callable[[], bool], *, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.02)
