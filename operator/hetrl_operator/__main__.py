@@ -15,6 +15,7 @@ from hetrl_operator.controller import Controller, measure_lag
 from hetrl_operator.endpoints import application, served
 from hetrl_operator.handlers import Hooks
 from hetrl_operator.kubernetes_api import KubernetesApi, connect
+from hetrl_operator.labels import FIELD_MANAGER
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey
 from hetrl_operator.planning import Planning
@@ -76,6 +77,8 @@ async def _watch(
     await kopf.operator(
         registry=kopf_registry,
         standalone=True,
+        # kopf would ask for the user's name, and user 65532 of our image has none.
+        identity=FIELD_MANAGER,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         ready_flag=ready,
