@@ -6,6 +6,7 @@ forced to the disk, so no consumed trajectory is ever trained twice. A tail that
 the machine cut off is left out: those trajectories are generated again.
 """
 
+import contextlib
 import logging
 import os
 import struct
@@ -24,10 +25,15 @@ _COMPACT_ABOVE_BYTES = 64 << 20
 
 
 class Journal:
-    """An append-only file of entries."""
+    """An append-only file of entries.
+
+    Where it cannot be written, its methods raise ``OSError`` and ``failure`` keeps it: what
+    the process remembers is ahead of its journal then, and it must not go on.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.failure: OSError | None = None
         self._path = path
         self._file = path.open("ab")
         self._compacted_bytes = 0
@@ -39,16 +45,19 @@ class Journal:
 
     def append(self, entry: pb.JournalEntry) -> None:
         """Write an entry; it survives the end of this process after ``flush``."""
-        self._file.write(_framed(entry))
+        with self._remembering_failure():
+            self._file.write(_framed(entry))
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""
-        self._file.flush()
+        with self._remembering_failure():
+            self._file.flush()
 
     def force(self) -> None:
         """Write everything to the disk; it survives the machine's crash."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._remembering_failure():
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     @property
     def is_long(self) -> bool:
@@ -57,16 +66,24 @@ class Journal:
 
     def replace(self, entries: Iterable[pb.JournalEntry]) -> None:
         """Begin anew with entries that say the same in short; a crash keeps the old or the new."""
-        fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            for entry in entries:
-                file.write(_framed(entry))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
-        self._file.close()
-        self._file = self._path.open("ab")
-        self._compacted_bytes = self._file.tell()
+        with self._remembering_failure():
+            fresh = self._path.with_suffix(".new")
+            with fresh.open("wb") as file:
+                file.writelines(map(_framed, entries))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._path)
+            self._file.close()
+            self._file = self._path.open("ab")
+            self._compacted_bytes = self._file.tell()
+
+    @contextlib.contextmanager
+    def _remembering_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.failure = error
+            raise
 
 
 def read(path: Path) -> Iterator[pb.JournalEntry]:

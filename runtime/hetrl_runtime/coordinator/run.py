@@ -71,7 +71,6 @@ class Run:
         """
         self.launch = launch
         self.ending: Ending | None = None
-        self.failure: OSError | None = None
         self.state = RunState(
             launch.algorithm, max_concurrent=launch.max_concurrent, lease_seconds=lease_seconds
         )
@@ -99,6 +98,11 @@ class Run:
     def close(self) -> None:
         """Write everything to the disk."""
         self._journal.close()
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why the journal cannot be written any more: the process must end then."""
+        return self._journal.failure
 
     # Processes come and go
 
@@ -161,27 +165,15 @@ class Run:
         if isinstance(loans, WorkerBehind) or not loans:
             return loans if isinstance(loans, WorkerBehind) else ()
         ids = [identity for loan in loans for identity in loan.ids]
-        self._record(history.lease_given(process, ids, worker_version=worker_version))
+        self._journal.append(history.lease_given(process, ids, worker_version=worker_version))
+        self._journal.flush()
         return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
 
-    def deliver(self, message: pb.Trajectory, *, now: float) -> pb.DeliveryReceipt:
-        """Take one trajectory in, and return its receipt."""
-        found = codec.decode_trajectory(message)
-        detail = ""
-        match found:
-            case SampledTrajectory():
-                outcome = self.state.accept(found)
-                if outcome is Outcome.ACCEPTED:
-                    self._record(history.accepted(message))
-                    self._accepted_at = now
-                    self._given_up_in_a_row = 0
-            case FailedTrajectory():
-                outcome, detail = self._fail(found), found.error
-            case Malformed():
-                detail = found.reason
-                outcome = self._malformed(found, message)
-        self._publicity.count(outcome)
-        return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
+    def deliver(self, messages: Iterable[pb.Trajectory], *, now: float) -> list[pb.DeliveryReceipt]:
+        """Take trajectories in, and return their receipts; the journal has them by then."""
+        receipts = [self._deliver(message, now=now) for message in messages]
+        self._journal.flush()
+        return receipts
 
     # Batches and versions
 
@@ -211,9 +203,10 @@ class Run:
             self._batch_out_since = None
             # Nothing could be accepted while the bound was full: patience begins anew.
             self._accepted_at = now
-            self._record(
-                history.committed(version, consumed=consumed, discarded=discarded), force=True
-            )
+            self._journal.append(history.committed(version, consumed=consumed, discarded=discarded))
+            self._journal.force()
+            if self._journal.is_long:
+                self._journal.replace(history.entries(self.state, self._trainer_instance))
             self._publicity.record_step(
                 done,
                 num_discarded=len(discarded),
@@ -231,7 +224,8 @@ class Run:
         """End the run, once; what comes later does not change the reason."""
         if self.ending is None:
             self.ending = ending
-            self._record(history.ended(ending), force=True)
+            self._journal.append(history.ended(ending))
+            self._journal.force()
             log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
 
     def tick(self, *, now: float) -> bool:
@@ -285,24 +279,22 @@ class Run:
             self.state.epoch, self.state.version, self.state.num_buffered, lost,
         )  # fmt: skip
 
-    def _record(self, entry: pb.JournalEntry, *, force: bool = False) -> None:
-        """Write to the journal before anyone hears of it.
-
-        Raises:
-            OSError: the disk is full or gone; ``failure`` says so, and the process must end,
-                because its memory is ahead of its journal.
-        """
-        try:
-            self._journal.append(entry)
-            if force:
-                self._journal.force()
-            else:
-                self._journal.flush()
-            if force and self._journal.is_long:
-                self._journal.replace(history.entries(self.state, self._trainer_instance))
-        except OSError as error:
-            self.failure = error
-            raise
+    def _deliver(self, message: pb.Trajectory, *, now: float) -> pb.DeliveryReceipt:
+        found = codec.decode_trajectory(message)
+        detail = ""
+        match found:
+            case SampledTrajectory():
+                outcome = self.state.accept(found)
+                if outcome is Outcome.ACCEPTED:
+                    self._journal.append(history.accepted(message))
+                    self._accepted_at = now
+                    self._given_up_in_a_row = 0
+            case FailedTrajectory():
+                outcome, detail = self._fail(found), found.error
+            case Malformed():
+                outcome, detail = self._malformed(found, message), found.reason
+        self._publicity.count(outcome)
+        return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
 
     def _fail(self, failed: FailedTrajectory) -> Outcome:
         outcome = self.state.fail(failed)
@@ -327,7 +319,7 @@ class Run:
 
     def _give_up(self, failed: FailedTrajectory) -> None:
         self.state.abandon(failed.group)
-        self._record(history.abandoned(failed.group))
+        self._journal.append(history.abandoned(failed.group))
         self._given_up_in_a_row += 1
         line = self._prompts.of_group(failed.group).line
         log.warning("prompt given up: line=%d error=%s", line, failed.error)

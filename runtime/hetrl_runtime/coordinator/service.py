@@ -114,12 +114,13 @@ class CoordinatorService(CoordinatorServicer):
         )
 
     async def Deliver(  # noqa: N802
-        self, requests: AsyncIterator[pb.Trajectory], _context: Context
-    ) -> AsyncIterator[pb.DeliveryReceipt]:
+        self, requests: AsyncIterator[pb.Trajectories], _context: Context
+    ) -> AsyncIterator[pb.DeliveryReceipts]:
         """Take trajectories in and acknowledge each."""
-        async for message in requests:
-            yield self._run.deliver(message, now=time.monotonic())
+        async for part in requests:
+            receipts = self._run.deliver(part.trajectories, now=time.monotonic())
             self._announce_soon()
+            yield pb.DeliveryReceipts(receipts=receipts)
 
     async def Heartbeat(  # noqa: N802
         self, request: pb.HeartbeatRequest, _context: Context
@@ -155,7 +156,7 @@ class CoordinatorService(CoordinatorServicer):
 
     async def NextBatch(  # noqa: N802
         self, request: pb.BatchRequest, context: Context
-    ) -> AsyncIterator[pb.Trajectory]:
+    ) -> AsyncIterator[pb.Trajectories]:
         """Hand out the batch of the current version, waiting until it is full."""
         await self._require_epoch(request.epoch, context)
         if request.version != self._run.state.version:
@@ -177,8 +178,8 @@ class CoordinatorService(CoordinatorServicer):
         finally:
             self._run.trainer_waits = False
         await self._require_epoch(request.epoch, context)
-        for trajectory in batch or ():
-            yield codec.encode_trajectory(trajectory)
+        for part in codec.in_parts(codec.encode_trajectory(each) for each in batch or ()):
+            yield part
 
     async def Commit(  # noqa: N802
         self, request: pb.CommitRequest, context: Context

@@ -211,7 +211,8 @@ class WorkerClient:
             self._outbox.put_nowait(delivery)
         try:
             async for message in self._link.stub.Deliver(_messages(self._outbox)):
-                self._acknowledge(message)
+                for receipt in message.receipts:
+                    self._acknowledge(receipt)
         except grpc.aio.AioRpcError as error:
             log.info("delivery stream lost, sending again: %s", error.details())
             return error
@@ -233,9 +234,13 @@ class _Delivery:
     outcome: asyncio.Future[Outcome]
 
 
-async def _messages(outbox: "asyncio.Queue[_Delivery]") -> AsyncIterator[pb.Trajectory]:
+async def _messages(outbox: "asyncio.Queue[_Delivery]") -> AsyncIterator[pb.Trajectories]:
     while True:
-        yield (await outbox.get()).message
+        ready = [await outbox.get()]
+        while not outbox.empty():
+            ready.append(outbox.get_nowait())
+        for part in codec.in_parts(each.message for each in ready):
+            yield part
 
 
 def _announcement(message: pb.Announcement) -> Announcement:
@@ -369,7 +374,9 @@ class TrainerClient:
     async def _ask_for_batch(self, version: int, epoch: int) -> list[SampledTrajectory]:
         request = pb.BatchRequest(epoch=epoch, version=version, wait_seconds=WAIT_SECONDS)
         stream = self._link.stub.NextBatch(request, timeout=WAIT_SECONDS + 3 * CALL_SECONDS)
-        batch: list[SampledTrajectory] = [_sampled(message) async for message in stream]
+        batch: list[SampledTrajectory] = []
+        async for part in stream:
+            batch += [_sampled(message) for message in part.trajectories]
         return batch
 
     async def _commit(self, request: pb.CommitRequest) -> ResumePoint:

@@ -4,7 +4,7 @@ A message that cannot be a trajectory becomes ``Malformed`` with the reason; not
 raises on what a peer sends, and nothing executes it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ MAX_TOKENS = 1 << 20
 
 MAX_TEXT_CHARS = 4 << 20
 MAX_MEMBERS = 1 << 16
+PART_BYTES = 1 << 20
+"""From here on a message of several trajectories is long enough."""
+
 MAX_FINITE_LOG_PROB = 1e-3
 """Log-probabilities are <= 0 but for rounding."""
 
@@ -102,6 +105,19 @@ def decode_trajectory(
     if reason := _impossible(trajectory):
         return Malformed(id=identity, reason=reason)
     return trajectory
+
+
+def in_parts(messages: Iterable[pb.Trajectory]) -> Iterator[pb.Trajectories]:
+    """Gather trajectories into messages of a few mebibytes."""
+    part, part_bytes = pb.Trajectories(), 0
+    for message in messages:
+        part.trajectories.append(message)
+        part_bytes += message.ByteSize()
+        if part_bytes >= PART_BYTES:
+            yield part
+            part, part_bytes = pb.Trajectories(), 0
+    if part.trajectories:
+        yield part
 
 
 def _misshapen(message: pb.Trajectory) -> str:

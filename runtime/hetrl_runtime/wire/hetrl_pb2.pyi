@@ -140,6 +140,18 @@ class Trajectory(_message.Message):
     error: str
     def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
+class Trajectories(_message.Message):
+    __slots__ = ("trajectories",)
+    TRAJECTORIES_FIELD_NUMBER: _ClassVar[int]
+    trajectories: _containers.RepeatedCompositeFieldContainer[Trajectory]
+    def __init__(self, trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ...) -> None: ...
+
+class DeliveryReceipts(_message.Message):
+    __slots__ = ("receipts",)
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    receipts: _containers.RepeatedCompositeFieldContainer[DeliveryReceipt]
+    def __init__(self, receipts: _Optional[_Iterable[_Union[DeliveryReceipt, _Mapping]]] = ...) -> None: ...
+
 class DeliveryReceipt(_message.Message):
     __slots__ = ("group", "member", "outcome", "detail")
     GROUP_FIELD_NUMBER: _ClassVar[int]

@@ -47,8 +47,8 @@ class CoordinatorStub:
                 _registered_method=True)
         self.Deliver = channel.stream_stream(
                 '/hetrl.v1.Coordinator/Deliver',
-                request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.SerializeToString,
-                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipt.FromString,
+                request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.SerializeToString,
+                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipts.FromString,
                 _registered_method=True)
         self.Heartbeat = channel.unary_unary(
                 '/hetrl.v1.Coordinator/Heartbeat',
@@ -63,7 +63,7 @@ class CoordinatorStub:
         self.NextBatch = channel.unary_stream(
                 '/hetrl.v1.Coordinator/NextBatch',
                 request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.BatchRequest.SerializeToString,
-                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.FromString,
+                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.FromString,
                 _registered_method=True)
         self.Commit = channel.unary_unary(
                 '/hetrl.v1.Coordinator/Commit',
@@ -96,7 +96,7 @@ class CoordinatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Deliver(self, request_iterator, context):
-        """A worker streams what it finished; each message is acknowledged by its outcome.
+        """A worker streams what it finished; each trajectory is acknowledged by its outcome.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,8 +117,8 @@ class CoordinatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def NextBatch(self, request, context):
-        """The trainer takes one whole batch, streamed in trajectories; an empty stream after the
-        wait means that the batch is not full yet. Asked twice for one version, it is the same.
+        """The trainer takes one whole batch, streamed in parts; an empty stream after the wait
+        means that the batch is not full yet. Asked twice for one version, it is the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,8 +153,8 @@ def add_CoordinatorServicer_to_server(servicer, server):
             ),
             'Deliver': grpc.stream_stream_rpc_method_handler(
                     servicer.Deliver,
-                    request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.FromString,
-                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipt.SerializeToString,
+                    request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.FromString,
+                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipts.SerializeToString,
             ),
             'Heartbeat': grpc.unary_unary_rpc_method_handler(
                     servicer.Heartbeat,
@@ -169,7 +169,7 @@ def add_CoordinatorServicer_to_server(servicer, server):
             'NextBatch': grpc.unary_stream_rpc_method_handler(
                     servicer.NextBatch,
                     request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.BatchRequest.FromString,
-                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.SerializeToString,
+                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.SerializeToString,
             ),
             'Commit': grpc.unary_unary_rpc_method_handler(
                     servicer.Commit,
@@ -262,8 +262,8 @@ class Coordinator:
             request_iterator,
             target,
             '/hetrl.v1.Coordinator/Deliver',
-            hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.SerializeToString,
-            hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipt.FromString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.SerializeToString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.DeliveryReceipts.FromString,
             options,
             channel_credentials,
             insecure,
@@ -344,7 +344,7 @@ class Coordinator:
             target,
             '/hetrl.v1.Coordinator/NextBatch',
             hetrl__runtime_dot_wire_dot_hetrl__pb2.BatchRequest.SerializeToString,
-            hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectory.FromString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.Trajectories.FromString,
             options,
             channel_credentials,
             insecure,

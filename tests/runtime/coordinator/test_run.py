@@ -56,7 +56,7 @@ def generate(run: Run, *, now: float) -> list[TrajectoryId]:
             trajectory = a_trajectory(
                 *identity, versions=(run.state.version,), epoch=run.state.epoch, process=WORKER
             )
-            receipt = run.deliver(codec.encode_trajectory(trajectory), now=now)
+            (receipt,) = run.deliver([codec.encode_trajectory(trajectory)], now=now)
             assert codec.decode_receipt(receipt)[1] is Outcome.ACCEPTED
             done.append(identity)
 
