@@ -11,13 +11,16 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Plan, ReplicaGroup
 from hetrl_core.task import Task
-from hetrl_core.units import gib
+from hetrl_core.units import GIB, gib
 
 _TASK_WORDS = {
     Task.ACTOR_TRAINING: "train",
     Task.ACTOR_GENERATION: "generate",
     Task.REFERENCE_INFERENCE: "reference",
 }
+
+_SMALLEST_SHOWN_BYTES = GIB // 20
+_WHOLE_RATES_FROM = 1000.0
 
 _MAX_RUNS = 4
 """Machine ranges shown of a group; the rest are counted."""
@@ -55,7 +58,7 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
             str(len(group.replicas)),
             str(group.num_gpus),
             str(group.concurrency) if group.concurrency else "",
-            f"{len(group.replicas) * group.samples_per_second:.2f}",
+            _rate(len(group.replicas) * group.samples_per_second),
         )
     return table
 
@@ -69,11 +72,12 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
     for name, value in (
         (
             "step",
-            f"{expected.step_seconds:.2f} s (generation {expected.generation_seconds:.2f}, "
-            f"training {expected.training_seconds:.2f}, "
-            f"weight sync {expected.weight_sync_seconds:.2f})",
+            f"{_duration(expected.step_seconds)} "
+            f"(generation {_duration(expected.generation_seconds)}, "
+            f"training {_duration(expected.training_seconds)}, "
+            f"weight sync {_duration(expected.weight_sync_seconds)})",
         ),
-        ("samples/s", f"{expected.samples_per_second:.2f}"),
+        ("samples/s", _rate(expected.samples_per_second)),
         ("all steps", f"{job.training.steps} in {_duration(seconds)}"),
         (
             "price",
@@ -135,13 +139,21 @@ def _memory(use: MemoryUse, memory_bytes: int) -> str:
         "KV": use.kv_cache_bytes,
         "overhead": use.overhead_bytes,
     }
-    said = ", ".join(f"{name} {gib(part)}" for name, part in parts.items() if part)
-    return f"{gib(use.total_bytes)} of {gib(memory_bytes)}: {said}"
+    said = ", ".join(
+        f"{name} {part / GIB:.1f}" for name, part in parts.items() if part >= _SMALLEST_SHOWN_BYTES
+    )
+    return f"{use.total_bytes / GIB:.1f} of {gib(memory_bytes)}: {said}"
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= _WHOLE_RATES_FROM else f"{per_second:.2f}"
 
 
 def _duration(seconds: float) -> str:
-    minutes = seconds / 60
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    hours = minutes / 60
-    return f"{minutes:.0f} min" if hours < 1 else f"{hours:.1f} h"
+    """Say a time in the largest unit that leaves a number above one."""
+    if seconds < 1:
+        return f"{1e3 * seconds:.1f} ms"
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.2f} s"

@@ -240,7 +240,8 @@ def _together(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> str
         total = sum(site.num_gpus for site in space.sites)
         return (
             f"training takes at least {training} GPUs and generation at least {rollout}, each "
-            f"on machines large enough; both do not fit the {total} eligible GPUs together"
+            f"on machines large enough; both do not fit the fleet's {total} GPUs together, "
+            "whatever the job's limits"
         )
     named = [
         f"resources.budgetPerHour {space.limits.budget_dollars_per_hour}",

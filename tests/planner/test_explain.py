@@ -48,7 +48,7 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         pytest.param(
             a_fleet(a100=1), a_job("Qwen3-1.7B"),
             "training takes at least 1 GPUs and generation at least 1, .* "
-            "do not fit the 1 eligible GPUs together",
+            "do not fit the fleet's 1 GPUs together",
             id="one GPU for two tasks",
         ),
         pytest.param(

@@ -101,7 +101,11 @@ JOBS = {
 }
 
 
-@pytest.mark.parametrize("fleet", FLEETS)
+SLOW_TO_ENUMERATE = pytest.param("two regions", marks=pytest.mark.slow)
+EVERY_FLEET = [SLOW_TO_ENUMERATE if name == "two regions" else name for name in FLEETS]
+
+
+@pytest.mark.parametrize("fleet", EVERY_FLEET)
 @pytest.mark.parametrize("job", JOBS)
 def test_the_fastest_choice_is_found(fleet: str, job: str) -> None:
     space = a_space(FLEETS[fleet], JOBS[job])
@@ -118,7 +122,7 @@ def test_the_fastest_choice_is_found(fleet: str, job: str) -> None:
     assert found.choice.step_seconds * (1 - found.gap) <= shortest * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("fleet", FLEETS)
+@pytest.mark.parametrize("fleet", EVERY_FLEET)
 @pytest.mark.parametrize("mode", list(Mode))
 def test_the_cheapest_choice_at_a_pace_is_found(fleet: str, mode: Mode) -> None:
     space = a_space(FLEETS[fleet], a_job("Qwen3-0.6B", global_batch_size=64, mode=mode))

@@ -1,0 +1,249 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hetrl_api.decision import from_plan, to_plan
+from hetrl_api.plan import HetRLPlan, MachineRun, Placement
+from hetrl_api.ranges import Run
+from hetrl_cli.main import hetrl
+from hetrl_cli.plan import as_object
+from hetrl_core.plan import Plan
+from hetrl_planner.plan_job import plan
+from tests.builders import a_fleet, a_job
+
+QWEN3_8B = {
+    "hiddenSize": 4096, "layers": 36, "queryHeads": 32, "kvHeads": 8, "headDim": 128,
+    "ffnSize": 12288, "vocabSize": 151936, "tiedEmbeddings": False, "queryKeyNorm": True,
+}  # fmt: skip
+SMALL_CONFIG = {
+    "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 128,
+}  # fmt: skip
+FLEET = """
+apiVersion: hetrl.dev/v1alpha1
+kind: HetRLTopology
+metadata: {name: fleet}
+spec:
+  pools:
+    - {name: a100, gpuKind: A100-40GB, machines: 3, gpusPerMachine: 8}
+    - {name: l40s, gpuKind: L40S, machines: 3, gpusPerMachine: 8}
+    - {name: l4, gpuKind: L4, machines: 2, gpusPerMachine: 8}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    return tmp_path
+
+
+def write_job(folder: Path, *, model: dict[str, Any] | None = None, **spec: Any) -> str:
+    job = {
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLJob",
+        "metadata": {"name": "math"},
+        "spec": {
+            "model": model or {"source": {"hub": "Qwen/Qwen3-8B"}, "architecture": QWEN3_8B},
+            "data": {"prompts": {"path": "train.jsonl"}},
+            "training": {"steps": 100},
+            # A busy machine must not cut a search short: only whole ones are repeatable.
+            "planning": {"timeBudgetSeconds": 600},
+        }
+        | spec,
+    }
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return str(path)
+
+
+def ask(folder: Path, *arguments: str, **options: Any) -> Result:
+    fleet = ["-t", str(folder / "fleet.yaml")]
+    return CliRunner().invoke(hetrl, ["plan", *arguments, *fleet], **options)
+
+
+def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
+    result = ask(folder, "-f", write_job(folder, resources={"budgetPerHour": 80}))
+
+    assert result.exit_code == 0, result.output
+    for said in (
+        "train", "generate", "·pp", "a100-00", "samples/s", "$/h", "versions on average",
+        "of 80.00 $/h", "GPUs: ", "gap to bound", "A100-40GB alone", "x the step time",
+        "note: this plan is a preview; --runnable plans what this release can run",
+    ):  # fmt: skip
+        assert said in result.output, said
+
+
+def test_a_pipe_gets_no_colours(folder: Path) -> None:
+    assert "\x1b" not in ask(folder, "-f", write_job(folder), color=True).output
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_a_program_reads_the_plan_as_an_object(folder: Path, output: str) -> None:
+    result = ask(folder, "-f", write_job(folder), "-o", output)
+
+    assert result.exit_code == 0, result.output
+    given = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
+    spec = HetRLPlan.model_validate_json(json.dumps(given)).spec
+    assert from_plan(to_plan(spec)) == spec
+    assert spec.num_gpus == sum(
+        sum(placement.gpus) * times(placement) for group in spec.groups
+        for placement in group.placements
+    )  # fmt: skip
+
+
+def times(placement: Placement) -> int:
+    return sum(len(names(each)) for each in placement.runs) // len(placement.gpus)
+
+
+def names(run: MachineRun) -> tuple[str, ...]:
+    return Run(pattern=run.machines, times=run.times).names()
+
+
+def test_the_same_question_prints_the_same_bytes(folder: Path) -> None:
+    job = write_job(folder)
+    first, second = (ask(folder, "-f", job, "-o", "json").stdout for _ in range(2))
+    assert first == second
+
+
+def test_a_job_comes_from_standard_input_too(folder: Path) -> None:
+    text = Path(write_job(folder)).read_text()
+    assert ask(folder, "-f", "-", "-o", "json", input=text).exit_code == 0
+
+
+def test_dimensions_come_from_the_models_own_config(folder: Path) -> None:
+    (folder / "model").mkdir()
+    (folder / "model/config.json").write_text(json.dumps(SMALL_CONFIG))
+    job = write_job(folder, model={"source": {"path": "model"}})
+    assert ask(folder, "-f", job).exit_code == 0
+
+
+def test_what_this_release_runs_has_no_note(folder: Path) -> None:
+    (folder / "model").mkdir()
+    (folder / "model/config.json").write_text(json.dumps(SMALL_CONFIG))
+    job = write_job(folder, model={"source": {"path": "model"}})
+    result = ask(folder, "-f", job, "--runnable")
+    assert result.exit_code == 0
+    assert "note:" not in result.output
+
+
+def test_no_plan_ends_with_every_reason(folder: Path) -> None:
+    job = write_job(folder, resources={"budgetPerHour": 1, "maxGPUs": 2})
+    result = ask(folder, "-f", job, "-o", "json")
+    assert result.exit_code == 2
+    refused = json.loads(result.stdout)
+    assert refused["kind"] == "Infeasible"
+    assert all(reason in result.stderr for reason in refused["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param({"training": {"steps": 0}}, "spec.training.steps must be >= 1", id="value"),
+        pytest.param({"trainning": {}}, "trainning", id="misspelt field"),
+        pytest.param(
+            {"model": {"source": {"hub": "Qwen/Qwen3-8B"}}}, "Qwen/Qwen3-8B are not known",
+            id="unknown dimensions",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], said: str) -> None:
+    model = spec.pop("model", None)
+    result = ask(folder, "-f", write_job(folder, model=model, **spec))
+    assert result.exit_code != 0
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        pytest.param("job.yaml", None, "cannot read", id="no job file"),
+        pytest.param("fleet.yaml", None, "cannot read", id="no fleet file"),
+        pytest.param("fleet.yaml", "kind: Pod", "got Pod", id="not a fleet"),
+        pytest.param("fleet.yaml", "a: [", "not YAML", id="not YAML"),
+        pytest.param(
+            "fleet.yaml", FLEET.replace("A100-40GB", "B9000"), "'B9000' is not in the catalogue",
+            id="unknown GPU",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_in_one_line(
+    folder: Path, name: str, text: str | None, said: str
+) -> None:
+    job = write_job(folder)
+    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    result = ask(folder, "-f", job)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def hetrl_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).parent / "hetrl", *arguments], check=False, capture_output=True,
+        text=True, timeout=120, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def test_without_a_fleet_and_a_cluster_the_way_out_is_said(folder: Path) -> None:
+    found = hetrl_process("plan", "-f", write_job(folder), KUBECONFIG=str(folder / "none"))
+    assert found.returncode == 1
+    assert found.stderr.startswith("Error: no kubeconfig at")
+    assert "--topology FILE" in found.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_no_traceback(folder: Path) -> None:
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(
+        """
+apiVersion: v1
+kind: Config
+current-context: gone
+contexts: [{name: gone, context: {cluster: gone, user: nobody}}]
+clusters: [{name: gone, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: nobody, user: {}}]
+"""
+    )
+    found = hetrl_process("plan", "-f", write_job(folder), KUBECONFIG=str(kubeconfig))
+    assert found.returncode == 1
+    assert "the API server does not answer" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_planning_imports_no_torch(folder: Path) -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from hetrl_cli.main import hetrl;"
+        f"result = CliRunner().invoke(hetrl, ['plan', '-f', {write_job(folder)!r},"
+        f" '-t', {str(folder / 'fleet.yaml')!r}]); assert result.exit_code == 0, result.output;"
+        "print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert not {"torch", "transformers", "vllm", "kopf", "grpc", "kubernetes"} & set(loaded)
+
+
+def test_the_version_is_said() -> None:
+    assert CliRunner().invoke(hetrl, ["--version"]).output.startswith("hetrl, version ")
+
+
+def test_every_command_is_listed() -> None:
+    listed = CliRunner().invoke(hetrl, ["--help"]).output
+    for name in ("plan", "run", "make-model", "coordinator"):
+        assert f"\n  {name} " in listed
+
+
+@pytest.mark.slow
+def test_a_plan_for_ten_thousand_gpus_is_a_small_object() -> None:
+    job = a_job("Qwen3-8B", global_batch_size=65536)
+    found = plan(a_fleet(a100=3840, l40s=3840, l4=2560), job)
+    assert isinstance(found, Plan)
+    assert found.num_gpus > 1000
+    assert len(json.dumps(as_object(found, job))) <= 256 * 1024
