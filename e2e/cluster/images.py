@@ -81,6 +81,8 @@ def _build_all(bases: Layout, layout: Layout) -> None:
         uncompressed = "--dest-oci-accept-uncompressed-layers"
         run(["skopeo", "copy", "--quiet", uncompressed, storage.reference(image), destination])
         print(f"built {image} in {time.monotonic() - started:.0f} s", flush=True)
+    # Earlier builds' layers; those that the images stand on have a child and stay.
+    storage.buildah("rmi", "--prune", "--force")
 
 
 def _digest_of_sources(bases: Layout) -> str:
