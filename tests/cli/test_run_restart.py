@@ -51,4 +51,4 @@ def test_a_terminal_exit_is_not_restarted_and_its_last_line_is_the_reason() -> N
 
 
 def test_a_killed_process_is_named_with_its_signal() -> None:
-    assert str(an_exit(-9, said="")) == "rollout-l4-0-0 was killed by signal 9"
+    assert str(an_exit(-9, said="step 3")) == "rollout-l4-0-0 was killed by signal 9"

@@ -48,8 +48,10 @@ class Exit:
     """On a monotonic clock."""
 
     def __str__(self) -> str:
-        how = f"was killed by signal {-self.code}" if self.code < 0 else f"ended with {self.code}"
-        return f"{self.process} {how}" + (f": {self.last_line}" if self.last_line else "")
+        if self.code < 0:
+            # What it said last has nothing to do with it.
+            return f"{self.process} was killed by signal {-self.code}"
+        return f"{self.process} ended with {self.code}: {self.last_line or 'no last words'}"
 
 
 @dataclass(frozen=True, slots=True)

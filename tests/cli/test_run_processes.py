@@ -1,0 +1,238 @@
+"""`hetrl run` from the outside: real processes, killed and interrupted on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hetrl_runtime.tiny.dataset import write_dataset
+from hetrl_runtime.tiny.model import make_model
+from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.warm_up import WarmUp
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HETRL = Path(sys.executable).parent / "hetrl"
+STEPS = 60
+PATIENCE_SECONDS = 240.0
+
+
+@pytest.fixture(scope="module")
+def claim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that is right now and then, and problems for it."""
+    folder = tmp_path_factory.mktemp("claim")
+    make_model(folder / "model", seed=1, schedule=WarmUp(steps=200))
+    write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
+    hopeless = [{"question": "1+1=", "answer": "three"}] * 50
+    (folder / "hopeless.jsonl").write_text("".join(json.dumps(each) + "\n" for each in hopeless))
+    return folder
+
+
+class Run:
+    """One `hetrl run`, and what it wrote so far."""
+
+    def __init__(self, folder: Path, claim: Path, *options: str, **changes: Any) -> None:
+        self.out = folder / "out"
+        job = folder / "job.yaml"
+        job.write_text(yaml.safe_dump(a_job(**changes)))
+        self.process = subprocess.Popen(
+            [HETRL, "run", job, "--out", self.out, "--claim", f"data={claim}", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Every step that was committed, those of a lost history included."""
+        path = self.out / "state/coordinator-0/steps.jsonl"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """How the coordinator says that the run ended."""
+        text = (self.out / "state/coordinator-0/result.json").read_text()
+        return dict(json.loads(text))
+
+    def wait_for_step(self, step: int) -> None:
+        self.wait_until(lambda: any(each["step"] >= step for each in self.steps))
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self.process.poll() is None, f"ended too early: {self.finish()[1]}"
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.1)
+
+    def finish(self) -> tuple[int, str]:
+        """Wait for the end; return exit code and all that was said."""
+        said, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, said
+
+    def pids(self, pod: str = "") -> list[int]:
+        """Return the processes that were started with contracts of this run."""
+        contract = f"{self.out}/launch/{pod}".encode()
+        return [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if contract in _command_line(path)
+        ]
+
+    def kill(self, pod: str) -> None:
+        """Kill a process as the kernel does when memory runs out."""
+        for pid in self.pids(pod):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def start(tmp_path: Path, claim: Path) -> Iterator[Callable[..., Run]]:
+    """Start runs; none of them outlives the test."""
+    runs: list[Run] = []
+
+    def begin(*options: str, **changes: Any) -> Run:
+        runs.append(Run(tmp_path, claim, *options, **changes))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def a_job(*, prompts: str = "train.jsonl", steps: int = STEPS, every: int = 10) -> dict[str, Any]:
+    return {
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLJob",
+        "metadata": {"name": "sums"},
+        "spec": {
+            "model": {"source": {"claim": {"name": "data", "path": "model"}}},
+            "data": {
+                "prompts": {"claim": {"name": "data", "path": prompts}},
+                "reward": "exact", "maxPromptTokens": 16, "maxResponseTokens": 8,
+            },
+            "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64},
+            "training": {"steps": steps, "learningRate": 1e-4, "checkpointEverySteps": every},
+            "resources": {"maxGPUs": 3},
+            "rollout": {"replicas": 2},
+            "runtime": {"engine": "transformers"},
+        },
+    }  # fmt: skip
+
+
+def _command_line(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def largest_staleness(run: Run) -> int:
+    return max(int(age) for step in run.steps for age in step["staleness"])
+
+
+def test_a_run_survives_the_death_of_a_rollout_and_of_the_trainer(
+    start: Callable[..., Run],
+) -> None:
+    run = start()
+
+    run.wait_for_step(2)
+    run.kill("rollout-")
+    run.wait_for_step(15)
+    run.kill("trainer-")
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert "rollout-" in said
+    assert "trainer-" in said
+    assert said.count("was killed by signal 9; restarting") >= 3
+    assert run.result == run.result | {"outcome": "Succeeded", "step": STEPS}
+    # The trainer went back to a checkpoint, and not further.
+    numbers = [step["step"] for step in run.steps]
+    assert sorted(set(numbers)) == list(range(1, STEPS + 1))
+    again = next(after for before, after in pairwise(numbers) if after <= before)
+    assert again > 10
+    assert largest_staleness(run) <= 2
+    assert (run.out / "checkpoints" / f"step-{STEPS:08d}" / "model.safetensors").exists()
+    assert (run.out / "report/index.html").exists()
+    assert run.pids() == []
+
+
+def test_a_coordinator_that_dies_goes_on_where_it_was(start: Callable[..., Run]) -> None:
+    run = start()
+
+    run.wait_for_step(3)
+    run.kill("coordinator-")
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert "coordinator-0 was killed by signal 9; restarting" in said
+    assert [step["step"] for step in run.steps] == list(range(1, STEPS + 1))
+    assert largest_staleness(run) <= 2
+
+
+def test_an_interrupted_run_leaves_no_process_and_is_resumed(start: Callable[..., Run]) -> None:
+    run = start(steps=1000)
+    run.wait_for_step(5)
+    run.process.send_signal(signal.SIGINT)
+
+    code, said = run.finish()
+
+    assert code == 128 + signal.SIGINT, said
+    assert "continue with --resume" in said
+    assert run.pids() == []
+    done = run.steps[-1]["step"]
+    assert 5 <= done < 1000
+
+    resumed = start("--resume", steps=done + 4)
+    code, said = resumed.finish()
+
+    assert code == 0, said
+    # What was trained before the interrupt was kept by the checkpoint that SIGTERM asks for.
+    assert [step["step"] for step in resumed.steps] == list(range(1, done + 5))
+
+
+def test_a_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]) -> None:
+    run = start(steps=1000)
+    run.wait_for_step(1)
+
+    run.process.kill()
+    run.process.wait(timeout=PATIENCE_SECONDS)
+
+    deadline = time.monotonic() + 60
+    while run.pids():
+        assert time.monotonic() < deadline, f"still running: {run.pids()}"
+        time.sleep(0.1)
+
+
+def test_rewards_that_never_vary_end_the_run_with_that_reason(start: Callable[..., Run]) -> None:
+    run = start(prompts="hopeless.jsonl", steps=1000)
+
+    code, said = run.finish()
+
+    assert code == 1
+    assert "Error: NoLearningSignal: every reward of the last 10 steps was 0" in said
+    assert run.result["reason"] == "NoLearningSignal"
+    assert len(run.steps) < 20
+    assert "Traceback" not in said
+    assert run.pids() == []
+
+
+def test_a_folder_of_an_earlier_run_is_not_written_into(start: Callable[..., Run]) -> None:
+    run = start(steps=2)
+    assert run.finish()[0] == 0
+
+    code, said = start(steps=2).finish()
+
+    assert code == 1
+    assert "continue its run with --resume" in said
