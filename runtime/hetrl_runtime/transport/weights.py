@@ -10,7 +10,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -45,8 +45,8 @@ class Snapshot:
     """The weights of one version, whole and checked."""
 
     version: int
-    data: bytes
-    """A safetensors file."""
+    data: bytes | bytearray
+    """A safetensors file; not to be changed."""
 
 
 class WeightServer:
@@ -60,6 +60,7 @@ class WeightServer:
         self._snapshot: _Digested | None = None
         self._changed = threading.Condition()
         self._is_closing = False
+        self._digesting = ThreadPoolExecutor(1, thread_name_prefix="weights-digest")
         self._server = open_threaded_server(
             ThreadPoolExecutor(MAX_READERS, thread_name_prefix="weights")
         )
@@ -80,30 +81,33 @@ class WeightServer:
             self._is_closing = True
             self._changed.notify_all()
         self._server.stop(grace=1.0).wait()
+        self._digesting.shutdown()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Make a version the one that readers get from now on."""
-        digested = _Digested(snapshot=snapshot, sha256=hashlib.sha256(snapshot.data).digest())
+        # The digest of gigabytes takes seconds: it is made while the first readers read.
+        digest = self._digesting.submit(lambda: hashlib.sha256(snapshot.data).digest())
+        digested = _Digested(snapshot=snapshot, sha256=digest.result)
         with self._changed:
             self._snapshot = digested
             self._changed.notify_all()
 
-    def newer_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
-        """Wait for a snapshot newer than ``version``; None when the wait is over."""
+    def other_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
+        """Wait for a snapshot of another version; None when the wait is over."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._is_closing or self._is_newer(version), timeout=wait_seconds
+                lambda: self._is_closing or self._is_other(version), timeout=wait_seconds
             )
-            return self._snapshot if self._is_newer(version) else None
+            return self._snapshot if self._is_other(version) else None
 
-    def _is_newer(self, version: int) -> bool:
+    def _is_other(self, version: int) -> bool:
         return self._snapshot is not None and self._snapshot.snapshot.version != version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Digested:
     snapshot: Snapshot
-    sha256: bytes
+    sha256: Callable[[], bytes]
 
 
 class _Servicer(WeightsServicer):
@@ -122,7 +126,7 @@ class _Servicer(WeightsServicer):
                 grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {self._job}"
             )
         wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
-        digested = self._server.newer_than(request.have_version, wait_seconds=wait_seconds)
+        digested = self._server.other_than(request.have_version, wait_seconds=wait_seconds)
         if digested is None:
             return
         resumes = request.resume_version == digested.snapshot.version
@@ -134,9 +138,16 @@ class _Servicer(WeightsServicer):
 
 
 def chunks(
-    snapshot: Snapshot, *, sha256: bytes, offset_bytes: int = 0, chunk_bytes: int = CHUNK_BYTES
+    snapshot: Snapshot,
+    *,
+    sha256: Callable[[], bytes],
+    offset_bytes: int = 0,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[pb.WeightChunk]:
-    """Cut a snapshot into messages from an offset on; the last carries the digest."""
+    """Cut a snapshot into messages from an offset on; the last carries the digest.
+
+    ``sha256`` is asked for it only then, and may wait.
+    """
     total_bytes = len(snapshot.data)
     view = memoryview(snapshot.data)
     offsets = range(max(0, offset_bytes), total_bytes, chunk_bytes) or (total_bytes,)
@@ -149,7 +160,7 @@ def chunks(
             offset_bytes=offset,
             data=data,
             crc32c=google_crc32c.value(data),
-            sha256=sha256 if is_last else b"",
+            sha256=sha256() if is_last else b"",
         )
 
 
@@ -162,7 +173,8 @@ class Assembly:
     def _begin(self, *, version: int) -> None:
         self.version = version
         self._data = bytearray()
-        self._sha256 = b""
+        self._digest = hashlib.sha256()
+        self._expected_digest = b""
         self._total_bytes = -1
 
     @property
@@ -179,18 +191,19 @@ class Assembly:
         if google_crc32c.value(chunk.data) != chunk.crc32c:
             return f"chunk at byte {chunk.offset_bytes} has a wrong checksum"
         self._data += chunk.data
+        self._digest.update(chunk.data)
         self._total_bytes = chunk.total_bytes
-        self._sha256 = chunk.sha256
+        self._expected_digest = chunk.sha256
         return ""
 
     def finish(self) -> Snapshot | str:
         """Return the snapshot when it is whole, or what is wrong."""
         if len(self._data) != self._total_bytes:
             return f"{len(self._data)} of {self._total_bytes} bytes arrived"
-        if hashlib.sha256(self._data).digest() != self._sha256:
+        if self._digest.digest() != self._expected_digest:
             self._begin(version=-1)
             return "the digest of the whole is wrong"
-        return Snapshot(version=self.version, data=bytes(self._data))
+        return Snapshot(version=self.version, data=self._data)
 
 
 async def fetch_weights(
@@ -244,7 +257,8 @@ async def _fetch_once(stub: Any, request: pb.FetchRequest, assembly: Assembly) -
         any_chunk = False
         async for chunk in stub.Fetch(request, timeout=600.0):
             any_chunk = True
-            if problem := assembly.add(chunk):
+            # In a thread, because digesting would keep the loop from heartbeats and engines.
+            if problem := await asyncio.to_thread(assembly.add, chunk):
                 return problem
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.PERMISSION_DENIED:

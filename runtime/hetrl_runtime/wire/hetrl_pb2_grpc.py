@@ -433,7 +433,8 @@ class WeightsServicer:
 
     def Fetch(self, request, context):
         """The newest version's tensors as safetensors bytes in chunks, each with its checksum.
-        Waits for a version newer than `have_version`; an empty stream after the wait is none.
+        Waits for another version than `have_version`, which may be an older one after a trainer's
+        rewind; an empty stream after the wait is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +30,8 @@ from tests.runtime.launches import a_launch
 SOME_BYTES = bytes(range(256)) * (CHUNK_BYTES // 256 * 2 + 3)
 
 
-def digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
+def digest(data: bytes) -> Callable[[], bytes]:
+    return lambda: hashlib.sha256(data).digest()
 
 
 async def test_the_newest_version_arrives_whole(tmp_path: Path) -> None:
@@ -153,6 +153,6 @@ def test_a_chunk_of_another_place_is_noticed() -> None:
 async def test_a_closing_server_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
-        waiting = asyncio.create_task(asyncio.to_thread(server.newer_than, 0, wait_seconds=200))
+        waiting = asyncio.create_task(asyncio.to_thread(server.other_than, 0, wait_seconds=200))
 
     assert await waiting is None
