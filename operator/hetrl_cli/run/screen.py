@@ -1,5 +1,6 @@
 """Where a run is shown: a live panel on a terminal, plain lines in a log or a pipe."""
 
+import math
 import time
 from types import TracebackType
 from typing import Protocol, Self
@@ -9,7 +10,9 @@ from rich.live import Live
 
 from hetrl_cli.run.display import Moment, line, view
 
-_SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_STEPS = 5.0
+_SECONDS_BETWEEN_LINES = 30.0
+"""Where no step is done; a log of an hour's start need not be long."""
 
 
 class Screen(Protocol):
@@ -53,11 +56,12 @@ class LiveScreen:
 
 
 class PlainScreen:
-    """Prints a line every few seconds, and every event when it happens."""
+    """Prints a line every few seconds while steps are done, and every event when it happens."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._next_seconds = 0.0
+        self._printed_seconds = -math.inf
+        self._printed_step = 0
         self._num_events = 0
         self._last = ""
 
@@ -70,7 +74,8 @@ class PlainScreen:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._print(self._last)
+        if self._last:
+            self._print(self._last)
 
     def show(self, moment: Moment) -> None:
         """Print what is new."""
@@ -78,9 +83,13 @@ class PlainScreen:
             self._print(event)
         self._num_events = len(moment.events)
         self._last = line(moment)
-        if time.monotonic() >= self._next_seconds:
-            self._next_seconds = time.monotonic() + _SECONDS_BETWEEN_LINES
+        step = moment.progress.step if moment.progress else 0
+        has_moved = step != self._printed_step
+        waited = time.monotonic() - self._printed_seconds
+        if waited >= (_SECONDS_BETWEEN_STEPS if has_moved else _SECONDS_BETWEEN_LINES):
+            self._printed_seconds, self._printed_step = time.monotonic(), step
             self._print(self._last)
+            self._last = ""
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
