@@ -1,8 +1,8 @@
 """Random lives of a run: workers lease, deliver late, die; trainers commit, discard, rewind.
 
 Checked after every step, against a model that knows only what was promised: the bound is
-never broken, nothing is trained twice on the surviving history, no capacity is exceeded, and
-nothing is lost.
+never broken, nothing is trained twice on the surviving history, no capacity is exceeded,
+nothing is lost, and the journal tells the same story as the state.
 """
 
 from hypothesis import settings
@@ -16,8 +16,10 @@ from hypothesis.stateful import (
 )
 
 from hetrl_core.job import AlgorithmSpec
+from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
-from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.trajectories import a_trajectory
 
@@ -39,11 +41,9 @@ class Life(RuleBasedStateMachine):
         self.max_concurrent = max_concurrent
         self.now = 0.0
         self.epoch = 1
-        algorithm = AlgorithmSpec(
-            max_staleness=eta, group_size=GROUP_SIZE, global_batch_size=BATCH_SIZE
-        )
-        self.state = RunState(algorithm, max_concurrent=max_concurrent, lease_seconds=LEASE_SECONDS)
+        self.state = self._a_state()
         self.state.begin(ResumePoint(), epoch=1)
+        self.journal = list(history.entries(self.state, ""))
         self.worker_versions = dict.fromkeys(WORKERS, 0)
         self.in_hand: list[tuple[str, TrajectoryId, int, int]] = []
         self.history: list[list[TrajectoryId]] = []
@@ -63,6 +63,7 @@ class Life(RuleBasedStateMachine):
         ids = [identity for loan in loans for identity in loan.ids]
         assert len(ids) <= wanted
         self.in_hand += [(worker, identity, version, self.epoch) for identity in ids]
+        self.journal.append(history.lease_given(worker, ids, worker_version=version))
 
     @rule(worker=st.sampled_from(WORKERS))
     def fetch_weights(self, worker: str) -> None:
@@ -74,7 +75,7 @@ class Life(RuleBasedStateMachine):
         place = data.draw(st.integers(0, len(self.in_hand) - 1))
         worker, identity, began, epoch = self.in_hand.pop(place)
         ended = max(began, self.worker_versions[worker]) if epoch == self.epoch else began
-        outcome = self.state.accept(
+        outcome = self._accept(
             a_trajectory(*identity, versions=(began, ended), epoch=epoch, process=worker)
         )
         if epoch != self.epoch:
@@ -106,6 +107,7 @@ class Life(RuleBasedStateMachine):
         )
         if self.state.is_hopeless(identity.group):
             self.state.abandon(identity.group)
+            self.journal.append(history.abandoned(identity.group))
 
     @rule(worker=st.sampled_from(WORKERS))
     def heartbeat(self, worker: str) -> None:
@@ -134,11 +136,11 @@ class Life(RuleBasedStateMachine):
             assert self.state.version - each.oldest_version <= self.eta
             assert each.newest_version <= self.state.version
         ids = [each.id for each in batch]
-        done = self.state.commit(
-            self.state.version + 1, consumed=ids[discard:], discarded=ids[:discard]
-        )
+        version, consumed, discarded = self.state.version + 1, ids[discard:], ids[:discard]
+        done = self.state.commit(version, consumed=consumed, discarded=discarded)
         assert isinstance(done, Committed)
-        self.history.append(ids[discard:])
+        self.journal.append(history.committed(version, consumed=consumed, discarded=discarded))
+        self.history.append(consumed)
         self.checkpoints.append(done.resume)
 
     @rule()
@@ -150,8 +152,10 @@ class Life(RuleBasedStateMachine):
             assert not isinstance(loans, WorkerBehind)
             if not loans:
                 return
-            for identity in (each for loan in loans for each in loan.ids):
-                outcome = self.state.accept(
+            ids = [identity for loan in loans for identity in loan.ids]
+            self.journal.append(history.lease_given("w0", ids, worker_version=version))
+            for identity in ids:
+                outcome = self._accept(
                     a_trajectory(*identity, versions=(version,), epoch=self.epoch, process="w0")
                 )
                 assert outcome is Outcome.ACCEPTED
@@ -162,10 +166,35 @@ class Life(RuleBasedStateMachine):
         point = data.draw(st.sampled_from(self.checkpoints))
         self.epoch += 1
         self.state.begin(ResumePoint.from_json(point.to_json()), epoch=self.epoch)
+        self.journal = list(history.entries(self.state, ""))
         del self.history[point.version :]
         del self.checkpoints[point.version + 1 :]
         # Weights of versions that no longer exist are fetched again.
         self.worker_versions = dict.fromkeys(WORKERS, point.version)
+
+    @rule()
+    def restart_coordinator(self) -> None:
+        """The journal alone says what was accepted, what was consumed and what is open."""
+        rebuilt = self._a_state()
+        history.replay(rebuilt, self.journal, now=self.now)
+
+        assert rebuilt.epoch == self.state.epoch
+        assert rebuilt.resume_point() == self.state.resume_point()
+        assert {each.id for each in rebuilt.buffered()} == {
+            each.id for each in self.state.buffered()
+        }
+
+    def _a_state(self) -> RunState:
+        algorithm = AlgorithmSpec(
+            max_staleness=self.eta, group_size=GROUP_SIZE, global_batch_size=BATCH_SIZE
+        )
+        return RunState(algorithm, max_concurrent=self.max_concurrent, lease_seconds=LEASE_SECONDS)
+
+    def _accept(self, trajectory: SampledTrajectory) -> Outcome:
+        outcome = self.state.accept(trajectory)
+        if outcome is Outcome.ACCEPTED:
+            self.journal.append(history.accepted(codec.encode_trajectory(trajectory)))
+        return outcome
 
     # What always holds
 
