@@ -15,6 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.trainer.batch import Batch
@@ -144,6 +145,7 @@ def best_device(local_gpu: int) -> torch.device:
 def _load(files: ModelFiles) -> tuple[Any, torch.dtype]:
     """Return the model in float32, and the precision that its files are in."""
     _expect_folder(files)
+    logging.disable_progress_bar()
     revision = files.revision or None
     try:
         config = AutoConfig.from_pretrained(files.source, revision=revision)

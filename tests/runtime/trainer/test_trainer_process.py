@@ -27,7 +27,7 @@ from hetrl_runtime.wire.values import ProcessStatus
 from tests.runtime.launches import a_launch
 from tests.runtime.trainer.trajectories import a_trajectory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
 
@@ -39,17 +39,19 @@ def a_trainer_launch(directory: Path, model: ModelFiles, *, steps: int) -> Launc
         model=model,
         ranks=(RANK,),
         training=TrainingSpec(steps=steps, learning_rate=1e-3, checkpoint_every_steps=3),
-        startup_deadline_seconds=120.0,
+        startup_deadline_seconds=240.0,
     )
 
 
 @contextlib.asynccontextmanager
-async def a_trainer(launch: Launch, directory: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def a_trainer(
+    launch: Launch, directory: Path, *, ordinal: int = 0
+) -> AsyncIterator[asyncio.subprocess.Process]:
     file = directory / "trainer.json"
     file.write_text(contract.to_json(launch))
     program = "from hetrl_runtime.trainer.command import command; command()"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, "--launch", str(file), "--ordinal", "0",
+        sys.executable, "-c", program, "--launch", str(file), "--ordinal", str(ordinal),
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -58,6 +60,11 @@ async def a_trainer(launch: Launch, directory: Path) -> AsyncIterator[asyncio.su
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+async def succeed(process: asyncio.subprocess.Process) -> None:
+    _, said = await process.communicate()
+    assert process.returncode == 0, said.decode()
 
 
 async def last_line(process: asyncio.subprocess.Process) -> str:
@@ -120,7 +127,7 @@ def steps(launch: Launch) -> list[dict[str, object]]:
 
 
 async def until_step(launch: Launch, step: int) -> None:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(240):
         while not any(each["step"] == step for each in steps(launch)):
             await asyncio.sleep(0.05)
 
@@ -129,7 +136,7 @@ async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_mo
     launch = a_trainer_launch(tmp_path, tiny_model, steps=5)
 
     async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path) as trainer:
-        assert await trainer.wait() == 0
+        await succeed(trainer)
 
     assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4, 5]
     names = sorted(path.name for path in Path(launch.checkpoint_path).iterdir())
@@ -142,6 +149,43 @@ async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_mo
     assert {"loss", "entropy", "gradient_norm", "behaviour_kl"} <= metrics.keys()
 
 
+async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model):
+    launch = replace(
+        a_trainer_launch(tmp_path, tiny_model, steps=4),
+        num_training_replicas=2,
+        ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
+    )
+
+    async with (
+        the_rest(launch, reward=some_reward),
+        a_trainer(launch, tmp_path) as leader,
+        a_trainer(launch, tmp_path, ordinal=1) as follower,
+    ):
+        await asyncio.gather(succeed(leader), succeed(follower))
+
+    assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4]
+
+
+async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
+    launch = replace(
+        a_trainer_launch(tmp_path, tiny_model, steps=1000),
+        num_training_replicas=2,
+        ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
+    )
+
+    async with (
+        the_rest(launch, reward=some_reward),
+        a_trainer(launch, tmp_path) as leader,
+        a_trainer(launch, tmp_path, ordinal=1) as follower,
+    ):
+        await until_step(launch, 2)
+        follower.kill()
+        said = await last_line(leader)
+
+    assert leader.returncode == 1
+    assert said
+
+
 async def test_sigterm_leaves_a_checkpoint_and_the_next_start_goes_on_from_it(tmp_path, tiny_model):
     launch = a_trainer_launch(tmp_path, tiny_model, steps=40)
 
@@ -149,7 +193,7 @@ async def test_sigterm_leaves_a_checkpoint_and_the_next_start_goes_on_from_it(tm
         async with a_trainer(launch, tmp_path) as trainer:
             await until_step(launch, 4)
             trainer.send_signal(signal.SIGTERM)
-            assert await trainer.wait() == 0
+            await succeed(trainer)
         done = len(steps(launch))
         newest = max(Path(launch.checkpoint_path).iterdir())
         assert newest.name == f"step-{done:08d}"
@@ -174,7 +218,7 @@ async def test_a_killed_trainer_goes_back_to_its_checkpoint_and_so_does_the_run(
         done = len(steps(launch))
         newest_checkpoint = int(max(Path(launch.checkpoint_path).glob("step-*")).name[5:])
         async with a_trainer(launch, tmp_path) as trainer:
-            assert await trainer.wait() == 0
+            await succeed(trainer)
 
     assert newest_checkpoint in {3, 6}
     numbers = [each["step"] for each in steps(launch)]

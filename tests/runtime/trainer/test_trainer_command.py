@@ -1,0 +1,50 @@
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.podset import Rank
+from hetrl_core.task import Role, Task
+from hetrl_runtime.trainer import command
+from tests.runtime.launches import a_launch
+
+RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
+
+
+def test_a_pod_finds_its_own_row_of_the_rank_table(tmp_path):
+    second = replace(RANK, ordinal=1, replica=5)
+    launch = a_launch(tmp_path, role=Role.TRAINER, ranks=(RANK, second))
+
+    assert command._training_rank(launch, 1) == second
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        pytest.param((), id="none"),
+        pytest.param((RANK, replace(RANK, local_gpu=1, tensor_rank=1)), id="tensor parallel"),
+        pytest.param((replace(RANK, stage=1),), id="a later stage of a pipeline"),
+        pytest.param((replace(RANK, task=Task.ACTOR_GENERATION),), id="another task"),
+    ],
+)
+def test_ranks_that_this_release_cannot_train_are_refused(tmp_path, ranks):
+    launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
+
+    with pytest.raises(ValueError, match=r"pod trainer-test-0 has .* trains data-parallel"):
+        command._training_rank(launch, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "hostname", "expected"),
+    [("3", "anything", 3), ("from-hostname", "job-trainer-a100-0-12", 12)],
+)
+def test_a_pods_number_is_given_or_read_off_its_hostname(monkeypatch, text, hostname, expected):
+    monkeypatch.setattr(command.socket, "gethostname", lambda: hostname)
+
+    assert command._ordinal(text) == expected
+
+
+def test_a_hostname_without_a_number_is_named(monkeypatch):
+    monkeypatch.setattr(command.socket, "gethostname", lambda: "laptop")
+
+    with pytest.raises(ValueError, match=r"--ordinal must be a number or from-hostname.*laptop"):
+        command._ordinal("from-hostname")
