@@ -37,9 +37,18 @@ headers = {"Authorization": "Bearer " + open(folder + "token").read()}
 request = urllib.request.Request("https://kubernetes.default.svc" + sys.argv[1], headers=headers)
 print(urllib.request.urlopen(request, context=context, timeout=30).read().decode())
 """
+# A service's name and address come some moments after its pods are ready.
 READ_PAGE = """\
-import sys, urllib.request
-print(urllib.request.urlopen(sys.argv[1], timeout=30).status)
+import sys, time, urllib.request
+deadline = time.monotonic() + 60
+while True:
+    try:
+        print(urllib.request.urlopen(sys.argv[1], timeout=5).status)
+        break
+    except OSError:
+        if time.monotonic() > deadline:
+            raise
+        time.sleep(0.2)
 """
 
 

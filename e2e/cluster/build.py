@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from e2e.cluster.cache import folder_of
+from e2e.cluster.errors import ClusterError
 
 TOOLS = Path(__file__).parent / "tools"
 
@@ -149,5 +150,7 @@ def _go(*arguments: str, cwd: Path | None = None) -> str:
             check=True,
         )
     except FileNotFoundError:
-        raise SystemExit("the local cluster needs Go 1.26 or later: `go` is not on PATH") from None
+        raise ClusterError("the cluster needs Go 1.26 or later: `go` is not on PATH") from None
+    except subprocess.CalledProcessError as error:
+        raise ClusterError(f"go {arguments[0]} failed in {cwd}; its reason is above") from error
     return done.stdout.strip()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from e2e.cluster.nodes import (
     start_nodes,
 )
 from e2e.cluster.packages import NODE_PACKAGES, require_packages, require_root
-from e2e.cluster.state import ClusterState, claim, clusters
+from e2e.cluster.state import ClusterState, claim, clusters, find, forget
 
 COMMAND_SECONDS = 300.0
 
@@ -175,9 +174,12 @@ def sweep() -> None:
 def tear_down(state: ClusterState) -> None:
     """Stop everything that belongs to the cluster and forget it."""
     with exclusive(f"tear-down-{state.name}"):
+        # Two may sweep the same cluster; the second finds it gone, or a new one of that name.
+        if find(state.name) != state:
+            return
         state.processes.stop()
         remove_nodes(state)
-        shutil.rmtree(state.folder, ignore_errors=True)
+        forget(state)
 
 
 def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from e2e.cluster.addresses import Slot, free_slot
 from e2e.cluster.cache import cache_root, exclusive
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.processes import ProcessTable, Recorded, current_process
+
+STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,8 @@ def claim(name: str, *, nodes: tuple[str, ...]) -> ClusterState:
 
 def clusters() -> list[ClusterState]:
     """Return every cluster that is written down, running or not."""
-    return [_read(path) for path in sorted(_clusters().glob("*/state.json"))]
+    states = (_read(path) for path in sorted(_clusters().glob(f"*/{STATE_FILE}")))
+    return [state for state in states if state is not None]
 
 
 def find(name: str) -> ClusterState | None:
@@ -83,15 +87,27 @@ def _clusters() -> Path:
     return cache_root() / "clusters"
 
 
-def _read(path: Path) -> ClusterState:
-    fields = json.loads(path.read_text())
+def forget(state: ClusterState) -> None:
+    """Delete the cluster's folder, its state last: an interrupted end can be taken up again."""
+    for path in state.folder.iterdir():
+        if path.name == STATE_FILE:
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(state.folder)
+
+
+def _read(path: Path) -> ClusterState | None:
+    try:
+        fields = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None  # Its cluster ended while we looked.
     owner = fields.pop("owner")
     fields["nodes"] = tuple(fields["nodes"])
     return ClusterState(owner=Recorded(**owner) if owner else None, **fields)
 
 
 def _write(state: ClusterState) -> None:
-    path = state.folder / "state.json"
+    path = state.folder / STATE_FILE
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(asdict(state), indent=1))
     partial.rename(path)

