@@ -224,7 +224,7 @@ def check_against(fleet: ClusterSnapshot, job: JobSpec, found: Plan) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(machines=MACHINES, job=JOBS)
 def test_plans_of_many_fleets_keep_every_limit(
     machines: list[tuple[str, int, str]], job: JobSpec
@@ -250,7 +250,7 @@ def keeps_every_limit(machines: list[tuple[str, int, str]], job: JobSpec) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     machines=MACHINES,
     model=st.sampled_from(["Qwen3-0.6B", "Qwen3-4B"]),
@@ -273,7 +273,7 @@ def test_more_budget_never_costs_throughput(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(machines=MACHINES, job=JOBS, order=st.randoms(use_true_random=False))
 def test_names_and_order_of_machines_change_nothing_but_names(
     machines: list[tuple[str, int, str]], job: JobSpec, order: random.Random
