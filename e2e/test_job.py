@@ -5,6 +5,7 @@ Nothing here imports the operator or the runtime: only what a user has, `helm`, 
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from e2e.cluster.cache import folder_of
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.images import IMAGES, build_images
@@ -75,18 +77,26 @@ def installed(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def arithmetic() -> Path:
     """A folder on this machine, which both nodes see, with a model and problems for it."""
-    folder = tmp_path_factory.mktemp("volumes")
-    arithmetic = folder / "arithmetic"
+    digest = hashlib.sha256()
+    for source in sorted((ROOT / "runtime" / "hetrl_runtime" / "tiny").glob("*.py")):
+        digest.update(source.read_bytes())
+    return folder_of("volumes", f"arithmetic-{digest.hexdigest()[:16]}", make_arithmetic)
+
+
+def make_arithmetic(folder: Path) -> None:
     hetrl = Path(sys.executable).with_name("hetrl")
-    subprocess.run([hetrl, "make-model", str(arithmetic / "model")], check=True)
-    problems = arithmetic / "train.jsonl"
-    subprocess.run([hetrl, "make-data", str(problems), "--count", "3000"], check=True)
-    # Pods run as user 65532; a hostPath volume keeps the owner that it has.
-    for path in (folder, *folder.parents[:2], *arithmetic.rglob("*")):
-        path.chmod(path.stat().st_mode | 0o055)
-    return folder
+    subprocess.run([hetrl, "make-model", str(folder / "model")], check=True)
+    problems = str(folder / "train.jsonl")
+    subprocess.run([hetrl, "make-data", problems, "--count", "3000"], check=True)
+    # Pods run as user 65532, and a hostPath volume keeps the modes that it has.
+    open_to_pods(folder)
+
+
+def open_to_pods(folder: Path, *, writable: bool = False) -> None:
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777 if writable else path.stat().st_mode | 0o055)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ class Tenant:
 
     cluster: Cluster
     name: str
-    volumes: Path
+    arithmetic: Path
 
     def claim(self, name: str, folder: Path) -> None:
         """Make a claim of a folder of this machine."""
@@ -166,14 +176,16 @@ class Tenant:
 
 
 @pytest.fixture
-def tenant(installed: Cluster, volumes: Path, request: pytest.FixtureRequest) -> Iterator[Tenant]:
+def tenant(
+    installed: Cluster, arithmetic: Path, request: pytest.FixtureRequest
+) -> Iterator[Tenant]:
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:40].strip("-")
     level = "pod-security.kubernetes.io/enforce"
     body = {"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {level: "restricted"}}}  # fmt: skip
     installed.apply(yaml.safe_dump(body))
-    found = Tenant(installed, name, volumes)
-    found.claim("arithmetic", volumes / "arithmetic")
+    found = Tenant(installed, name, arithmetic)
+    found.claim("arithmetic", arithmetic)
     yield found
     found.kubectl("delete", "hetrljobs", "--all")
     eventually(lambda: not found.pods(), what="the pods are gone")
@@ -216,11 +228,8 @@ def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
 def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
     tenant: Tenant, tmp_path: Path
 ) -> None:
-    checkpoints = tmp_path
-    for path in (checkpoints, *checkpoints.parents[:3]):
-        path.chmod(path.stat().st_mode | 0o055)
-    checkpoints.chmod(0o777)
-    tenant.claim("checkpoints", checkpoints)
+    open_to_pods(tmp_path, writable=True)
+    tenant.claim("checkpoints", tmp_path)
     training = {**the_example()["spec"]["training"], "steps": 2000}
     storage = {"checkpoints": {"persistentVolumeClaim": "checkpoints"}}
     tenant.create(the_example(training=training, storage=storage))
@@ -229,7 +238,7 @@ def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
     tenant.kubectl("patch", "hrj", "arithmetic", "--type=merge", "-p", '{"spec":{"suspend":true}}')
     tenant.wait_for_phase("Suspended")
     assert tenant.pods() == {}
-    kept = max((checkpoints / "arithmetic").glob("step-*"))
+    kept = max((tmp_path / "arithmetic").glob("step-*"))
     tenant.kubectl("patch", "hrj", "arithmetic", "--type=merge", "-p", '{"spec":{"suspend":false}}')
     tenant.wait_for_phase("Running")
 
@@ -292,13 +301,13 @@ def test_a_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> 
     eventually(lambda: not tenant.pods(), what="the GPUs are free")
 
 
-def test_a_malformed_line_of_data_is_named_with_its_file(tenant: Tenant) -> None:
-    folder = tenant.volumes / "arithmetic"
-    good = (folder / "train.jsonl").read_text()
-    (folder / "bad.jsonl").write_text(good + '{"question": "1+1="}\n')
-    (folder / "bad.jsonl").chmod(0o644)
+def test_a_malformed_line_of_data_is_named_with_its_file(tenant: Tenant, tmp_path: Path) -> None:
+    good = (tenant.arithmetic / "train.jsonl").read_text()
+    (tmp_path / "bad.jsonl").write_text(good + '{"question": "1+1="}\n')
+    open_to_pods(tmp_path)
+    tenant.claim("bad", tmp_path)
     data = the_example()["spec"]["data"]
-    data["prompts"] = {"claim": {"name": "arithmetic", "path": "bad.jsonl"}}
+    data["prompts"] = {"claim": {"name": "bad", "path": "bad.jsonl"}}
 
     tenant.create(the_example(data=data))
 

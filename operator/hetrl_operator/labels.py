@@ -119,7 +119,6 @@ class Reason:
 
     CHILDREN_APPLIED: Final = "ChildrenApplied"
     APPLYING: Final = "Applying"
-    WAITING_FOR_PLAN: Final = "WaitingForPlan"
     CONFLICT: Final = "Conflict"
     """An object of that name belongs to someone else."""
 
@@ -168,7 +167,6 @@ class EventReason:
     PLAN_SUCCEEDED: Final = "PlanSucceeded"
     PLAN_INFEASIBLE: Final = "PlanInfeasible"
     INVALID_SPEC: Final = "InvalidHetRLJobSpec"
-    CREATED_STATEFUL_SET: Final = "CreatedStatefulSet"
     FAILED_TO_APPLY: Final = "FailedToApply"
     GANG_STARTED: Final = "GangStarted"
     RUNNING: Final = "Running"
