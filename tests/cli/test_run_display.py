@@ -47,7 +47,7 @@ def test_the_panel_shows_step_reward_rate_staleness_processes_and_what_waits() -
 
     for said in (
         "default/arithmetic", "training on 1 x L4", "step 30 / 120", "reward 0.625",
-        "samples/s 97.5", "mean 1.40  max 2 of 2 allowed", "in buffer 96", "rollout-l4-0-0",
+        "samples/s 97.5", "mean 1.40  max 2 of 2", "in buffer 96", "rollout-l4-0-0",
         "L4", "1,320", "25%", "the trainer waits for a full batch", "1:03",
     ):  # fmt: skip
         assert said in text

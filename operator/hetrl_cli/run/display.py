@@ -150,12 +150,12 @@ def _figures(moment: Moment, progress: Progress) -> RenderableType:
             ("staleness ", _LABEL), ("mean ", _LABEL), (f"{progress.staleness_mean:.2f}", _VALUE),
             ("  max ", _LABEL),
             (f"{progress.staleness_max:.0f}", f"bold {_GOOD if within else _BAD}"),
-            (f" of {moment.max_staleness} allowed", _LABEL),
+            (f" of {moment.max_staleness}", _LABEL),
         ),
         Text.assemble(("in buffer ", _LABEL), (f"{progress.buffered}", _VALUE)),
         Text.assemble(("generating ", _LABEL), (f"{progress.running}", _VALUE)),
         Text.assemble(
-            ("predicted ", _LABEL), (f"{moment.predicted_step_seconds:.3g} s/step", _VALUE)
+            ("predicted ", _LABEL), (f"{moment.predicted_step_seconds * 1000:,.3g} ms a step", _VALUE)
         ),
     )  # fmt: skip
     return row
