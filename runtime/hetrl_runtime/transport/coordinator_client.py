@@ -7,10 +7,8 @@ answers mean for generation or training is left to the callers.
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,6 +23,7 @@ from hetrl_runtime.transport.coordinator_link import (
     CoordinatorLink,
     is_epoch_over,
 )
+from hetrl_runtime.transport.deliveries import Deliveries
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -39,8 +38,6 @@ from hetrl_runtime.wire.values import (
     ResumePoint,
     StepReport,
 )
-
-log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 10.0
 """How long the coordinator holds a question that it cannot answer yet."""
@@ -67,10 +64,8 @@ class WorkerClient:
     def __init__(self, launch: Launch, *, process: str) -> None:
         self._link = CoordinatorLink(launch, process=process, role=Role.ROLLOUT)
         self._holding: set[TrajectoryId] = set()
-        self._waiting: dict[TrajectoryId, _Delivery] = {}
-        self._outbox: asyncio.Queue[_Delivery] = asyncio.Queue()
+        self._deliveries = Deliveries(self._link)
         self._tasks: list[asyncio.Task[None]] = []
-        self._lost: TransportError | None = None
 
     @property
     def registration(self) -> Registration:
@@ -81,7 +76,7 @@ class WorkerClient:
         await self._link.register()
         self._tasks = [
             asyncio.create_task(self._keep_alive(), name="heartbeats"),
-            asyncio.create_task(self._keep_delivering(), name="deliveries"),
+            asyncio.create_task(self._deliveries.keep_sending(), name="deliveries"),
         ]
         return self
 
@@ -150,15 +145,12 @@ class WorkerClient:
         Many may be under way at once. A connection that breaks is made again and what was not
         acknowledged is sent again; the coordinator tells duplicates apart.
         """
-        if self._lost:
-            raise self._lost
-        delivery = _Delivery(
-            message=codec.encode_trajectory(trajectory),
-            outcome=asyncio.get_running_loop().create_future(),
-        )
-        self._waiting[trajectory.id] = delivery
-        self._outbox.put_nowait(delivery)
-        return await delivery.outcome
+        try:
+            return await self._deliveries.send(trajectory)
+        finally:
+            # Another epoch may have lent us a trajectory of the same id.
+            if trajectory.epoch == self._link.registration.epoch:
+                self._holding.discard(trajectory.id)
 
     async def announcements(self) -> AsyncIterator[Announcement]:
         """Yield the newest version at once and then every change; end after ``finished``."""
@@ -194,53 +186,6 @@ class WorkerClient:
         registration = await self._link.register_again(epoch=epoch)
         if registration.epoch != epoch:
             self._holding.clear()
-
-    async def _keep_delivering(self) -> None:
-        try:
-            while True:
-                await self._link.wait_to_reopen(await self._deliver_over_one_stream())
-        except TransportError as error:
-            self._lost = error
-            for delivery in self._waiting.values():
-                delivery.outcome.set_exception(error)
-
-    async def _deliver_over_one_stream(self) -> grpc.aio.AioRpcError | None:
-        # Everything unacknowledged goes first, and once: the old queue still names some of it.
-        self._outbox = asyncio.Queue()
-        for delivery in self._waiting.values():
-            self._outbox.put_nowait(delivery)
-        try:
-            async for message in self._link.stub.Deliver(_messages(self._outbox)):
-                for receipt in message.receipts:
-                    self._acknowledge(receipt)
-        except grpc.aio.AioRpcError as error:
-            log.info("delivery stream lost, sending again: %s", error.details())
-            return error
-        return None
-
-    def _acknowledge(self, receipt: pb.DeliveryReceipt) -> None:
-        identity, outcome, detail = codec.decode_receipt(receipt)
-        if outcome in {Outcome.MALFORMED, Outcome.STALE}:
-            log.warning("trajectory %s was refused: %s %s", identity, outcome, detail)
-        self._holding.discard(identity)
-        delivery = self._waiting.pop(identity, None)
-        if delivery is not None and not delivery.outcome.done():
-            delivery.outcome.set_result(outcome)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Delivery:
-    message: pb.Trajectory
-    outcome: asyncio.Future[Outcome]
-
-
-async def _messages(outbox: "asyncio.Queue[_Delivery]") -> AsyncIterator[pb.Trajectories]:
-    while True:
-        ready = [await outbox.get()]
-        while not outbox.empty():
-            ready.append(outbox.get_nowait())
-        for part in codec.in_parts(each.message for each in ready):
-            yield part
 
 
 def _announcement(message: pb.Announcement) -> Announcement:

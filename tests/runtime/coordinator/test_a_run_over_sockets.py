@@ -27,31 +27,39 @@ from tests.runtime.trajectories import a_trajectory
 
 async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
     """A rollout worker without a model: follows announcements, answers every prompt at once."""
+    try:
+        async with WorkerClient(launch, process=process) as client:
+            return await answer_everything(client, process=process, reward=reward)
+    except RunEnded:
+        # The others were quicker than this one's registration.
+        return 0
+
+
+async def answer_everything(client: WorkerClient, *, process: str, reward: float) -> int:
     delivered = 0
     version = 0
-    async with WorkerClient(launch, process=process) as client:
 
-        async def follow() -> None:
-            nonlocal version
-            async for news in client.announcements():
-                version = news.version
+    async def follow() -> None:
+        nonlocal version
+        async for news in client.announcements():
+            version = news.version
 
-        following = asyncio.create_task(follow())
-        with contextlib.suppress(RunEnded):
-            while not following.done():
-                client.report(ProcessStatus(version=version, generated_tokens=delivered * 3))
-                for lease in await client.lease(version=version, max_trajectories=3):
-                    for identity in lease.ids:
-                        trajectory = a_trajectory(
-                            *identity,
-                            versions=(version, version),
-                            epoch=lease.epoch,
-                            process=process,
-                            reward=reward,
-                        )
-                        if await client.deliver(trajectory) is Outcome.ACCEPTED:
-                            delivered += 1
-        await following
+    following = asyncio.create_task(follow())
+    with contextlib.suppress(RunEnded):
+        while not following.done():
+            client.report(ProcessStatus(version=version, generated_tokens=delivered * 3))
+            for lease in await client.lease(version=version, max_trajectories=3):
+                for identity in lease.ids:
+                    trajectory = a_trajectory(
+                        *identity,
+                        versions=(version, version),
+                        epoch=lease.epoch,
+                        process=process,
+                        reward=reward,
+                    )
+                    if await client.deliver(trajectory) is Outcome.ACCEPTED:
+                        delivered += 1
+    await following
     return delivered
 
 

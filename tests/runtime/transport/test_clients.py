@@ -121,6 +121,29 @@ async def test_another_start_of_the_trainer_fences_work_in_flight_off(tmp_path: 
         await asyncio.to_thread(end, second)
 
 
+async def test_work_of_two_epochs_under_one_id_gets_each_its_own_answer(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    async with a_coordinator(launch):
+        first = await asyncio.to_thread(begin, launch)
+        async with WorkerClient(launch, process="rollout-0") as worker:
+            identity = (await leased(worker, 1))[0]
+            old = worker.registration.epoch
+            second = await asyncio.to_thread(begin, launch)
+            while worker.registration.epoch == old:
+                await worker.lease(version=0, max_trajectories=1)
+            assert await leased(worker, 1) == [identity]
+
+            answers = await asyncio.gather(
+                deliver(worker, identity, epoch=old),
+                deliver(worker, identity, epoch=worker.registration.epoch),
+            )
+
+            assert answers == [Outcome.FENCED, Outcome.ACCEPTED]
+            assert not worker.wants(identity)
+        await asyncio.to_thread(end, first)
+        await asyncio.to_thread(end, second)
+
+
 async def test_a_batch_of_another_version_is_refused_in_words(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     async with a_coordinator(launch):
