@@ -17,6 +17,11 @@ class CoordinatorMetrics:
             buckets=STALENESS_BUCKETS,
             registry=registry,
         )
+        self.max_staleness = Gauge(
+            "hetrl_max_staleness_versions",
+            "The bound: the largest staleness that this run trains on.",
+            registry=registry,
+        )
         self.trajectories = Counter(
             "hetrl_trajectories",
             "Delivered trajectories by what became of them; stale ones also when dropped later.",
