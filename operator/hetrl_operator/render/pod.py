@@ -72,6 +72,9 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
+            # As process 1 of its pod, one that still imports its libraries would not hear
+            # SIGTERM, and hold its GPU for the whole grace.
+            "shareProcessNamespace": True,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": USER_ID,
