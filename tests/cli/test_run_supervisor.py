@@ -169,6 +169,29 @@ async def test_a_process_that_ignores_the_request_to_stop_is_killed(
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
+async def test_the_coordinator_is_stopped_when_nobody_needs_it_any_more(tmp_path: Path) -> None:
+    says_when = "trap 'sleep {wait}; echo {name} >> $FOLDER/order; exit 143' TERM; "
+    waits = "touch $FOLDER/{name}; while true; do sleep 0.05; done"
+    commands = [
+        a_command(tmp_path, name, role, (says_when + waits).format(name=name, wait=wait))
+        for name, role, wait in [
+            ("coordinator-0", Role.COORDINATOR, 0),
+            ("trainer-a-0-0", Role.TRAINER, 0.5),
+            ("rollout-a-0-0", Role.ROLLOUT, 0.3),
+        ]
+    ]
+    stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(a_supervisor(*commands, announce=print).run(stop))
+    while not all((tmp_path / command.name).exists() for command in commands):
+        await asyncio.sleep(0.05)
+
+    stop.set_result(Stopped(signal.SIGTERM))
+    await running
+
+    order = (tmp_path / "order").read_text().split()
+    assert order == ["rollout-a-0-0", "trainer-a-0-0", "coordinator-0"]
+
+
 def test_when_the_owner_is_killed_the_warden_ends_its_processes() -> None:
     groups = [
         subprocess.Popen(["/bin/bash", "-c", "sleep 60 & wait"], start_new_session=True)

@@ -155,7 +155,8 @@ def _figures(moment: Moment, progress: Progress) -> RenderableType:
         Text.assemble(("in buffer ", _LABEL), (f"{progress.buffered}", _VALUE)),
         Text.assemble(("generating ", _LABEL), (f"{progress.running}", _VALUE)),
         Text.assemble(
-            ("predicted ", _LABEL), (f"{moment.predicted_step_seconds * 1000:,.3g} ms a step", _VALUE)
+            ("predicted ", _LABEL),
+            (f"{moment.predicted_step_seconds * 1000:,.3g} ms a step", _VALUE),
         ),
     )  # fmt: skip
     return row

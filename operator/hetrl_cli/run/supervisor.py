@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from hetrl_cli.run.process import Command, Process
@@ -22,8 +22,8 @@ FOLLOW_SECONDS = 60.0
 DRAIN_SECONDS = 20.0
 """How long rollout workers may take to end once both have."""
 
-GRACE_SECONDS = 15.0
-"""Between asking a process to end and killing it."""
+GRACE_SECONDS = 30.0
+"""Between asking a process to end and killing it, as for a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,12 @@ class Unit:
 
     name: str
     commands: tuple[Command, ...]
-    is_essential: bool
-    """Whether the run is over when the unit is done; rollout workers only follow."""
+    role: Role
+
+    @property
+    def is_essential(self) -> bool:
+        """Whether the run is over when the unit is done; rollout workers only follow."""
+        return self.role is not Role.ROLLOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,12 @@ End = Succeeded | Failed | Stopped
 def units(commands: tuple[Command, ...]) -> tuple[Unit, ...]:
     """Group processes by what dies together, in starting order."""
     alone = tuple(
-        Unit(name=each.name, commands=(each,), is_essential=each.role is not Role.ROLLOUT)
+        Unit(name=each.name, commands=(each,), role=each.role)
         for each in commands
         if each.role is not Role.TRAINER
     )
     trainers = tuple(each for each in commands if each.role is Role.TRAINER)
-    gang = Unit(name="trainer", commands=trainers, is_essential=True)
+    gang = Unit(name="trainer", commands=trainers, role=Role.TRAINER)
     return (*alone, gang) if trainers else alone
 
 
@@ -100,9 +104,11 @@ class Supervisor:
             try:
                 return await _end(tasks, stop)
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                # A trainer that is stopped commits its last step before it writes a checkpoint.
+                await _cancel(
+                    task for task, unit in tasks.items() if unit.role is not Role.COORDINATOR
+                )
+                await _cancel(tasks)
 
     def kill(self) -> None:
         """End every process at once, without grace."""
@@ -150,6 +156,11 @@ class Supervisor:
             await process.stop(grace_seconds=GRACE_SECONDS)
             self._running.discard(process)
             warden.write(b"-%d\n" % process.group)
+
+
+async def _cancel(tasks: "Iterable[asyncio.Task[End]]") -> None:
+    cancelled = [task for task in tasks if task.cancel()]
+    await asyncio.gather(*cancelled, return_exceptions=True)
 
 
 async def _end(tasks: "dict[asyncio.Task[End], Unit]", stop: "asyncio.Future[End]") -> End:
