@@ -21,6 +21,7 @@ from tests.runtime.launches import a_launch
             CoordinatorMetrics,
             {
                 "hetrl_sample_staleness_versions": "histogram",
+                "hetrl_max_staleness_versions": "gauge",
                 "hetrl_trajectories": "counter",
                 "hetrl_buffer_trajectories": "gauge",
                 "hetrl_leased_trajectories": "gauge",
