@@ -51,48 +51,53 @@ CASES = (
 
 def main() -> int:
     """Run what is missing, write the page, and tell whether every case holds."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    found = {case: _result(case, RUNS / commit) for case in CASES}
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(_page(found, commit=commit))
+    found: dict[Case, dict[str, Any]] = {}
+    for case in CASES:
+        found[case] = _result(case)
+        RESULTS.write_text(_page(found))
     print(RESULTS.read_text())
     return 0 if all(case.holds(result) for case, result in found.items()) else 1
 
 
-def _result(case: Case, folder: Path) -> dict[str, Any]:
-    out = folder / case.name.replace(" ", "-").replace(":", "")
-    result = out / "result.json"
+def _result(case: Case) -> dict[str, Any]:
+    out = RUNS / case.name.replace(" ", "-").replace(":", "")
+    result, commit = out / "result.json", out / "commit"
     if not result.exists():
         print(f"== {case.name}", flush=True)
         hetrl = Path(sys.executable).parent / "hetrl"
+        began_at = _commit()
         subprocess.run([hetrl, "demo", "--out", out, *case.options], check=True)
-    return dict(json.loads(result.read_text()))
+        commit.write_text(began_at)
+    return json.loads(result.read_text()) | {"commit": commit.read_text()}
 
 
-def _page(found: dict[Case, dict[str, Any]], *, commit: str) -> str:
-    changed = " with uncommitted changes" if _git("status", "--porcelain", "-uno") else ""
+def _page(found: dict[Case, dict[str, Any]]) -> str:
     problems = next(iter(found.values()))["held_out_problems"]
+    missing = ", ".join(case.name for case in CASES if case not in found)
     rows = [
         f"| {case.name} | {result['accuracy_before']:.1%} | {result['accuracy_after']:.1%} "
         f"| {result['staleness_mean']:.2f} | {result['staleness_max']} "
         f"| {result['trajectories']:,} | {result['demo_wall_seconds']:.0f} s "
-        f"| {'yes' if case.holds(result) else '**no**'} |"
+        f"| {'yes' if case.holds(result) else '**no**'} | {result['commit']} |"
         for case, result in found.items()
     ]
     return "\n".join(
         [
             "# Does it learn, and from its rewards?",
             "",
-            f"`make proof-learning` at commit {commit}{changed}, on {_machine()}.",
-            f"Greedy accuracy on {problems:,} held-out sums, before and after the run of "
-            "`examples/arithmetic.yaml` by `hetrl demo`.",
+            f"`make proof-learning` on {_machine()}: greedy accuracy on {problems:,} held-out "
+            "sums,",
+            "before and after the run of `examples/arithmetic.yaml` by `hetrl demo`.",
             "A seed must rise from at most 40 % to at least 80 % and run ahead (mean staleness "
             "at least 1); a control may gain at most 5 points;",
             "no trajectory may be staler than the bound of 2.",
             "",
-            "| run | before | after | mean staleness | largest | trajectories | time | holds |",
-            "|---|---|---|---|---|---|---|---|",
+            "| run | before | after | mean staleness | largest | trajectories | time | holds "
+            "| commit |",
+            "|---|---|---|---|---|---|---|---|---|",
             *rows,
+            *(["", f"Not done yet: {missing}."] if missing else []),
             "",
         ]
     )
@@ -102,9 +107,12 @@ def _machine() -> str:
     return f"{os.cpu_count()} CPU cores, Python {platform.python_version()}"
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+def _commit() -> str:
+    said = [
+        subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+        for arguments in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "-uno"])
+    ]
+    return said[0].strip() + (" and uncommitted changes" if said[1].strip() else "")
 
 
 if __name__ == "__main__":
