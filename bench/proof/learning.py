@@ -69,7 +69,7 @@ def _result(case: Case) -> dict[str, Any]:
         began_at = _commit()
         subprocess.run([hetrl, "demo", "--out", out, *case.options], check=True)
         commit.write_text(began_at)
-    return json.loads(result.read_text()) | {"commit": commit.read_text()}
+    return dict(json.loads(result.read_text()), commit=commit.read_text())
 
 
 def _page(found: dict[Case, dict[str, Any]]) -> str:
