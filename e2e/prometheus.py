@@ -1,7 +1,9 @@
 """A real Prometheus beside the cluster, scraping as the chart's PodMonitors say.
 
 The Prometheus operator would turn them into a configuration; here that is done for the few
-fields that the chart uses. Pods of our own nodes are reached through the host's routes.
+fields that the chart uses. Debian's Prometheus is built without Kubernetes discovery, so the
+pods are listed for it, with the labels that discovery would give them. Pods of our own nodes
+are reached through the host's routes.
 """
 
 import contextlib
@@ -27,6 +29,8 @@ SCRAPE_SECONDS = 2
 class Prometheus:
     """A running Prometheus."""
 
+    cluster: Cluster
+    folder: Path
     port: int
 
     def ask(self, query: str) -> list[dict[str, Any]]:
@@ -38,6 +42,14 @@ class Prometheus:
         assert found["status"] == "success", found
         return [each for each in found["data"]["result"] if each["value"][1] != "NaN"]
 
+    def discover(self) -> None:
+        """List the pods that there are now, as targets."""
+        pods = json.loads(self.cluster.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+        targets = [target for pod in pods for target in _targets(pod)]
+        fresh = self.folder / "targets.new"
+        fresh.write_text(json.dumps(targets))
+        fresh.replace(self.folder / "targets.json")
+
 
 @contextlib.contextmanager
 def prometheus(
@@ -46,9 +58,10 @@ def prometheus(
     """Run Prometheus over a cluster's pods for as long as the context lives."""
     require_packages(PROMETHEUS_PACKAGES)
     config = folder / "prometheus.yaml"
-    jobs = [_scrape_job(each, cluster.kubeconfig) for each in monitors]
+    jobs = [_scrape_job(each, folder / "targets.json") for each in monitors]
     settings = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"}
     config.write_text(yaml.safe_dump({"global": settings, "scrape_configs": jobs}))
+    subprocess.run(["promtool", "check", "config", str(config)], check=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -59,13 +72,13 @@ def prometheus(
             stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            yield Prometheus(port)
+            yield Prometheus(cluster, folder, port)
         finally:
             process.terminate()
             process.wait(timeout=60)
 
 
-def _scrape_job(monitor: dict[str, Any], kubeconfig: Path) -> dict[str, Any]:
+def _scrape_job(monitor: dict[str, Any], targets: Path) -> dict[str, Any]:
     spec = monitor["spec"]
     (endpoint,) = spec["podMetricsEndpoints"]
     keep = [
@@ -87,9 +100,24 @@ def _scrape_job(monitor: dict[str, Any], kubeconfig: Path) -> dict[str, Any]:
     return {
         "job_name": monitor["metadata"]["name"],
         "honor_labels": bool(endpoint.get("honorLabels")),
-        "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(kubeconfig)}],
+        "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "2s"}],
         "relabel_configs": [*keep, port, *added, *written],
     }
+
+
+def _targets(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    metadata, address = pod["metadata"], pod["status"].get("podIP")
+    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports", ())]
+    for port in ports if address else ():
+        yield {
+            "targets": [f"{address}:{port['containerPort']}"],
+            "labels": {
+                "__meta_kubernetes_namespace": metadata["namespace"],
+                "__meta_kubernetes_pod_name": metadata["name"],
+                "__meta_kubernetes_pod_container_port_name": port.get("name", ""),
+                **{_pod_label(key): value for key, value in metadata.get("labels", {}).items()},
+            },
+        }
 
 
 def _pod_label(name: str) -> str:

@@ -281,6 +281,7 @@ def test_every_panel_of_the_dashboard_has_data(tenant: Tenant, tmp_path: Path) -
     with prometheus(tenant.cluster, monitors, tmp_path) as scraping:
 
         def silent() -> list[tuple[str, str]]:
+            scraping.discover()
             return [panel for panel, query in queries.items() if not scraping.ask(query)]
 
         eventually(lambda: tenant.step() >= 3, what="steps are done")
