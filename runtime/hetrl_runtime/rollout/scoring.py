@@ -35,6 +35,8 @@ class Scorer:
         )
 
     async def __aenter__(self) -> Self:
+        # It starts and imports while the engine loads; the first reward does not wait for it.
+        self._pool.submit(verifier, self._reward)
         return self
 
     async def __aexit__(

@@ -39,8 +39,8 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
         prompts = PromptFormat(folder)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
-            _started(open_engine(launch.engine, settings)) as engine,
             Scorer(launch.data.reward) as scorer,
+            _started(open_engine(launch.engine, settings)) as engine,
             WorkerClient(launch, process=process) as client,
         ):
             equipment = Equipment(
