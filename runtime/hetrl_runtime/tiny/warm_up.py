@@ -28,10 +28,10 @@ _IGNORED = -100
 class WarmUp:
     """How long and on what."""
 
-    steps: int = 500
+    steps: int = 600
     batch_size: int = 64
     peak_learning_rate: float = 2e-3
-    careless_share: float = 0.7
+    careless_share: float = 0.75
     """Share of the worked answers that forget the carry. Above one half, so that greedy
     decoding starts with the mistake, and well above, so that chance alone does not undo it."""
 
