@@ -17,6 +17,8 @@ from hetrl_cli.run.restart import RestartPolicy
 from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
 from hetrl_core.task import Role
 
+pytestmark = pytest.mark.slow
+
 POLICY = RestartPolicy(max_restarts=3, first_backoff_seconds=0.01)
 
 

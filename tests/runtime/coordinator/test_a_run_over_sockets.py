@@ -24,6 +24,8 @@ from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
+pytestmark = pytest.mark.slow
+
 
 async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
     """A rollout worker without a model: follows announcements, answers every prompt at once."""

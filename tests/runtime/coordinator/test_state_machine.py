@@ -5,6 +5,7 @@ never broken, nothing is trained twice on the surviving history, no capacity is 
 nothing is lost, and the journal tells the same story as the state.
 """
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -228,4 +229,4 @@ class Life(RuleBasedStateMachine):
 
 
 Life.TestCase.settings = settings(max_examples=120, stateful_step_count=60, deadline=None)
-TestLife = Life.TestCase
+TestLife = pytest.mark.slow(Life.TestCase)

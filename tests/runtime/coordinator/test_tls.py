@@ -14,6 +14,8 @@ from tests.runtime.certificates import Authority
 from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("case", ["its own", "another job's", "none"])
 async def test_only_a_certificate_of_the_job_gets_in(tmp_path: Path, case: str) -> None:

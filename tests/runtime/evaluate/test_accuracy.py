@@ -15,6 +15,8 @@ from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.sums import Split
 from hetrl_runtime.tiny.warm_up import WarmUp
 
+pytestmark = pytest.mark.slow
+
 NUM_PROBLEMS = 60
 
 

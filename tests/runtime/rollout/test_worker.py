@@ -35,6 +35,8 @@ from tests.runtime.launches import a_launch, a_prompt_file
 from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
 
+pytestmark = pytest.mark.slow
+
 NUM_POLICIES = 3
 BOUND = 1
 
@@ -273,7 +275,6 @@ def a_process(launch: Launch, *, ordinal: str = "0") -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.slow
 def test_the_command_names_a_missing_model_and_exits_with_3(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
@@ -287,7 +288,6 @@ def test_the_command_names_a_missing_model_and_exits_with_3(
     assert "Traceback" not in errors
 
 
-@pytest.mark.slow
 async def test_a_terminated_worker_gives_its_leases_back_and_exits_with_0_in_time(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:

@@ -17,6 +17,8 @@ from tests.runtime.coordinators import a_coordinator
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
+pytestmark = pytest.mark.slow
+
 
 def begin(launch: Launch) -> TrainerClient:
     """Register a trainer, so that prompts may be lent; the caller closes it."""
