@@ -192,6 +192,7 @@ def hetrl_process(*arguments: str, **environment: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_a_fleet_and_a_cluster_the_way_out_is_said(folder: Path) -> None:
     found = hetrl_process("plan", "-f", write_job(folder), KUBECONFIG=str(folder / "none"))
     assert found.returncode == 1
@@ -199,6 +200,7 @@ def test_without_a_fleet_and_a_cluster_the_way_out_is_said(folder: Path) -> None
     assert "--topology FILE" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_answer_is_no_traceback(folder: Path) -> None:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
