@@ -78,7 +78,7 @@ def _train(launch: Launch, ordinal: int) -> Ending | None:
             peers=peers,
         )
         if peers.rank:
-            follow(learner, peers)
+            follow(launch, learner, peers)
             return None
         process = f"{launch.pod_set}-{ordinal}"
         return Leader(launch, process=process, learner=learner, peers=peers, stop=stop).run()

@@ -35,11 +35,19 @@ from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ProcessStatus, Res
 log = logging.getLogger(__name__)
 
 
-def follow(learner: Learner, peers: Peers) -> None:
+_COMMIT_GRACE_SECONDS = 10.0
+"""After a stop, for the coordinator to answer a commit: it may have been stopped as well."""
+
+
+def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
     """Do what the leader orders until it orders to stop; for every rank but the first."""
-    learner.restore(None)
-    while (order := peers.await_order()).batch is not None:
-        learner.train(order.batch, version=order.version)
+    registry = CollectorRegistry()
+    metrics = TrainerMetrics(registry)
+    with MetricsServer(registry, launch):
+        learner.restore(None)
+        while (order := peers.await_order()).batch is not None:
+            learner.train(order.batch, version=order.version)
+            metrics.step.set(order.version + 1)
 
 
 class Leader:
@@ -61,6 +69,7 @@ class Leader:
         self._status = ProcessStatus()
         self._resume = ResumePoint()
         self._saved_version = 0
+        self._trained_version = 0
 
     def run(self) -> Ending | None:
         """Train to the end of the run; return how it ended, or None after a stop.
@@ -74,7 +83,7 @@ class Leader:
         self._learner.restore(checkpoint)
         if checkpoint:
             self._resume = checkpoint.resume
-            self._saved_version = checkpoint.resume.version
+            self._saved_version = self._trained_version = checkpoint.resume.version
             log.info("resumed: checkpoint=%s", checkpoint.path)
         with ExitStack() as open_parts:
             registry = CollectorRegistry()
@@ -118,21 +127,23 @@ class Leader:
         wait_seconds = time.monotonic() - started_at
         checked = check(trajectories, bound=self._bound, version=version)
         figures = self._learn(checked.admitted, version=version)
+        self._trained_version = version + 1
         self._publish(weights, version=version + 1)
         step_seconds = time.monotonic() - started_at
         ending = self._signal.see(
             groups=[each.group for each in checked.admitted],
             rewards=[each.reward for each in checked.admitted],
         )
-        self._resume = client.commit(
-            version=version + 1,
-            consumed=[each.id for each in checked.admitted],
-            discarded=[each.id for each in checked.discarded],
-            report=StepReport(
-                step_seconds=step_seconds, wait_seconds=wait_seconds, metrics=figures
-            ),
-            ending=ending,
-        )
+        with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
+            self._resume = client.commit(
+                version=version + 1,
+                consumed=[each.id for each in checked.admitted],
+                discarded=[each.id for each in checked.discarded],
+                report=StepReport(
+                    step_seconds=step_seconds, wait_seconds=wait_seconds, metrics=figures
+                ),
+                ending=ending,
+            )
         metrics.step.set(self._resume.version)
         metrics.step_seconds.observe(step_seconds)
         metrics.wait_seconds.observe(wait_seconds)
@@ -159,6 +170,11 @@ class Leader:
         weights.publish(Snapshot(version=version, data=self._learner.policy.to_safetensors()))
 
     def _save(self) -> None:
+        if self._trained_version != self._resume.version:
+            # Its weights would be of a version that the coordinator never counted, and what
+            # made them would be trained on twice.
+            log.warning("not saved: version %d was not committed", self._trained_version)
+            return
         if self._saved_version == self._resume.version:
             return
         path = self._checkpoints.write(

@@ -15,23 +15,40 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
-        self._is_waiting = False
+        self._patience_seconds: float | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
+        signal.signal(signal.SIGALRM, self._interrupt)
 
     @contextmanager
-    def interrupts(self) -> Iterator[None]:
-        """Let a stop interrupt what happens inside, by raising ``StopRequested``."""
-        self._is_waiting = True
+    def interrupts(self, *, after_seconds: float = 0.0) -> Iterator[None]:
+        """Let a stop interrupt what happens inside, by raising ``StopRequested``.
+
+        At once, or ``after_seconds`` for what is worth finishing but may never end, such as a
+        call to a peer that was told to stop as well.
+        """
+        self._patience_seconds = after_seconds
         try:
             if self.is_set:
-                raise StopRequested
+                self._lose_patience()
             yield
         finally:
-            self._is_waiting = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._patience_seconds = None
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.is_set = True
-        if self._is_waiting:
+        self._lose_patience()
+
+    def _lose_patience(self) -> None:
+        if self._patience_seconds is None:
+            return
+        if self._patience_seconds == 0:
+            raise StopRequested
+        signal.setitimer(signal.ITIMER_REAL, self._patience_seconds)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._patience_seconds is not None:
             raise StopRequested

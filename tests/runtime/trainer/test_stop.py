@@ -10,7 +10,10 @@ from hetrl_runtime.trainer.stop import StopRequested, StopSignal
 
 @pytest.fixture
 def stop() -> Iterator[StopSignal]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
+    }
     yield StopSignal()
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -36,3 +39,23 @@ def test_work_is_finished_and_the_next_wait_does_not_begin(stop):
         work.append("waited")
 
     assert work == ["done"]
+
+
+def test_what_is_worth_finishing_is_given_its_time(stop):
+    with stop.interrupts(after_seconds=60):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("is_stopped_before", [True, False], ids=["before", "within"])
+def test_what_never_finishes_is_interrupted_after_its_time(stop, is_stopped_before):
+    def wait() -> None:
+        if is_stopped_before:
+            os.kill(os.getpid(), signal.SIGTERM)
+        with stop.interrupts(after_seconds=0.05):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+
+    with pytest.raises(StopRequested):
+        wait()
