@@ -137,9 +137,10 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
     trains = _variables(program, "trains", len(problem.trainings), category="Binary")
 
     program += pulp.lpSum(trains) == 1, "one training plan is chosen"
+    generation_window_seconds = window_seconds - _least_training_seconds(problem)
     for index, candidate in enumerate(problem.rollouts):
         sync_seconds = problem.sync_seconds[candidate.site.region]
-        working_share = max(0.0, 1 - sync_seconds / window_seconds)
+        working_share = max(0.0, 1 - sync_seconds / generation_window_seconds)
         _bound_rate(
             program, candidate, index=index, working_share=working_share,
             replicas=replicas[index], places=places[index], rate=rates[index],
@@ -162,6 +163,13 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
         objective = _weighted(problem, replicas, trains, lambda site: _price(goal, site))
     program.setObjective(objective)
     return _Model(program=program, replicas=replicas, trains=trains)
+
+
+def _least_training_seconds(problem: Problem) -> float:
+    """Return how much of a step generation never has: nothing where both run side by side."""
+    if not problem.work.is_synchronous:
+        return 0.0
+    return min(candidate.time.total_seconds for candidate in problem.trainings)
 
 
 def _async_pace(

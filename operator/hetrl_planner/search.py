@@ -6,7 +6,7 @@ is. So it is solved once for each region that could train, and again with the st
 that it found (Dinkelbach's method for ratios), which also keeps its bound valid.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hetrl_core.cluster import ClusterSnapshot
@@ -20,6 +20,9 @@ from hetrl_planner.workload import Workload
 MAX_ROUNDS = 6
 WORTH_ANOTHER_ROUND = 1e-3
 """Improvement, as a share, below which rounds end."""
+
+ALIKE = 1.05
+"""Ratio of training times up to which one stands for the other."""
 
 COST_TOLERANCE = 2e-3
 """How much longer a step may be for a smaller price, when steps are to be short."""
@@ -157,7 +160,7 @@ class Searcher:
 
 
 def _problems(space: Space) -> Sequence[Problem]:
-    """Return one problem for each region that could train."""
+    """Return one problem for each region that could train, or several: see ``_alike``."""
     regions = sorted({candidate.site.region for candidate in space.trainings})
     everywhere = {site.region for site in space.sites}
     return [
@@ -165,7 +168,7 @@ def _problems(space: Space) -> Sequence[Problem]:
             work=space.work,
             sites=space.sites,
             rollouts=space.rollouts,
-            trainings=tuple(each for each in space.trainings if each.site.region == trainer),
+            trainings=trainings,
             sync_seconds={
                 region: sync_seconds(
                     space.work, space.snapshot, trainer_region=trainer, rollout_region=region
@@ -175,8 +178,28 @@ def _problems(space: Space) -> Sequence[Problem]:
             limits=space.limits,
         )
         for trainer in regions
+        for trainings in _alike(space, trainer_region=trainer)
         if space.rollouts
     ]
+
+
+def _alike(space: Space, *, trainer_region: str) -> Iterator[tuple[TrainingCandidate, ...]]:
+    """Yield the trainings of a region, where it matters in parts that take about as long.
+
+    What a synchronous step leaves for generation, and so what weights from afar cost of it,
+    depends on the training chosen; the MILP takes the shortest one's word for all.
+    """
+    here = [each for each in space.trainings if each.site.region == trainer_region]
+    here.sort(key=lambda each: each.time.total_seconds)
+    is_one_region = len({each.site.region for each in space.rollouts}) == 1
+    if is_one_region or not space.work.is_synchronous:
+        yield tuple(here)
+        return
+    while here:
+        longest = here[0].time.total_seconds * ALIKE
+        part = [each for each in here if each.time.total_seconds <= longest]
+        yield tuple(part)
+        here = here[len(part) :]
 
 
 def _value(choice: Choice, goal: Goal) -> float:
