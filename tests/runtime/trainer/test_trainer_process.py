@@ -233,7 +233,7 @@ async def test_workers_can_fetch_a_version_as_soon_as_it_is_announced(tmp_path, 
         snapshot = await fetch_weights(launch, process="rollout-9", deadline_seconds=60)
 
     assert snapshot.version >= 2
-    fetched = safetensors.torch.load(snapshot.data)
+    fetched = safetensors.torch.load(bytes(snapshot.data))
     own = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
     assert {name: each.shape for name, each in fetched.items()} == {
         name: each.shape for name, each in own.items()
