@@ -66,7 +66,7 @@ test-slow: $(READY)
 	@$(BIN)/pytest -q -m 'slow and not cluster and not pods and not engine'
 
 test-engine: $(READY) $(VLLM_READY)
-	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime
+	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
 
 test-cluster: $(READY) $(VLLM_READY) images
 	@$(BIN)/pytest -q -m 'cluster and not pods' tests
