@@ -16,6 +16,13 @@ from hetrl_core.task import Role
 
 CONTRACT_VERSION = 1
 
+TERMINAL_EXIT_CODE = 3
+"""A process that ends with it has said why on its last line, and must not be started again.
+
+One that is told to stop before its work is done ends with another code than 0 where that
+matters, so that a coordinator's 0 always means that the run is done.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:

@@ -8,8 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TERMINAL_EXIT_CODE = 3
-"""A process that ends with it has said why on its last line, and must not be started again."""
+from hetrl_core.launch import TERMINAL_EXIT_CODE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

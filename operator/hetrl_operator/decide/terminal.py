@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import ConditionStatus
+from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.deadlines import overrun
@@ -18,10 +19,6 @@ from hetrl_operator.observed import Observed, PodSeen, ProgressSeen
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-TERMINAL_EXIT_CODE = 3
-"""A process that ends with it has said why, and starting it again would not help. One that is
-told to stop ends with another code than 0, so 0 always means that the run is done."""
 
 _FAILED = {
     Role.COORDINATOR: Reason.COORDINATOR_FAILED,

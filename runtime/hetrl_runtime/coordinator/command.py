@@ -8,23 +8,17 @@ from pathlib import Path
 import click
 
 from hetrl_core import launch as contract
-from hetrl_core.launch import Launch
+from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime import logs
 from hetrl_runtime.coordinator.server import serve
+from hetrl_runtime.pod import launch_option
 from hetrl_runtime.wire.values import Ending
 
-TERMINAL_EXIT_CODE = 3
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 @click.command("coordinator")
-@click.option(
-    "--launch",
-    "launch_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="The launch contract, a JSON file.",
-)
+@launch_option
 @click.option(
     "--ordinal",
     expose_value=False,

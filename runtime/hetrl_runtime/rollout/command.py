@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
-import re
 import signal
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -14,43 +12,19 @@ from pathlib import Path
 import click
 
 from hetrl_core import launch as contract
-from hetrl_core.launch import Launch
+from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime import logs
+from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
-MODEL_NOT_FOUND_EXIT_CODE = 3
 FAREWELL_SECONDS = 8.0
 """How long a stopped worker may take to give its leases back and free its engine."""
 
-FROM_HOSTNAME = "from-hostname"
-
-
-def _ordinal(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
-    text = value
-    if value == FROM_HOSTNAME:
-        text = socket.gethostname().partition(".")[0]
-    found = re.search(r"(\d+)$" if value == FROM_HOSTNAME else r"^(\d+)$", text)
-    if not found:
-        raise click.BadParameter(f"must be a number, or the hostname must end in one, got {text!r}")
-    return int(found[1])
-
 
 @click.command("rollout")
-@click.option(
-    "--launch",
-    "launch_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="The launch contract, a JSON file.",
-)
-@click.option(
-    "--ordinal",
-    required=True,
-    callback=_ordinal,
-    metavar="N",
-    help="The pod's number in its pod set, or 'from-hostname' to read it off the hostname's end.",
-)
+@launch_option
+@ordinal_option
 def command(launch_file: Path, ordinal: int) -> None:
     """Generate trajectories for one run, until it ends.
 
@@ -66,7 +40,7 @@ def command(launch_file: Path, ordinal: int) -> None:
         click.echo(str(ended), err=True)
     except ModelNotFoundError as error:
         click.echo(str(error), err=True)
-        sys.exit(MODEL_NOT_FOUND_EXIT_CODE)
+        sys.exit(TERMINAL_EXIT_CODE)
     except (OSError, ValueError, TransportError, EngineFailedError) as error:
         click.echo(str(error), err=True)
         sys.exit(1)

@@ -1,36 +1,24 @@
 """``hetrl trainer``: the command that a trainer's pod runs."""
 
-import socket
 import sys
 from pathlib import Path
 
 import click
 
 from hetrl_core import launch as contract
-from hetrl_core.launch import Launch
+from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.podset import Rank
 from hetrl_core.task import Task
 from hetrl_runtime import logs
+from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
 
-TERMINAL_EXIT_CODE = 3
-
 
 @click.command("trainer")
-@click.option(
-    "--launch",
-    "launch_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="The launch contract, a JSON file.",
-)
-@click.option(
-    "--ordinal",
-    required=True,
-    help="This pod's number in its set, or from-hostname: what follows the last dash there.",
-)
-def command(launch_file: Path, ordinal: str) -> None:
+@launch_option
+@ordinal_option
+def command(launch_file: Path, ordinal: int) -> None:
     """Train one replica of the policy on the batches of a run.
 
     Ends with 0 when all steps are done, and after SIGTERM, with a checkpoint of the last step;
@@ -43,7 +31,7 @@ def command(launch_file: Path, ordinal: str) -> None:
 
     try:
         launch = contract.from_json(launch_file.read_text())
-        ending = _train(launch, _ordinal(ordinal))
+        ending = _train(launch, ordinal)
     except (ModelError, CheckpointError, Refused) as error:
         _fail(str(error), TERMINAL_EXIT_CODE)
     except (OSError, ValueError, RuntimeError, TransportError) as error:
@@ -101,13 +89,6 @@ def _training_rank(launch: Launch, ordinal: int) -> Rank:
             "data-parallel, with one GPU per replica and one replica per pod"
         )
     return mine[0]
-
-
-def _ordinal(text: str) -> int:
-    number = socket.gethostname().rpartition("-")[2] if text == "from-hostname" else text
-    if not number.isdecimal():
-        raise ValueError(f"--ordinal must be a number or from-hostname, got {text!r} ({number!r})")
-    return int(number)
 
 
 def _fail(message: str, code: int) -> None:

@@ -31,20 +31,3 @@ def test_ranks_that_this_release_cannot_train_are_refused(tmp_path, ranks):
 
     with pytest.raises(ValueError, match=r"pod trainer-test-0 has .* trains data-parallel"):
         command._training_rank(launch, 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "hostname", "expected"),
-    [("3", "anything", 3), ("from-hostname", "job-trainer-a100-0-12", 12)],
-)
-def test_a_pods_number_is_given_or_read_off_its_hostname(monkeypatch, text, hostname, expected):
-    monkeypatch.setattr(command.socket, "gethostname", lambda: hostname)
-
-    assert command._ordinal(text) == expected
-
-
-def test_a_hostname_without_a_number_is_named(monkeypatch):
-    monkeypatch.setattr(command.socket, "gethostname", lambda: "laptop")
-
-    with pytest.raises(ValueError, match=r"--ordinal must be a number or from-hostname.*laptop"):
-        command._ordinal("from-hostname")

@@ -1,0 +1,45 @@
+"""What every pod's command is told on its command line: a launch contract, and the pod's ordinal.
+
+What the contract says is ``hetrl_core.launch``'s; what follows from it is each command's.
+"""
+
+import socket
+from pathlib import Path
+
+import click
+
+FROM_HOSTNAME = "from-hostname"
+
+
+def ordinal(given: str) -> int:
+    """Return a pod's number in its set: given, or what follows the last dash of the hostname.
+
+    Raises:
+        BadParameter: there is no number; the message names what was given, or the hostname.
+    """
+    if given != FROM_HOSTNAME:
+        if not given.isdecimal():
+            raise click.BadParameter(f"must be a number or {FROM_HOSTNAME}, got {given!r}")
+        return int(given)
+    hostname = socket.gethostname().partition(".")[0]
+    number = hostname.rpartition("-")[2]
+    if not number.isdecimal():
+        raise click.BadParameter(f"the hostname must end in -NUMBER, got {hostname!r}")
+    return int(number)
+
+
+launch_option = click.option(
+    "--launch",
+    "launch_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="The launch contract, a JSON file.",
+)
+
+ordinal_option = click.option(
+    "--ordinal",
+    callback=lambda _context, _parameter, given: ordinal(given),
+    required=True,
+    metavar="N",
+    help=f"The pod's number in its set, or {FROM_HOSTNAME}: what follows the last dash there.",
+)
