@@ -4,39 +4,39 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 ``hetrl run`` ask here before they start anything.
 """
 
-from hetrl_core.job import AlgorithmSpec, AlgorithmType
+from hetrl_core.job import AlgorithmType, Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 
 
-def obstacles(plan: Plan, algorithm: AlgorithmSpec) -> tuple[str, ...]:
-    """Return every reason why the runtime cannot execute a plan; empty when it can."""
-    found = [reason for group in plan.groups for reason in _group_obstacles(group)]
-    if algorithm.type is AlgorithmType.PPO:
+def obstacles(plan: Plan, job: JobSpec) -> tuple[str, ...]:
+    """Return every reason why the runtime cannot execute a job's plan; empty when it can."""
+    found = [reason for group in plan.groups for reason in _group_obstacles(group, job.engine)]
+    if job.algorithm.type is AlgorithmType.PPO:
         found.append("algorithm PPO: this release trains without a critic, with GRPO only")
     return tuple(found)
 
 
-def can_split(task: Task, parallelism: Parallelism) -> bool:
-    """Tell whether the runtime can run a task's replicas split this way."""
+def split_obstacle(task: Task, parallelism: Parallelism, engine: Engine) -> str:
+    """Return why the runtime cannot run a task's replicas split this way; empty when it can.
+
+    ``engine`` is what generates; it matters to generation alone.
+    """
     if task is Task.ACTOR_TRAINING:
-        return parallelism.num_gpus == 1
-    return parallelism.num_stages == 1
+        if parallelism.num_gpus > 1:
+            return "this release trains data-parallel, with one GPU per replica"
+    elif parallelism.num_stages > 1:
+        return "this release serves without pipeline stages"
+    elif task is Task.ACTOR_GENERATION and engine is Engine.TRANSFORMERS and parallelism.tensor > 1:
+        return "engine transformers generates with one GPU per replica; engine vllm splits"
+    return ""
 
 
-def _group_obstacles(group: ReplicaGroup) -> list[str]:
+def _group_obstacles(group: ReplicaGroup, engine: Engine) -> list[str]:
     found = []
-    barred = {task for task in group.tasks if not can_split(task, group.parallelism)}
-    if Task.ACTOR_TRAINING in barred:
-        found.append(
-            f"actor training at {group.parallelism}: this release trains data-parallel, "
-            "with one GPU per replica"
-        )
     if len(group.tasks) > 1:
         together = " and ".join(group.tasks)
         found.append(f"{together} on shared GPUs: this release runs one task per GPU")
-    if Task.ACTOR_GENERATION in barred:
-        found.append(
-            f"generation at {group.parallelism}: this release serves without pipeline stages"
-        )
+    reasons = {task: split_obstacle(task, group.parallelism, engine) for task in group.tasks}
+    found += [f"{task} at {group.parallelism}: {why}" for task, why in reasons.items() if why]
     return found

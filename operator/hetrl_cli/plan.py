@@ -101,7 +101,7 @@ def _deadline(seconds: float) -> Callable[[], bool]:
 
 
 def _notes(found: Plan, job: JobSpec) -> tuple[str, ...]:
-    barred = obstacles(found, job.algorithm)
+    barred = obstacles(found, job)
     if not barred:
         return ()
     return (*barred, "this plan is a preview; --runnable plans what this release can run")

@@ -7,6 +7,7 @@ what would be needed in its place.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hetrl_core.capabilities import split_obstacle
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Parallelism
 from hetrl_core.task import Task
@@ -22,6 +23,7 @@ from hetrl_planner.cost.shard import shards
 from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import Site, without_machines
+from hetrl_planner.workload import Workload
 
 ANY_STEP_SECONDS = 1e12
 """A step that any plan is faster than: asks for whatever fits."""
@@ -75,7 +77,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
     state_bytes = training_state_bytes(whole.num_parameters)
     split, use = min(
         (
-            (each, fullest_training_gpu(site, each, work))
+            (each, _fullest_gpu(site, each, work, Task.ACTOR_TRAINING))
             for each in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only)
         ),
         key=_least_memory,
@@ -83,7 +85,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
     return (
         f"actor training needs {gib(state_bytes)} of weights, gradients and optimizer state; "
         + _largest_split(site, split, use, runnable_only=runnable_only)
-        + _but_splits_would_fit(space, site, runnable_only=runnable_only)
+        + _but_splits_would_fit(space, site, Task.ACTOR_TRAINING, runnable_only=runnable_only)
     )
 
 
@@ -91,7 +93,7 @@ def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> 
     work = space.work
     split, use = min(
         (
-            (each, fullest_rollout_gpu(site, each, work, concurrency=1))
+            (each, _fullest_gpu(site, each, work, Task.ACTOR_GENERATION))
             for each in splits(site, work, Task.ACTOR_GENERATION, runnable_only=runnable_only)
         ),
         key=_least_memory,
@@ -101,6 +103,7 @@ def _too_large_to_generate(space: Space, site: Site, *, runnable_only: bool) -> 
         f"generation needs {gib(weight_bytes)} of weights and the keys and values of one "
         f"trajectory of {work.max_sample_tokens} tokens; "
         + _largest_split(site, split, use, runnable_only=runnable_only)
+        + _but_splits_would_fit(space, site, Task.ACTOR_GENERATION, runnable_only=runnable_only)
     )
 
 
@@ -122,18 +125,25 @@ def _largest_split(site: Site, split: Split, use: MemoryUse, *, runnable_only: b
     )
 
 
-def _but_splits_would_fit(space: Space, site: Site, *, runnable_only: bool) -> str:
+def _but_splits_would_fit(space: Space, site: Site, task: Task, *, runnable_only: bool) -> str:
     if not runnable_only:
         return ""
     fitting = [
         split
-        for split in splits(site, space.work, Task.ACTOR_TRAINING, runnable_only=False)
-        if fullest_training_gpu(site, split, space.work).total_bytes <= site.kind.memory_bytes
+        for split in splits(site, space.work, task, runnable_only=False)
+        if _fullest_gpu(site, split, space.work, task).total_bytes <= site.kind.memory_bytes
     ]
     if not fitting:
         return ""
-    smallest = min(fitting, key=lambda split: split.num_gpus)
-    return f" ({smallest.parallelism} would fit, but this release trains with one GPU per replica)"
+    smallest = min(fitting, key=lambda each: (each.num_gpus, each.parallelism.num_stages))
+    reason = split_obstacle(task, smallest.parallelism, space.work.engine)
+    return f" ({smallest.parallelism} would fit, but {reason})"
+
+
+def _fullest_gpu(site: Site, split: Split, work: Workload, task: Task) -> MemoryUse:
+    if task is Task.ACTOR_TRAINING:
+        return fullest_training_gpu(site, split, work)
+    return fullest_rollout_gpu(site, split, work, concurrency=1)
 
 
 def _limits_that_bind(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> Iterator[str]:

@@ -6,7 +6,7 @@ Made once from a job; what the job's author wrote, and where, no longer matters 
 from dataclasses import dataclass
 
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.job import JobSpec, Mode
+from hetrl_core.job import Engine, JobSpec, Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,9 @@ class Workload:
     is_synchronous: bool
     has_reference: bool
     """Whether a frozen reference model scores each trajectory, for the KL penalty."""
+
+    engine: Engine
+    """What generates; not every engine splits a replica over several GPUs."""
 
     @property
     def sample_tokens(self) -> int:
@@ -68,4 +71,5 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         max_staleness=algorithm.max_staleness,
         is_synchronous=algorithm.mode is Mode.SYNC or algorithm.max_staleness == 0,
         has_reference=algorithm.kl_coefficient > 0,
+        engine=job.engine,
     )

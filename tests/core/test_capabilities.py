@@ -3,15 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.capabilities import can_split, obstacles
-from hetrl_core.job import AlgorithmSpec, AlgorithmType, Strategy
+from hetrl_core.capabilities import obstacles, split_obstacle
+from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, Strategy
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
+from tests.builders import a_job
 from tests.core.test_plan import PREDICTION, a_group
 
-GRPO = AlgorithmSpec()
 TRAINS = a_group(Task.ACTOR_TRAINING, "a", "b")
 GENERATES = a_group(Task.ACTOR_GENERATION, "c", tensor=2)
+VLLM, TRANSFORMERS = Engine.VLLM, Engine.TRANSFORMERS
 
 
 def a_plan(*groups: ReplicaGroup) -> Plan:
@@ -19,7 +20,7 @@ def a_plan(*groups: ReplicaGroup) -> Plan:
 
 
 def test_data_parallel_training_and_tensor_parallel_generation_can_run() -> None:
-    assert obstacles(a_plan(TRAINS, GENERATES), GRPO) == ()
+    assert obstacles(a_plan(TRAINS, GENERATES), a_job()) == ()
 
 
 @pytest.mark.parametrize(
@@ -37,20 +38,46 @@ def test_data_parallel_training_and_tensor_parallel_generation_can_run() -> None
     ],
 )  # fmt: skip
 def test_what_the_runtime_cannot_do_is_said(group: ReplicaGroup, reason: str) -> None:
-    (found,) = obstacles(a_plan(group), GRPO)
+    (found,) = obstacles(a_plan(group), a_job())
     assert re.search(reason, found)
 
 
 def test_ppo_is_an_obstacle_whatever_the_plan() -> None:
-    (found,) = obstacles(a_plan(TRAINS, GENERATES), AlgorithmSpec(type=AlgorithmType.PPO))
+    job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
+    (found,) = obstacles(a_plan(TRAINS, GENERATES), job)
     assert "without a critic" in found
 
 
-@pytest.mark.parametrize("task", [Task.ACTOR_TRAINING, Task.ACTOR_GENERATION])
-@pytest.mark.parametrize(("tensor", "stages"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_a_split_that_may_be_planned_meets_no_obstacle(
-    task: Task, tensor: int, stages: int
+@pytest.mark.parametrize(
+    ("task", "tensor", "stages", "engine", "reason"),
+    [
+        pytest.param(Task.ACTOR_TRAINING, 1, 1, VLLM, "", id="training on one GPU"),
+        pytest.param(Task.ACTOR_TRAINING, 2, 1, VLLM, "one GPU per replica", id="training, tp"),
+        pytest.param(Task.ACTOR_TRAINING, 1, 2, VLLM, "one GPU per replica", id="training, pp"),
+        pytest.param(Task.ACTOR_GENERATION, 1, 1, VLLM, "", id="vllm on one GPU"),
+        pytest.param(Task.ACTOR_GENERATION, 8, 1, VLLM, "", id="vllm, tp"),
+        pytest.param(Task.ACTOR_GENERATION, 1, 2, VLLM, "pipeline stages", id="vllm, pp"),
+        pytest.param(Task.ACTOR_GENERATION, 2, 2, VLLM, "pipeline stages", id="vllm, both"),
+        pytest.param(Task.ACTOR_GENERATION, 1, 1, TRANSFORMERS, "", id="transformers on one GPU"),
+        pytest.param(
+            Task.ACTOR_GENERATION, 2, 1, TRANSFORMERS, "engine transformers", id="transformers, tp"
+        ),
+        pytest.param(
+            Task.ACTOR_GENERATION, 1, 2, TRANSFORMERS, "pipeline stages", id="transformers, pp"
+        ),
+        pytest.param(
+            Task.REFERENCE_INFERENCE, 2, 1, TRANSFORMERS, "", id="the reference has no engine"
+        ),
+    ],
+)
+def test_a_split_runs_or_the_plan_says_why_not(
+    task: Task, tensor: int, stages: int, engine: Engine, reason: str
 ) -> None:
     split = Parallelism(tensor=tensor, stage_layers=(4,) * stages)
-    group = a_group(task, "a", tensor=tensor, stages=stages)
-    assert can_split(task, split) == (not obstacles(a_plan(group), GRPO))
+    assert re.search(reason or "^$", split_obstacle(task, split, engine))
+
+    found = obstacles(
+        a_plan(a_group(task, "a", tensor=tensor, stages=stages)), a_job(engine=engine)
+    )
+    assert bool(found) == bool(reason)
+    assert all(reason in each for each in found)

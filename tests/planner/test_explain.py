@@ -7,6 +7,7 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import (
     AlgorithmSpec,
     AlgorithmType,
+    Engine,
     JobSpec,
     MeetDeadline,
     MinimiseCost,
@@ -115,5 +116,12 @@ def test_there_is_no_plan_and_the_reason_has_numbers(
 
 def test_what_a_later_release_could_split_is_said() -> None:
     found = reasons(FLEET, a_job("Qwen3-8B"), runnable_only=True)
-    assert "this release trains with one GPU per replica" in found
+    assert "would fit, but this release trains data-parallel, with one GPU per replica" in found
     assert isinstance(plan(FLEET, a_job("Qwen3-8B")), Plan)
+
+
+def test_an_engine_that_does_not_split_is_named() -> None:
+    found = reasons(
+        a_fleet(l4=8), a_job("Qwen3-14B", engine=Engine.TRANSFORMERS), runnable_only=True
+    )
+    assert "would fit, but engine transformers generates with one GPU per replica" in found

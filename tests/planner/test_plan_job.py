@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot, Link, Machine
 from hetrl_core.job import (
+    Engine,
     JobSpec,
     MeetDeadline,
     MinimiseCost,
@@ -57,10 +58,11 @@ def test_rejected_plans_say_how_much_slower_they_are() -> None:
     assert reasons["A100-40GB alone"].startswith(f"{slower:.2f}x the step time")
 
 
-def test_a_small_model_gets_a_plan_that_this_release_runs() -> None:
-    job = a_job("Qwen3-1.7B")
+@pytest.mark.parametrize("engine", Engine)
+def test_a_small_model_gets_a_plan_that_this_release_runs(engine: Engine) -> None:
+    job = a_job("Qwen3-1.7B", engine=engine)
     found = made(HETRL_FLEET, job, runnable_only=True)
-    assert obstacles(found, job.algorithm) == ()
+    assert obstacles(found, job) == ()
 
 
 def test_one_machine_is_enough_for_a_small_model() -> None:

@@ -108,7 +108,7 @@ def planned(prepared: Prepared) -> Plan:
     )
     if isinstance(outcome, Infeasible):
         raise NotStartableError("the job fits nowhere: " + "; ".join(outcome.reasons))
-    found = obstacles(outcome, prepared.spec.algorithm)
+    found = obstacles(outcome, prepared.spec)
     if found:
         raise NotStartableError("this release cannot run the plan: " + "; ".join(found))
     return outcome

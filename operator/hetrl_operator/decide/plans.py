@@ -99,7 +99,7 @@ def _search(seen: Observed, wish: Wish, *, discard: tuple[PlanSeen, ...]) -> Pla
 
 def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]) -> Planned:
     """Reserve the GPUs, then write the plan; the next round finds it and goes on."""
-    impossible = obstacles(plan, wish.spec.algorithm)
+    impossible = obstacles(plan, wish.spec)
     if impossible:
         finding = _refusal(Infeasible(reasons=impossible))
         return Planned(plan=None, finding=finding, actions=cleaning)
