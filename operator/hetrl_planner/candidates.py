@@ -5,6 +5,7 @@ What each costs comes from ``cost``; how many of which are taken is the MILP's c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from hetrl_core.capabilities import split_obstacle
@@ -20,9 +21,7 @@ from hetrl_planner.cost.network import (
     inside_machine,
     weight_sync_seconds,
 )
-from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards, split_layers
-from hetrl_planner.cost.stage import uniform_stages
 from hetrl_planner.cost.training import TrainingChannels, TrainingTime, training_time
 from hetrl_planner.sites import SHARE_SIZES, Site
 from hetrl_planner.workload import Workload
@@ -50,14 +49,50 @@ class Split:
         return self.num_gpus // self.share_size
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tangent:
+    """``intercept + slope·concurrency`` bounds a replica's rate, and is exact at ``at``."""
+
+    at: int
+    intercept: float
+    slope: float
+
+
 @dataclass(frozen=True, kw_only=True)
-class RolloutCandidate(Serving):
+class RolloutCandidate:
     """One way to generate on one site."""
 
     site: Site
     split: Split
+    cost: GenerationCost
+    max_concurrency: int
+    """Trajectories that the KV cache of one replica holds."""
+
     memory: MemoryUse
     """Of the fullest GPU at ``max_concurrency``."""
+
+    def samples_per_second(self, concurrency: float) -> float:
+        """Return one replica's rate with so many trajectories at once."""
+        return self.cost.samples_per_second(concurrency)
+
+    @cached_property
+    def tangents(self) -> tuple[Tangent, ...]:
+        """Lines that touch the rate from above at each point of the grid."""
+        found = []
+        for at in self.concurrency_grid:
+            nearby = at * 1.001
+            here = self.samples_per_second(at)
+            slope = (self.samples_per_second(nearby) - here) / (nearby - at)
+            found.append(Tangent(at=at, intercept=here - at * slope, slope=slope))
+        return tuple(found)
+
+    @cached_property
+    def concurrency_grid(self) -> tuple[int, ...]:
+        """Concurrencies at which the rate is looked at, a quarter apart."""
+        grid = [1]
+        while grid[-1] < self.max_concurrency:
+            grid.append(min(self.max_concurrency, max(grid[-1] + 1, round(grid[-1] * 1.25))))
+        return tuple(grid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +238,9 @@ def _rollout(
         split=split,
         cost=GenerationCost(
             work=work,
-            stages=uniform_stages(
-                work.architecture,
-                split.parallelism,
-                site.kind,
-                _stage_channel(site, split, snapshot),
-            ),
+            kind=site.kind,
+            parallelism=split.parallelism,
+            stage_channel=_stage_channel(site, split, snapshot),
         ),
         max_concurrency=concurrency,
         memory=fullest_rollout_gpu(site, split, work, concurrency=concurrency),
