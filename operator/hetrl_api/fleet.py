@@ -4,11 +4,12 @@ What a topology says of a GPU kind goes over the catalogue's figures. Reading no
 cluster is left to the callers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetrl_api.gpu_kinds import KnownKinds, catalogue_name, plain
+from hetrl_api.gpu_kinds import KnownKinds
+from hetrl_api.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.topology import HetRLTopology, MachinePool
 from hetrl_core.catalogue import NotEligible
 from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
@@ -16,30 +17,11 @@ from hetrl_core.job import PoolSpec, ResourcesSpec
 from hetrl_core.units import GIGA
 
 GPU_RESOURCE = "nvidia.com/gpu"
-PRODUCT_LABEL = "nvidia.com/gpu.product"
 REGION_LABEL = "topology.kubernetes.io/region"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 BITS_PER_BYTE = 8
 SECONDS_PER_MILLISECOND = 1e-3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A machine, and the labels by which a job may choose it."""
-
-    machine: Machine
-    labels: Mapping[str, str]
-
-    def is_in(self, pool: PoolSpec) -> bool:
-        """Tell whether a job's pool takes this machine."""
-        return self._has_product(pool.gpu_product) and all(
-            self.labels.get(key) == value for key, value in pool.node_selector
-        )
-
-    def _has_product(self, asked: str) -> bool:
-        own = {plain(self.machine.gpu_kind), plain(self.labels.get(PRODUCT_LABEL, ""))}
-        return not asked or plain(asked) in own or catalogue_name(asked) == self.machine.gpu_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +31,8 @@ class Fleet:
     gpu_kinds: tuple[GpuKind, ...]
     places: tuple[Place, ...]
     links: tuple[Link, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Why machines that have GPUs are not among the places, one line for each product."""
+    absences: tuple[Absence, ...] = ()
+    """Nodes for GPU work that are not among the places."""
 
     def snapshot(self, resources: ResourcesSpec) -> ClusterSnapshot:
         """Return what a job may use; a machine in two of its pools counts for the first."""
@@ -61,13 +43,29 @@ class Fleet:
         )
         return ClusterSnapshot(gpu_kinds=self.gpu_kinds, machines=machines, links=self.links)
 
+    def left_out(self, resources: ResourcesSpec) -> tuple[str, ...]:
+        """Return why nodes that a job would take are not in its snapshot, a line a reason."""
+        pools = resources.pools
+        return summary(
+            each for each in self.absences if not pools or any(each.is_in(pool) for pool in pools)
+        )
+
 
 def fleet_of(
-    nodes: Iterable[Mapping[str, Any]], *, topologies: Sequence[HetRLTopology] = ()
+    nodes: Iterable[Mapping[str, Any]],
+    *,
+    topologies: Sequence[HetRLTopology] = (),
+    bar: Callable[[Mapping[str, Any]], str] = lambda _node: "",
 ) -> Fleet:
     """Return the fleet of v1 Node objects and of the pools that topologies list.
 
-    Nodes that are cordoned, not ready or without GPUs are left out.
+    Nodes without GPUs are nobody's business. Those with GPUs that are cordoned, not ready,
+    being deleted or of an unknown kind are left out, and said to be.
+
+    Args:
+        nodes: as the API server gives them.
+        topologies: prices, links, further kinds, and machines of their own.
+        bar: a caller's own rule: why a node is left out, empty when it is not.
 
     Raises:
         InvalidObjectError: a topology names a kind that neither it nor the catalogue has, or
@@ -75,15 +73,15 @@ def fleet_of(
     """
     known = KnownKinds(topologies)
     places: list[Place] = []
-    left_out: set[str] = set()
+    absences: list[Absence] = []
     for node in nodes:
-        if not _is_usable(node):
+        if not _is_for_gpus(node):
             continue
-        kind = known.of_product(_labels(node).get(PRODUCT_LABEL, ""))
-        if isinstance(kind, NotEligible):
-            left_out.add(kind.reason)
+        found = _place_of_node(node, known, why_not=_trouble(node) or bar(node))
+        if isinstance(found, Place):
+            places.append(found)
         else:
-            places.append(_place_of_node(node, kind))
+            absences.append(found)
     for topology in topologies:
         for number, pool in enumerate(topology.spec.pools):
             places += _places_of_pool(pool, known.named(pool.gpu_kind, number=number))
@@ -91,7 +89,7 @@ def fleet_of(
         gpu_kinds=known.used(),
         places=tuple(sorted(places, key=lambda place: place.machine.name)),
         links=tuple(link for topology in topologies for link in _links(topology)),
-        left_out=tuple(sorted(left_out)),
+        absences=tuple(sorted(absences, key=lambda absence: absence.node)),
     )
 
 
@@ -113,25 +111,40 @@ def _num_gpus(node: Mapping[str, Any]) -> int:
     return int(allocatable.get(GPU_RESOURCE, 0))
 
 
-def _is_usable(node: Mapping[str, Any]) -> bool:
+def _is_for_gpus(node: Mapping[str, Any]) -> bool:
+    return _num_gpus(node) > 0 or PRODUCT_LABEL in _labels(node)
+
+
+def _trouble(node: Mapping[str, Any]) -> str:
+    """Return why no pod with GPUs can start on a node; empty when one can."""
     conditions = node.get("status", {}).get("conditions") or ()
-    is_ready = all(each["status"] == "True" for each in conditions if each["type"] == "Ready")
-    is_cordoned = bool(node.get("spec", {}).get("unschedulable"))
-    return is_ready and not is_cordoned and _num_gpus(node) > 0
+    if node["metadata"].get("deletionTimestamp"):
+        return "being deleted"
+    if any(each["type"] == "Ready" and each["status"] != "True" for each in conditions):
+        return "not ready"
+    if node.get("spec", {}).get("unschedulable"):
+        return "cordoned"
+    return "" if _num_gpus(node) else f"its label names a GPU, but it has no {GPU_RESOURCE}"
 
 
-def _place_of_node(node: Mapping[str, Any], kind: GpuKind) -> Place:
-    labels = _labels(node)
-    return Place(
-        machine=Machine(
-            name=str(node["metadata"]["name"]),
-            gpu_kind=kind.name,
-            num_gpus=_num_gpus(node),
-            region=labels.get(REGION_LABEL, "local"),
-            zone=labels.get(ZONE_LABEL, ""),
-        ),
-        labels=labels,
+def _place_of_node(node: Mapping[str, Any], known: KnownKinds, *, why_not: str) -> Place | Absence:
+    name, labels = str(node["metadata"]["name"]), _labels(node)
+    product = labels.get(PRODUCT_LABEL, "")
+    if why_not:
+        kind_name = known.name_of(product)
+        gpu_kind = "" if isinstance(kind_name, NotEligible) else kind_name
+        return Absence(node=name, gpu_kind=gpu_kind, labels=labels, reason=why_not)
+    kind = known.of_product(product)
+    if isinstance(kind, NotEligible):
+        return Absence(node=name, gpu_kind="", labels=labels, reason=kind.reason)
+    machine = Machine(
+        name=name,
+        gpu_kind=kind.name,
+        num_gpus=_num_gpus(node),
+        region=labels.get(REGION_LABEL, "local"),
+        zone=labels.get(ZONE_LABEL, ""),
     )
+    return Place(machine=machine, labels=labels)
 
 
 def _places_of_pool(pool: MachinePool, kind: GpuKind) -> list[Place]:

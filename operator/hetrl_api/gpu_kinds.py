@@ -28,11 +28,15 @@ class KnownKinds:
 
     def of_product(self, product: str) -> GpuKind | NotEligible:
         """Return the kind behind a node's product label, or why there is none."""
-        name = self._by_product.get(plain(product)) or catalogue_name(product)
+        name = self.name_of(product)
         if isinstance(name, NotEligible):
             return name
         self._used[name] = self._merged(name)
         return self._used[name]
+
+    def name_of(self, product: str) -> str | NotEligible:
+        """Return the name of that kind, which need not be in use."""
+        return self._by_product.get(plain(product)) or catalogue_name(product)
 
     def named(self, name: str, *, number: int) -> GpuKind:
         """Return the kind that a pool names."""

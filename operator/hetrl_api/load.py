@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError, in_words
-from hetrl_api.fleet import fleet_of
+from hetrl_api.fleet import Fleet, fleet_of
 from hetrl_api.job import HetRLJob
 from hetrl_api.plan import HetRLPlan
 from hetrl_api.rules import ApiModel, parts
@@ -87,6 +87,15 @@ def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterS
     Raises:
         InvalidObjectError: with one line for each mistake, such as an unknown GPU kind.
     """
+    return read_fleet(text).snapshot(resources or ResourcesSpec())
+
+
+def read_fleet(text: str) -> Fleet:
+    """Read a fleet file whole, with what is left out of it and why.
+
+    Raises:
+        InvalidObjectError: with one line for each mistake, or the reasons why nothing is left.
+    """
     topologies, nodes, others = [], [], []
     for each in documents(text):
         kind = each.get("kind")
@@ -101,12 +110,13 @@ def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterS
     fleet = fleet_of(nodes, topologies=topologies)
     if not fleet.places:
         raise InvalidObjectError(
-            fleet.left_out or ["no machine with GPUs: give spec.pools or Nodes"]
+            fleet.left_out(ResourcesSpec()) or ["no machine with GPUs: give spec.pools or Nodes"]
         )
     try:
-        return fleet.snapshot(resources or ResourcesSpec())
+        fleet.snapshot(ResourcesSpec())
     except ValueError as error:
         raise InvalidObjectError([str(error)]) from error
+    return fleet
 
 
 def _field_names(kind: type[ApiModel]) -> Iterable[str]:

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from hetrl_api.decision import from_plan
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.load import load_fleet, load_job
+from hetrl_api.fleet import Fleet
+from hetrl_api.load import load_job, read_fleet
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
 from hetrl_cli.show import show_plan
@@ -83,16 +84,18 @@ def _fleet(
     topology: Path | None, resources: ResourcesSpec, *, context: str | None
 ) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """Return the machines, and why others are left out."""
-    if topology is not None:
-        return load_fleet(read_text(topology), resources=resources), ()
+    fleet = read_fleet(read_text(topology)) if topology else _fleet_of_cluster(context)
+    return fleet.snapshot(resources), fleet.left_out(resources)
+
+
+def _fleet_of_cluster(context: str | None) -> Fleet:
     # Half a second of imports that a fleet file does not need.
-    from hetrl_operator.fleet import NoClusterError, read_fleet  # noqa: PLC0415
+    from hetrl_operator import fleet  # noqa: PLC0415
 
     try:
-        fleet = asyncio.run(read_fleet(context=context))
-    except NoClusterError as error:
+        return asyncio.run(fleet.read_fleet(context=context))
+    except fleet.NoClusterError as error:
         raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
-    return fleet.snapshot(resources), fleet.left_out
 
 
 def _deadline(seconds: float) -> Callable[[], bool]:

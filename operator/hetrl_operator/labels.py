@@ -64,6 +64,9 @@ PLANNED_FOR: Final = "hetrl.dev/planned-for"
 PLAN_KEY: Final = "hetrl.dev/plan-key"
 """On a HetRLPlan: digest of everything that it was made from, the fleet included."""
 
+LEFT_OUT: Final = "hetrl.dev/left-out"
+"""On a HetRLPlan: the nodes that could not be planned with, and why; in words, for people."""
+
 GANG_GATE: Final = "hetrl.dev/gang"
 """Scheduling gate of every pod, lifted when all pods of the job exist."""
 

@@ -25,6 +25,7 @@ from hetrl_operator.labels import (
     GANG_GATE,
     IDENTITY,
     JOB_NAME,
+    LEFT_OUT,
     PLAN_KEY,
     PLANNED_FOR,
     POD_SET,
@@ -105,6 +106,7 @@ def plan_seen(body: Body) -> PlanSeen | None:
         uid=metadata["uid"],
         planned_for=annotations[PLANNED_FOR],
         key=annotations.get(PLAN_KEY, ""),
+        left_out=annotations.get(LEFT_OUT, ""),
         plan=to_plan(written.spec),
         created_at=_time(metadata["creationTimestamp"]),
     )
@@ -163,7 +165,7 @@ def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
 
 
 def slim_node(body: Body) -> Body:
-    """Keep of a Node what planning reads: labels, taints, GPUs, and whether it is usable."""
+    """Keep of a Node what planning reads: labels, taints, GPUs, what bars it."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     conditions = [
         {"type": each["type"], "status": each["status"]}
@@ -172,7 +174,11 @@ def slim_node(body: Body) -> Body:
     ]
     gpus = (status.get("allocatable") or {}).get("nvidia.com/gpu")
     return {
-        "metadata": {"name": metadata["name"], "labels": dict(metadata.get("labels") or {})},
+        "metadata": {
+            "name": metadata["name"],
+            "labels": dict(metadata.get("labels") or {}),
+            "deletionTimestamp": metadata.get("deletionTimestamp"),
+        },
         "spec": {
             "unschedulable": bool(spec.get("unschedulable")),
             "taints": [

@@ -99,6 +99,8 @@ class PlanSeen:
 
     plan: Plan
     created_at: datetime
+    left_out: str = ""
+    """The nodes that it could not be made with, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,9 @@ class PlanningSeen:
 
     answer_key: str = ""
     """What the answer was made from."""
+
+    left_out: str = ""
+    """The nodes that the answer could not count with, and why."""
 
     is_reserved: bool = False
     """Whether the ledger holds the plan's GPUs for this job."""

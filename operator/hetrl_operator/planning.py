@@ -73,6 +73,7 @@ class _Record:
     key: str
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class Planning:
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
+            left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
             conflict=""
             if plan is None or reserved
@@ -152,8 +154,11 @@ class Planning:
         known = self._fleets.get(tolerations)
         if known and known[0] == version:
             return known[1]
-        nodes = [each for each in self.fleet_view.nodes() if _tolerated(each, tolerations)]
-        fleet = fleet_of(nodes, topologies=_usable(self.fleet_view.topologies()))
+        fleet = fleet_of(
+            self.fleet_view.nodes(),
+            topologies=_usable(self.fleet_view.topologies()),
+            bar=lambda node: _untolerated(node, tolerations),
+        )
         self._fleets[tolerations] = (version, fleet)
         return fleet
 
@@ -166,7 +171,8 @@ class Planning:
 
     async def _search(self, job: JobSeen, wish: Wish, record: _Record) -> None:
         started = asyncio.get_running_loop().time()
-        record.answer = await self._ask(job, wish)
+        record.left_out = self._fleet(wish).left_out(wish.spec.resources)
+        record.answer = await self._ask(job, wish, record.left_out)
         seconds = asyncio.get_running_loop().time() - started
         outcome = type(record.answer).__name__
         log.info(
@@ -175,7 +181,7 @@ class Planning:
         self.metrics.solved(outcome=outcome, seconds=seconds)
         self.answered((job.namespace, job.name))
 
-    async def _ask(self, job: JobSeen, wish: Wish) -> Answer:
+    async def _ask(self, job: JobSeen, wish: Wish, left_out: tuple[str, ...]) -> Answer:
         spec = _from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
@@ -183,7 +189,7 @@ class Planning:
         timeout = 2 * spec.planning.time_budget_seconds + self.settings.grace_seconds
         future = self._workers().schedule(
             answer,
-            args=(spec, self._free(job, wish), fleet.snapshot(spec.resources), fleet.left_out),
+            args=(spec, self._free(job, wish), fleet.snapshot(spec.resources), left_out),
             timeout=timeout,
         )
         try:
@@ -266,14 +272,15 @@ def _from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
     return replace(spec, planning=replace(spec.planning, objective=MeetDeadline(left)))
 
 
-def _tolerated(node: Body, tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether pods of a job would be scheduled on a node in spite of its taints."""
-    return all(
-        taint["effect"] == "PreferNoSchedule"
-        or taint["key"] == _GPU_TAINT
-        or any(_covers(each, taint) for each in tolerations)
-        for taint in node["spec"]["taints"]
-    )
+def _untolerated(node: Body, tolerations: tuple[Toleration, ...]) -> str:
+    """Say which taint keeps a job's pods off a node; empty when none does."""
+    for taint in node["spec"]["taints"]:
+        if taint["effect"] == "PreferNoSchedule" or taint["key"] == _GPU_TAINT:
+            continue
+        if not any(_covers(each, taint) for each in tolerations):
+            value = f"={taint['value']}" if taint["value"] else ""
+            return f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
+    return ""
 
 
 def _covers(toleration: Toleration, taint: Mapping[str, str]) -> bool:

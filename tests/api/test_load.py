@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.load import load_fleet, load_job
+from hetrl_api.load import load_fleet, load_job, read_fleet
 from hetrl_core.job import (
     JobSpec,
     MaximiseThroughput,
@@ -254,6 +254,7 @@ def a_node(name: str, *, product: str, gpus: int = 8, **changes: Any) -> dict[st
         "kind": "Node",
         "metadata": {
             "name": name,
+            "deletionTimestamp": changes.get("deleted"),
             "labels": {
                 "nvidia.com/gpu.product": product,
                 "topology.kubernetes.io/region": "eu",
@@ -282,18 +283,69 @@ def test_nodes_become_machines() -> None:
     assert [kind.name for kind in fleet.gpu_kinds] == ["A100-40GB"]
 
 
-def test_nodes_that_cannot_run_a_pod_are_left_out() -> None:
-    fleet = load_fleet(
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        pytest.param(
+            [a_node(f"n{number}", product="NVIDIA-L4", cordoned=True) for number in range(5)],
+            "5 nodes left out (n0, n1, n2 and 2 more): cordoned", id="cordoned",
+        ),
+        pytest.param(
+            [a_node("lost", product="NVIDIA-L4", ready="Unknown", cordoned=True)],
+            "1 node left out (lost): not ready", id="not ready",
+        ),
+        pytest.param(
+            [a_node("bare", product="NVIDIA-L4", gpus=0)],
+            "1 node left out (bare): its label names a GPU, but it has no nvidia.com/gpu",
+            id="no device plugin",
+        ),
+        pytest.param(
+            [a_node(name, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb") for name in ("a", "b")],
+            "2 nodes left out (a, b): NVIDIA-A100-SXM4-40GB-MIG-1g.5gb is a MIG slice, not a whole "
+            "GPU", id="sliced",
+        ),
+        pytest.param(
+            [a_node("going", product="NVIDIA-L4", deleted="2026-01-31T12:00:00Z")],
+            "1 node left out (going): being deleted", id="deleted",
+        ),
+    ],
+)  # fmt: skip
+def test_nodes_that_cannot_run_a_pod_are_left_out_and_named(
+    nodes: list[dict[str, Any]], said: str
+) -> None:
+    fleet = read_fleet(fleet_text(a_node("good", product="NVIDIA-L4"), *nodes))
+
+    assert [place.machine.name for place in fleet.places] == ["good"]
+    assert fleet.left_out(ResourcesSpec()) == (said,)
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        pytest.param(PoolSpec(name="p", gpu_product="L4"), "1 node left out (n2)", id="kind"),
+        pytest.param(
+            PoolSpec(name="p", gpu_product="NVIDIA-L4"), "1 node left out (n2)", id="label"
+        ),
+        pytest.param(
+            PoolSpec(name="p", node_selector=(("site", "edge"),)), "2 nodes left out", id="labels"
+        ),
+        pytest.param(PoolSpec(name="p", gpu_product="H100-80GB"), "", id="another kind"),
+    ],
+)  # fmt: skip
+def test_a_job_hears_only_of_nodes_that_it_would_take(pool: PoolSpec, said: str) -> None:
+    fleet = read_fleet(
         fleet_text(
             a_node("good", product="NVIDIA-L4"),
-            a_node("cordoned", product="NVIDIA-L4", cordoned=True),
-            a_node("lost", product="NVIDIA-L4", ready="Unknown"),
-            a_node("empty", product="NVIDIA-L4", gpus=0),
-            a_node("sliced", product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
+            a_node("n1", product="NVIDIA-A100-SXM4-40GB", cordoned=True),
+            a_node("n2", product="NVIDIA-L4", cordoned=True),
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "without GPUs"}},
         )
     )
 
-    assert [machine.name for machine in fleet.machines] == ["good"]
+    found = fleet.left_out(ResourcesSpec(pools=(pool,)))
+
+    assert "; ".join(found).startswith(said)
+    assert bool(found) == bool(said)
 
 
 def test_a_fleet_of_unknown_gpus_says_so() -> None:

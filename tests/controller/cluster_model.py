@@ -49,6 +49,9 @@ class ClusterModel:
     answer: Answer
     """What the planner will say."""
 
+    left_out: str = ""
+    """The nodes that it will not have counted with."""
+
     now: datetime = NOW
     planning: PlanningSeen | None = None
     plans: dict[str, PlanSeen] = field(default_factory=dict)
@@ -167,7 +170,9 @@ class ClusterModel:
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
-            self.planning = replace(self.planning, answer=self.answer, answer_key=action.key)
+            self.planning = replace(
+                self.planning, answer=self.answer, answer_key=action.key, left_out=self.left_out
+            )
         else:
             reserved = isinstance(action, ReserveGpus)
             self.planning = replace(self.planning, is_reserved=reserved)

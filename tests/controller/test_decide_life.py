@@ -119,6 +119,20 @@ def test_a_job_without_a_plan_says_why_and_creates_nothing(
     assert not cluster.pods
 
 
+def test_a_plan_says_for_good_which_nodes_it_was_made_without() -> None:
+    left_out = "2 nodes left out (l4-7, l4-8): cordoned"
+    cluster = ClusterModel(job=a_job(), answer=a_plan(), left_out=left_out)
+    cluster.settle()
+    cluster.planning = None
+
+    cluster.settle()
+
+    found = condition(cluster.job.status, ConditionType.PLANNED)
+    assert found
+    assert found.status == "True"
+    assert found.message.endswith(f"; {left_out}")
+
+
 def test_an_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:
     cluster = ClusterModel(job=a_job(), answer=Infeasible(reasons=("no GPU",)))
     cluster.settle()

@@ -152,7 +152,7 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
     )
 
     assert node == {
-        "metadata": {"name": "n", "labels": {"a": "b"}},
+        "metadata": {"name": "n", "labels": {"a": "b"}, "deletionTimestamp": None},
         "spec": {
             "unschedulable": False,
             "taints": [{"key": "k", "value": "", "effect": "NoSchedule"}],

@@ -161,6 +161,19 @@ def test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods(space: Name
     assert space.names("statefulsets,pods") == []
 
 
+def test_a_job_hears_of_a_cordoned_node_and_is_planned_when_it_is_back(space: Namespace) -> None:
+    node = "fake-l4-0"
+    space.cluster.kubectl("cordon", node)
+    try:
+        space.apply(a_job(resources={"pools": [{"name": "l4", "gpuProduct": "L4"}]}))
+        planned = space.wait_for_reason("Planned", "Infeasible")
+        assert f"1 node left out ({node}): cordoned" in planned["message"]
+    finally:
+        space.cluster.kubectl("uncordon", node)
+
+    space.wait_for_phase("Running")
+
+
 def test_a_job_without_dimensions_is_not_accepted(space: Namespace) -> None:
     space.apply(a_job(model={"source": {"hub": "Qwen/Qwen3-0.6B"}}))
 

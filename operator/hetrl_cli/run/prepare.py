@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from hetrl_api.job import HetRLJob
-from hetrl_api.load import load_fleet, read_job
+from hetrl_api.load import read_fleet, read_job
 from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
@@ -39,6 +39,8 @@ class Prepared:
     document: HetRLJob
     spec: JobSpec
     fleet: ClusterSnapshot
+    left_out: tuple[str, ...] = ()
+    """Why nodes of the fleet's file are not in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +86,13 @@ def prepare(
         model=with_architecture(spec.model),
         training=experiment.applied_to(spec.training),
     )
-    fleet = read_text(topology) if topology else _THIS_MACHINE.read_text()
+    fleet = read_fleet(read_text(topology) if topology else _THIS_MACHINE.read_text())
     return Prepared(
         text=text,
         document=document,
         spec=spec,
-        fleet=load_fleet(fleet, resources=spec.resources),
+        fleet=fleet.snapshot(spec.resources),
+        left_out=fleet.left_out(spec.resources),
     )
 
 
@@ -107,7 +110,8 @@ def planned(prepared: Prepared) -> Plan:
         runnable_only=True,
     )
     if isinstance(outcome, Infeasible):
-        raise NotStartableError("the job fits nowhere: " + "; ".join(outcome.reasons))
+        reasons = (*outcome.reasons, *prepared.left_out)
+        raise NotStartableError("the job fits nowhere: " + "; ".join(reasons))
     found = obstacles(outcome, prepared.spec)
     if found:
         raise NotStartableError("this release cannot run the plan: " + "; ".join(found))

@@ -104,7 +104,11 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
         finding = _refusal(Infeasible(reasons=impossible))
         return Planned(plan=None, finding=finding, actions=cleaning)
     manifest = plan_manifest(
-        seen.job, plan, key=seen.planning.answer_key, spec_key=seen.planning.spec_key
+        seen.job,
+        plan,
+        key=seen.planning.answer_key,
+        spec_key=seen.planning.spec_key,
+        left_out=seen.planning.left_out,
     )
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
     reserve = () if only else (ReserveGpus(plan=plan),)
@@ -126,6 +130,8 @@ def _ready(known: PlanSeen) -> Finding:
         f"${plan.prediction.dollars_per_hour:.2f}/h predicted; bound by "
         f"{plan.prediction.bottleneck}"
     )
+    if known.left_out:
+        message += f"; {known.left_out}"
     return Finding(
         type=ConditionType.PLANNED, holds=True, reason=Reason.PLAN_READY, message=message
     )

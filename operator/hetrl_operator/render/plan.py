@@ -3,11 +3,13 @@
 from hetrl_api.decision import from_plan
 from hetrl_core.plan import Plan
 from hetrl_operator.actions import Manifest
-from hetrl_operator.labels import API_VERSION, PLAN_KEY, PLANNED_FOR, child_name, of_child
+from hetrl_operator.labels import API_VERSION, LEFT_OUT, PLAN_KEY, PLANNED_FOR, child_name, of_child
 from hetrl_operator.observed import JobSeen
 
 
-def plan_manifest(job: JobSeen, plan: Plan, *, key: str, spec_key: str) -> Manifest:
+def plan_manifest(
+    job: JobSeen, plan: Plan, *, key: str, spec_key: str, left_out: str = ""
+) -> Manifest:
     """Return the object; its name follows from what the plan was made from.
 
     Args:
@@ -15,6 +17,7 @@ def plan_manifest(job: JobSeen, plan: Plan, *, key: str, spec_key: str) -> Manif
         plan: the decision.
         key: digest of everything that it was made from.
         spec_key: digest of the planning fields among that.
+        left_out: nodes that it could not be made with, in words.
     """
     return {
         "apiVersion": API_VERSION,
@@ -23,7 +26,8 @@ def plan_manifest(job: JobSeen, plan: Plan, *, key: str, spec_key: str) -> Manif
             "name": child_name(job.name, key[:10]),
             "namespace": job.namespace,
             "labels": of_child(job.name, job.uid),
-            "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key},
+            "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key}
+            | ({LEFT_OUT: left_out} if left_out else {}),
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,
