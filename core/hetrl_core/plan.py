@@ -4,6 +4,7 @@ A plan speaks of replicas on machines. Pods, ports and files follow from it in `
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from hetrl_core.job import Strategy
@@ -38,12 +39,44 @@ class Parallelism:
         return f"tp{self.tensor}·pp{self.num_stages}"
 
 
+class Recompute(StrEnum):
+    """What backward computes a second time instead of keeping it."""
+
+    FULL = "Full"
+    NONE = "None"
+
+
+class Sharding(StrEnum):
+    """What data-parallel replicas divide among themselves (Rajbhandari et al., ZeRO, 2020)."""
+
+    NONE = "None"
+    OPTIMIZER = "Optimizer"
+    """Master weights and moments: ZeRO-1."""
+
+    FULL = "Full"
+    """Weights and gradients too, gathered for each pass: ZeRO-3, FSDP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingMode:
+    """How training trades time and traffic for memory."""
+
+    recompute: Recompute = Recompute.FULL
+    sharding: Sharding = Sharding.NONE
+
+
+REPLICATED = TrainingMode()
+"""Every replica holds everything, and recomputes its activations."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """GPUs of one machine that a replica takes."""
 
     machine: str
     num_gpus: int
+    first_gpu: int | None = None
+    """The first of its GPUs on the machine, said only where tasks share GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +122,19 @@ class ReplicaGroup:
     """Tasks that share these GPUs."""
 
     gpu_kind: str
+    """Of the first stage; of all, unless ``stage_sites`` says otherwise."""
+
     region: str
+    """Of the first stage, likewise."""
+
     parallelism: Parallelism
     replicas: tuple[Replica, ...]
+    stage_sites: tuple[tuple[str, str], ...] = ()
+    """GPU kind and region of each stage, where a replica spans several; else empty."""
+
+    training_mode: TrainingMode | None = None
+    """None where nothing is trained."""
+
     concurrency: int = 0
     """Trajectories that one replica generates at once; 0 where nothing is generated."""
 
@@ -147,8 +190,21 @@ class Plan:
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of every group."""
-        return sum(group.num_gpus for group in self.groups)
+        """GPUs of every group, those that tasks share counted once."""
+        shared = {
+            (share.machine, share.first_gpu + offset)
+            for share in self._shares
+            if share.first_gpu is not None
+            for offset in range(share.num_gpus)
+        }
+        own = sum(share.num_gpus for share in self._shares if share.first_gpu is None)
+        return len(shared) + own
+
+    @property
+    def _shares(self) -> tuple[Share, ...]:
+        return tuple(
+            share for group in self.groups for replica in group.replicas for share in replica.shares
+        )
 
     def groups_with(self, task: Task) -> tuple[ReplicaGroup, ...]:
         """Return the groups that do a task."""

@@ -14,6 +14,10 @@ class Task(StrEnum):
     CRITIC_TRAINING = "CriticTraining"
 
 
+TRAINING_TASKS = frozenset({Task.ACTOR_TRAINING, Task.CRITIC_TRAINING})
+"""Those that change weights."""
+
+
 class Role(StrEnum):
     """What a process is: pods of one pod set share one role."""
 

@@ -5,24 +5,26 @@ What each costs comes from ``cost``; how many of which are taken is the MILP's c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
 
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import MemoryUse, Parallelism
-from hetrl_core.task import Task
+from hetrl_core.plan import REPLICATED, MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.network import (
     Channel,
     between_machines,
     inside_machine,
     weight_sync_seconds,
 )
+from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards, split_layers
-from hetrl_planner.cost.training import TrainingChannels, TrainingTime, training_time
+from hetrl_planner.cost.stage import uniform_stages
+from hetrl_planner.cost.training import Ring, TrainingTime, pipeline, training_time
 from hetrl_planner.sites import SHARE_SIZES, Site
 from hetrl_planner.workload import Workload
 
@@ -49,50 +51,14 @@ class Split:
         return self.num_gpus // self.share_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tangent:
-    """``intercept + slope·concurrency`` bounds a replica's rate, and is exact at ``at``."""
-
-    at: int
-    intercept: float
-    slope: float
-
-
 @dataclass(frozen=True, kw_only=True)
-class RolloutCandidate:
+class RolloutCandidate(Serving):
     """One way to generate on one site."""
 
     site: Site
     split: Split
-    cost: GenerationCost
-    max_concurrency: int
-    """Trajectories that the KV cache of one replica holds."""
-
     memory: MemoryUse
     """Of the fullest GPU at ``max_concurrency``."""
-
-    def samples_per_second(self, concurrency: float) -> float:
-        """Return one replica's rate with so many trajectories at once."""
-        return self.cost.samples_per_second(concurrency)
-
-    @cached_property
-    def tangents(self) -> tuple[Tangent, ...]:
-        """Lines that touch the rate from above at each point of the grid."""
-        found = []
-        for at in self.concurrency_grid:
-            nearby = at * 1.001
-            here = self.samples_per_second(at)
-            slope = (self.samples_per_second(nearby) - here) / (nearby - at)
-            found.append(Tangent(at=at, intercept=here - at * slope, slope=slope))
-        return tuple(found)
-
-    @cached_property
-    def concurrency_grid(self) -> tuple[int, ...]:
-        """Concurrencies at which the rate is looked at, a quarter apart."""
-        grid = [1]
-        while grid[-1] < self.max_concurrency:
-            grid.append(min(self.max_concurrency, max(grid[-1] + 1, round(grid[-1] * 1.25))))
-        return tuple(grid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +68,24 @@ class TrainingCandidate:
     site: Site
     split: Split
     num_replicas: int
+    mode: TrainingMode
     time: TrainingTime
+    """Of the actor."""
+
+    side_seconds: float
+    """Of all else that happens on these GPUs: scoring, and training the critic."""
+
     memory: MemoryUse
 
     @property
     def num_gpus(self) -> int:
         """GPUs of all replicas."""
         return self.num_replicas * self.split.num_gpus
+
+    @property
+    def total_seconds(self) -> float:
+        """Time from a generated batch to new weights."""
+        return self.time.total_seconds + self.side_seconds
 
 
 def rollout_candidates(
@@ -135,21 +112,24 @@ def training_candidates(
     site: Site, work: Workload, snapshot: ClusterSnapshot, *, runnable_only: bool
 ) -> tuple[TrainingCandidate, ...]:
     """Return the ways to train on a site that fit its memory, none worse in every respect."""
-    found: list[TrainingCandidate] = []
-    for split in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only):
-        use = fullest_training_gpu(site, split, work)
-        if use.total_bytes > site.kind.memory_bytes:
-            continue
-        most = site.capacity(split.share_size) // split.num_gpus
-        found += [
-            _training(site, split, work, snapshot, num_replicas=num_replicas, use=use)
-            for num_replicas in replica_counts(work, most=most)
-        ]
-    found.sort(key=lambda each: (each.num_gpus, each.split.share_size, each.time.total_seconds))
+    found = [
+        candidate
+        for split in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only)
+        for num_replicas in replica_counts(
+            work, most=site.capacity(split.share_size) // split.num_gpus
+        )
+        for mode in training_modes(num_replicas, runnable_only=runnable_only)
+        if (
+            candidate := _training(
+                site, split, work, snapshot, num_replicas=num_replicas, mode=mode
+            )
+        )
+    ]
+    found.sort(key=lambda each: (each.num_gpus, each.split.share_size, each.total_seconds))
     kept: list[TrainingCandidate] = []
     for each in found:
         if not any(
-            other.time.total_seconds <= each.time.total_seconds
+            other.total_seconds <= each.total_seconds
             and other.split.share_size <= each.split.share_size
             for other in kept
         ):
@@ -191,12 +171,45 @@ def replica_counts(work: Workload, *, most: int) -> list[int]:
     return sorted(count for count in counts if count <= most)
 
 
-def fullest_training_gpu(site: Site, split: Split, work: Workload) -> MemoryUse:
-    """Return the memory of the fullest GPU of a training replica."""
+def training_modes(num_replicas: int, *, runnable_only: bool) -> tuple[TrainingMode, ...]:
+    """Return the ways to trade time for memory; one replica has nothing to divide."""
+    if runnable_only:
+        return (REPLICATED,)
+    shardings = tuple(Sharding) if num_replicas > 1 else (Sharding.NONE,)
+    return tuple(
+        TrainingMode(recompute=recompute, sharding=sharding)
+        for recompute in Recompute
+        for sharding in shardings
+    )
+
+
+def fullest_training_gpu(
+    site: Site,
+    split: Split,
+    work: Workload,
+    *,
+    mode: TrainingMode = REPLICATED,
+    num_replicas: int = 1,
+) -> MemoryUse:
+    """Return the memory of the fullest GPU of the training side, all its tasks together."""
     stages = shards(work.architecture, split.parallelism)
     return max(
         (
-            memory.training_memory(stage, site.kind, work, passes_in_flight=len(stages) - number)
+            memory.together(
+                [
+                    memory.training_footprint(
+                        stage,
+                        work,
+                        mode=mode,
+                        num_replicas=num_replicas,
+                        passes_in_flight=len(stages) - number,
+                    )
+                    if task in TRAINING_TASKS
+                    else memory.inference_footprint(stage, work)
+                    for task in work.training_side
+                ],
+                site.kind,
+            )
             for number, stage in enumerate(stages)
         ),
         key=lambda use: use.total_bytes,
@@ -207,7 +220,9 @@ def fullest_rollout_gpu(site: Site, split: Split, work: Workload, *, concurrency
     """Return the memory of the fullest GPU of a rollout replica."""
     return max(
         (
-            memory.generation_memory(stage, site.kind, work, concurrency=concurrency)
+            memory.together(
+                [memory.generation_footprint(stage, work, concurrency=concurrency)], site.kind
+            )
             for stage in shards(work.architecture, split.parallelism)
         ),
         key=lambda use: use.total_bytes,
@@ -238,9 +253,12 @@ def _rollout(
         split=split,
         cost=GenerationCost(
             work=work,
-            kind=site.kind,
-            parallelism=split.parallelism,
-            stage_channel=_stage_channel(site, split, snapshot),
+            stages=uniform_stages(
+                work.architecture,
+                split.parallelism,
+                site.kind,
+                _stage_channel(site, split, snapshot),
+            ),
         ),
         max_concurrency=concurrency,
         memory=fullest_rollout_gpu(site, split, work, concurrency=concurrency),
@@ -254,26 +272,61 @@ def _training(
     snapshot: ClusterSnapshot,
     *,
     num_replicas: int,
-    use: MemoryUse,
-) -> TrainingCandidate:
-    # Machines of different sizes may leave no single one to hold all replicas.
-    on_one_machine = site.is_uniform and num_replicas * split.num_gpus <= site.largest_machine_gpus
-    here = inside_machine(site.kind)
-    away = between_machines(snapshot, site.region, site.region)
+    mode: TrainingMode,
+) -> TrainingCandidate | None:
+    use = fullest_training_gpu(site, split, work, mode=mode, num_replicas=num_replicas)
+    if use.total_bytes > site.kind.memory_bytes:
+        return None
+    stages = uniform_stages(
+        work.architecture, split.parallelism, site.kind, _stage_channel(site, split, snapshot)
+    )
+    per_minibatch = ceil(work.batch_size / work.minibatches)
+    most, fewest = ceil(per_minibatch / num_replicas), per_minibatch // num_replicas
+    replica = pipeline(work, stages, recompute=mode.recompute)
     time = training_time(
         work,
-        site.kind,
-        split.parallelism,
-        num_replicas=num_replicas,
-        channels=TrainingChannels(
-            stage=_stage_channel(site, split, snapshot),
-            data=here if on_one_machine else away,
-            data_leaves_machine=not on_one_machine,
-        ),
+        [(replica, most)] + [(replica, fewest)] * (num_replicas - 1),
+        _rings(site, split, work, snapshot, num_replicas=num_replicas),
+        mode=mode,
     )
+    scoring = inference_pace(work, stages).seconds(ceil(work.batch_size / num_replicas))
+    side = work.training_side
+    trained = sum(task in TRAINING_TASKS for task in side)
     return TrainingCandidate(
-        site=site, split=split, num_replicas=num_replicas, time=time, memory=use
+        site=site,
+        split=split,
+        num_replicas=num_replicas,
+        mode=mode,
+        time=time,
+        side_seconds=(trained - 1) * time.total_seconds + (len(side) - trained) * scoring,
+        memory=use,
     )
+
+
+def _rings(
+    site: Site, split: Split, work: Workload, snapshot: ClusterSnapshot, *, num_replicas: int
+) -> list[Ring]:
+    """Return the rings of gradients, one for each share of stages that leave a machine together."""
+    # Machines of different sizes may leave no single one to hold all replicas.
+    on_one_machine = site.is_uniform and num_replicas * split.num_gpus <= site.largest_machine_gpus
+    sizes = [
+        BYTES_PER_WEIGHT * stage.num_parameters
+        for stage in shards(work.architecture, split.parallelism)
+    ]
+    if on_one_machine:
+        channel = inside_machine(site.kind)
+        return [Ring(members=num_replicas, channel=channel, wire_bytes=size) for size in sizes]
+    channel = between_machines(snapshot, site.region, site.region)
+    tensor = split.parallelism.tensor
+    step = split.share_size // tensor
+    return [
+        Ring(
+            members=num_replicas,
+            channel=channel,
+            wire_bytes=tensor * sum(sizes[first : first + step]),
+        )
+        for first in range(0, len(sizes), step)
+    ]
 
 
 def _stage_channel(site: Site, split: Split, snapshot: ClusterSnapshot) -> Channel:

@@ -63,7 +63,7 @@ class Choice:
     @property
     def training_seconds(self) -> float:
         """Time to train on one batch."""
-        return self.training.time.total_seconds
+        return self.training.total_seconds
 
     @property
     def weight_sync_seconds(self) -> float:
@@ -155,5 +155,5 @@ def with_concurrency(
 def _gain(candidate: RolloutCandidate, level: int) -> float:
     """Return the rate gained by each place from one grid point to the next."""
     here, there = candidate.concurrency_grid[level : level + 2]
-    gained = candidate.samples_per_second(there) - candidate.samples_per_second(here)
+    gained = candidate.grid_rates[level + 1] - candidate.grid_rates[level]
     return gained / (there - here)

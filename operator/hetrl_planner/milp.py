@@ -169,7 +169,7 @@ def _least_training_seconds(problem: Problem) -> float:
     """Return how much of a step generation never has: nothing where both run side by side."""
     if not problem.work.is_synchronous:
         return 0.0
-    return min(candidate.time.total_seconds for candidate in problem.trainings)
+    return min(candidate.total_seconds for candidate in problem.trainings)
 
 
 def _async_pace(
@@ -184,7 +184,7 @@ def _async_pace(
     pace = program.add_variable("pace", 0)
     program += pace <= rate, "rollouts keep the pace"
     training_rate = pulp.lpSum(
-        problem.work.batch_size / candidate.time.total_seconds * chosen
+        problem.work.batch_size / candidate.total_seconds * chosen
         for candidate, chosen in zip(problem.trainings, trains, strict=True)
     )
     program += pace <= training_rate, "training keeps the pace"
@@ -215,7 +215,7 @@ def _sync_pace(
             f"generation of a batch takes its time {number}",
         )
     step = generation_seconds + pulp.lpSum(
-        candidate.time.total_seconds * chosen
+        candidate.total_seconds * chosen
         for candidate, chosen in zip(problem.trainings, trains, strict=True)
     )
     if not isinstance(goal, Fastest):

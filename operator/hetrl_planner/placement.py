@@ -13,6 +13,7 @@ from hetrl_core.plan import MemoryUse, Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.candidates import Split, fullest_rollout_gpu
 from hetrl_planner.choice import Choice, RolloutShare
+from hetrl_planner.workload import Workload
 
 
 class FreeBlocks:
@@ -75,14 +76,19 @@ def _training_group(choice: Choice, free: FreeBlocks) -> ReplicaGroup:
     shares = [(each + (rank < more)) / batch for rank in range(training.num_replicas)]
     return ReplicaGroup(
         # A frozen reference scores inside the trainer's process: no task of its own.
-        tasks=(Task.ACTOR_TRAINING,),
+        tasks=_training_tasks(choice.work),
         gpu_kind=training.site.kind.name,
         region=training.site.region,
         parallelism=training.split.parallelism,
         replicas=free.replicas(training.split, work_shares=shares),
-        samples_per_second=batch / training.time.total_seconds / training.num_replicas,
+        samples_per_second=batch / training.total_seconds / training.num_replicas,
         memory=training.memory,
+        training_mode=training.mode,
     )
+
+
+def _training_tasks(work: Workload) -> tuple[Task, ...]:
+    return tuple(task for task in work.training_side if task is not Task.REFERENCE_INFERENCE)
 
 
 def _rollout_group(share: RolloutShare, choice: Choice, free: FreeBlocks) -> ReplicaGroup:

@@ -190,14 +190,14 @@ def _alike(space: Space, *, trainer_region: str) -> Iterator[tuple[TrainingCandi
     depends on the training chosen; the MILP takes the shortest one's word for all.
     """
     here = [each for each in space.trainings if each.site.region == trainer_region]
-    here.sort(key=lambda each: each.time.total_seconds)
+    here.sort(key=lambda each: each.total_seconds)
     is_one_region = len({each.site.region for each in space.rollouts}) == 1
     if is_one_region or not space.work.is_synchronous:
         yield tuple(here)
         return
     while here:
-        longest = here[0].time.total_seconds * ALIKE
-        part = [each for each in here if each.time.total_seconds <= longest]
+        longest = here[0].total_seconds * ALIKE
+        part = [each for each in here if each.total_seconds <= longest]
         yield tuple(part)
         here = here[len(part) :]
 

@@ -6,7 +6,8 @@ Made once from a job; what the job's author wrote, and where, no longer matters 
 from dataclasses import dataclass
 
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.job import Engine, JobSpec, Mode
+from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, JobSpec, Mode
+from hetrl_core.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +31,8 @@ class Workload:
 
     max_staleness: int
     is_synchronous: bool
-    has_reference: bool
-    """Whether a frozen reference model scores each trajectory, for the KL penalty."""
+    tasks: tuple[Task, ...]
+    """What an iteration consists of; all models have the actor's dimensions."""
 
     engine: Engine
     """What generates; not every engine splits a replica over several GPUs."""
@@ -45,6 +46,11 @@ class Workload:
     def max_sample_tokens(self) -> int:
         """Tokens of the longest trajectory that must still fit."""
         return self.max_prompt_tokens + self.max_response_tokens
+
+    @property
+    def training_side(self) -> tuple[Task, ...]:
+        """Every task but generation: what turns a generated batch into new weights."""
+        return tuple(task for task in self.tasks if task is not Task.ACTOR_GENERATION)
 
     @property
     def in_flight_limit(self) -> int:
@@ -70,6 +76,22 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         minibatches=algorithm.minibatches,
         max_staleness=algorithm.max_staleness,
         is_synchronous=algorithm.mode is Mode.SYNC or algorithm.max_staleness == 0,
-        has_reference=algorithm.kl_coefficient > 0,
+        tasks=tasks_of(algorithm),
         engine=job.engine,
     )
+
+
+def tasks_of(algorithm: AlgorithmSpec) -> tuple[Task, ...]:
+    """Return the tasks that need GPUs, in the order in which an iteration comes to them.
+
+    Rewards are computed on CPUs. A reference scores only where its KL term counts.
+    """
+    has_critic = algorithm.type is AlgorithmType.PPO
+    wanted = {
+        Task.ACTOR_GENERATION: True,
+        Task.REFERENCE_INFERENCE: algorithm.kl_coefficient > 0,
+        Task.CRITIC_INFERENCE: has_critic,
+        Task.ACTOR_TRAINING: True,
+        Task.CRITIC_TRAINING: has_critic,
+    }
+    return tuple(task for task, is_wanted in wanted.items() if is_wanted)

@@ -1,7 +1,7 @@
 import pytest
 
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.plan import Parallelism
+from hetrl_core.plan import Parallelism, Recompute
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.shard import Shard, shards, split_layers
 from tests.builders import ARCHITECTURES, a_kind
@@ -55,14 +55,20 @@ def test_decoding_reads_each_sequence_its_own_keys_and_values() -> None:
 
 def test_training_with_recompute_is_four_forwards_and_scoring_one_more() -> None:
     forward = compute.prefill_seconds(whole(TINY), ROUND, prompt_tokens=8)
-    bare = compute.training_seconds(whole(TINY), ROUND, tokens=8, forward_only_passes=0)
-    scored = compute.training_seconds(whole(TINY), ROUND, tokens=8, forward_only_passes=2)
+    bare = compute.training_seconds(
+        whole(TINY), ROUND, tokens=8, recompute=Recompute.FULL, forward_only_passes=0
+    )
+    scored = compute.training_seconds(
+        whole(TINY), ROUND, tokens=8, recompute=Recompute.FULL, forward_only_passes=2
+    )
     assert (bare / forward, scored / forward) == pytest.approx((4, 6))
 
 
 def test_a_large_model_trains_at_about_eight_operations_a_parameter() -> None:
     model, tokens = ARCHITECTURES["Qwen3-14B"], 1024
-    seconds = compute.training_seconds(whole(model), ROUND, tokens=tokens, forward_only_passes=0)
+    seconds = compute.training_seconds(
+        whole(model), ROUND, tokens=tokens, recompute=Recompute.FULL, forward_only_passes=0
+    )
     assert seconds * 5e14 == pytest.approx(8 * model.num_parameters * tokens, rel=0.05)
 
 

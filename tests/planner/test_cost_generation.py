@@ -10,6 +10,7 @@ from hetrl_core.plan import Parallelism
 from hetrl_planner.cost.generation import ENGINE_STEP_SECONDS, GenerationCost
 from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import split_layers
+from hetrl_planner.cost.stage import uniform_stages
 from hetrl_planner.workload import workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
@@ -27,9 +28,12 @@ def a_cost(
     architecture = ARCHITECTURES[model]
     return GenerationCost(
         work=workload(a_job(model, mode=mode), architecture),
-        kind=a_kind(kind),
-        parallelism=Parallelism(tensor=tensor, stage_layers=split_layers(architecture, stages)),
-        stage_channel=SLOW_WIRE,
+        stages=uniform_stages(
+            architecture,
+            Parallelism(tensor=tensor, stage_layers=split_layers(architecture, stages)),
+            a_kind(kind),
+            SLOW_WIRE,
+        ),
     )
 
 
@@ -108,8 +112,8 @@ def test_better_hardware_never_generates_more_slowly(
     kind: str, factor: float, concurrency: int
 ) -> None:
     plain = a_cost(kind=kind, tensor=2)
+    (stage,) = plain.stages
     for field in ("bf16_flops", "hbm_bytes_per_second", "intra_node_bytes_per_second"):
-        better = replace(
-            plain, kind=replace(plain.kind, **{field: getattr(plain.kind, field) * factor})
-        )
+        faster = replace(stage.kind, **{field: getattr(stage.kind, field) * factor})
+        better = replace(plain, stages=(replace(stage, kind=faster),))
         assert better.samples_per_second(concurrency) >= plain.samples_per_second(concurrency)

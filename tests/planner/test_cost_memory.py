@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.plan import Parallelism
+from hetrl_core.cluster import GpuKind
+from hetrl_core.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.units import GIB
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import Shard, shards
@@ -20,18 +21,61 @@ def whole(model: str = "Qwen3-8B", tensor: int = 1) -> Shard:
     return shard
 
 
+def trained(
+    *,
+    replicas: int = 1,
+    sharding: Sharding = Sharding.NONE,
+    recompute: Recompute = Recompute.FULL,
+) -> memory.Footprint:
+    mode = TrainingMode(sharding=sharding, recompute=recompute)
+    return memory.training_footprint(
+        whole(), work(), mode=mode, num_replicas=replicas, passes_in_flight=1
+    )
+
+
 def test_training_state_is_eighteen_bytes_a_parameter() -> None:
-    use = memory.training_memory(whole(), a_kind("H100-80GB"), work(), passes_in_flight=1)
-    state = use.weights_bytes + use.gradients_bytes + use.optimizer_bytes
-    assert state == pytest.approx(18 * 8.191e9, rel=1e-3)
+    assert trained().resident_bytes == pytest.approx(18 * 8.191e9, rel=1e-3)
 
 
-def test_a_reference_model_adds_its_weights() -> None:
+@pytest.mark.parametrize(
+    ("sharding", "bytes_per_parameter"),
+    [
+        pytest.param(Sharding.NONE, 18, id="every replica holds all"),
+        pytest.param(Sharding.OPTIMIZER, 6 + 12 / 4, id="the optimizer is divided by four"),
+        pytest.param(Sharding.FULL, 18 / 4, id="everything is divided by four"),
+    ],
+)
+def test_replicas_divide_what_their_sharding_says(
+    sharding: Sharding, bytes_per_parameter: float
+) -> None:
+    found = trained(replicas=4, sharding=sharding)
+    assert found.resident_bytes == pytest.approx(bytes_per_parameter * 8.191e9, rel=1e-3)
+
+
+def test_without_recomputation_every_layer_keeps_all_of_its_activations() -> None:
+    kept, recomputed = trained(recompute=Recompute.NONE), trained()
+    layer = memory.layer_bytes(whole(), tokens=memory.pass_tokens(work()))
+    assert kept.activations_bytes - recomputed.activations_bytes == pytest.approx(35 * layer)
+
+
+def test_tasks_on_one_gpu_add_what_stays_and_take_turns_with_what_does_not() -> None:
     kind = a_kind("H100-80GB")
-    alone = memory.training_memory(whole(), kind, work(), passes_in_flight=1)
-    beside = memory.training_memory(whole(), kind, work(has_reference=True), passes_in_flight=1)
-    assert beside.weights_bytes == 3 * alone.weights_bytes  # fp32 beside bf16
-    assert beside.optimizer_bytes == alone.optimizer_bytes
+    training = trained()
+    scoring = memory.inference_footprint(whole(), work())
+    serving = memory.generation_footprint(whole(), work(), concurrency=50)
+    use = memory.together([training, scoring, serving], kind)
+    assert use.optimizer_bytes == round(training.optimizer_bytes)
+    assert use.total_bytes == pytest.approx(
+        training.resident_bytes + scoring.resident_bytes + memory.overhead_bytes(kind)
+        + max(each.working_bytes for each in (training, scoring, serving)), abs=8
+    )  # fmt: skip
+
+
+def test_an_engine_has_less_room_beside_what_others_keep() -> None:
+    kind = a_kind("H100-80GB")
+    alone = memory.max_concurrency(whole(), kind, work())
+    beside = memory.max_concurrency(whole(), kind, work(), beside_bytes=40 * GIB)
+    assert beside < alone
 
 
 def test_activations_of_one_sequence_can_be_counted_by_hand() -> None:
@@ -40,14 +84,17 @@ def test_activations_of_one_sequence_can_be_counted_by_hand() -> None:
     inputs = 36 * 1536 * 4096 * 2
     layer = 1536 * (6 * 4096 + 2 * 1024 + 3 * 12288) * 2
     logits = 1536 * 151936 * 20
-    assert memory.activation_bytes(whole(), tokens=1536, passes_in_flight=1) == (
-        inputs + layer + logits
-    )
+    assert memory.activation_bytes(
+        whole(), tokens=1536, passes_in_flight=1, recompute=Recompute.FULL
+    ) == (inputs + layer + logits)
 
 
 def test_a_stage_keeps_inputs_of_every_sequence_in_flight() -> None:
     one, four = (
-        memory.activation_bytes(whole(), tokens=1000, passes_in_flight=count) for count in (1, 4)
+        memory.activation_bytes(
+            whole(), tokens=1000, passes_in_flight=count, recompute=Recompute.FULL
+        )
+        for count in (1, 4)
     )
     assert four - one == 3 * 36 * 1000 * 4096 * 2
 
@@ -64,12 +111,15 @@ def test_a_pass_takes_what_the_trainer_packs(max_response_tokens: int, tokens: i
     assert memory.pass_tokens(work(max_response_tokens=max_response_tokens)) == tokens
 
 
+def serving(shard: Shard, kind: GpuKind, job: Workload, *, concurrency: int) -> MemoryUse:
+    return memory.together([memory.generation_footprint(shard, job, concurrency=concurrency)], kind)
+
+
 def test_the_cache_holds_what_weights_leave_free() -> None:
     kind, job = a_kind("A100-40GB"), work()
     held = memory.max_concurrency(whole(), kind, job)
     full, over = (
-        memory.generation_memory(whole(), kind, job, concurrency=count).total_bytes
-        for count in (held, held + 1)
+        serving(whole(), kind, job, concurrency=count).total_bytes for count in (held, held + 1)
     )
     assert full <= kind.memory_bytes < over
 
@@ -82,7 +132,7 @@ def test_an_engine_runs_no_more_than_it_can_batch() -> None:
 def test_concurrency_never_overfills_the_gpu(kind: str) -> None:
     for model in ARCHITECTURES:
         held = memory.max_concurrency(whole(model), a_kind(kind), work(model))
-        use = memory.generation_memory(whole(model), a_kind(kind), work(model), concurrency=held)
+        use = serving(whole(model), a_kind(kind), work(model), concurrency=held)
         assert held == 0 or use.total_bytes <= a_kind(kind).memory_bytes
 
 
@@ -107,10 +157,7 @@ def test_longer_responses_leave_room_for_fewer() -> None:
 
 def test_tensor_ranks_share_weights_and_cache() -> None:
     kind = a_kind("A100-40GB")
-    one, two = (
-        memory.generation_memory(whole(tensor=size), kind, work(), concurrency=10)
-        for size in (1, 2)
-    )
+    one, two = (serving(whole(tensor=size), kind, work(), concurrency=10) for size in (1, 2))
     assert two.weights_bytes * 2 == pytest.approx(one.weights_bytes, abs=2)
     assert two.kv_cache_bytes * 2 == pytest.approx(one.kv_cache_bytes, abs=2)
 

@@ -8,6 +8,7 @@ forward, 4 backward, and attention on top.
 from typing import Protocol
 
 from hetrl_core.cluster import GpuKind
+from hetrl_core.plan import Recompute
 from hetrl_planner.cost.shard import Shard
 
 BYTES_PER_WEIGHT = 2
@@ -71,16 +72,17 @@ def decode_hbm_seconds(
 
 
 def training_seconds(
-    shard: Shard, kind: GpuKind, *, tokens: int, forward_only_passes: int
+    shard: Shard, kind: GpuKind, *, tokens: int, recompute: Recompute, forward_only_passes: int
 ) -> float:
-    """Return the time to train on one sequence with full recomputation.
+    """Return the time to train on one sequence.
 
-    Forward, forward again when gradients need the activations, backward at twice a
-    forward: four forwards' worth (8 FLOPs per parameter and token), and one more for each
-    pass that only scores: the proximal policy, the reference.
+    Forward, backward at twice a forward, and with full recomputation forward again: four
+    forwards' worth (8 FLOPs per parameter and token), three without. One more for each pass
+    that only scores, as the proximal policy's does.
     """
     forward = forward_flops(shard, tokens=tokens, context_tokens=tokens / 2)
-    return flop_seconds((4 + forward_only_passes) * forward, kind)
+    forwards = (4 if recompute is Recompute.FULL else 3) + forward_only_passes
+    return flop_seconds(forwards * forward, kind)
 
 
 def optimizer_seconds(shard: Shard, kind: GpuKind) -> float:

@@ -8,11 +8,9 @@ which the MILP relies on.
 from dataclasses import dataclass
 from functools import cached_property
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import Parallelism
 from hetrl_planner.cost import compute
-from hetrl_planner.cost.network import Channel, all_reduce_seconds, inside_machine, transfer_seconds
-from hetrl_planner.cost.shard import Shard, shards
+from hetrl_planner.cost.network import all_reduce_seconds, inside_machine, transfer_seconds
+from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.workload import Workload
 
 ENGINE_STEP_SECONDS = 1e-3
@@ -24,14 +22,8 @@ class GenerationCost:
     """One replica of a configuration; rates in trajectories a second."""
 
     work: Workload
-    kind: GpuKind
-    parallelism: Parallelism
-    stage_channel: Channel
-    """Between neighbouring pipeline stages."""
-
-    @cached_property
-    def _stages(self) -> tuple[Shard, ...]:
-        return shards(self.work.architecture, self.parallelism)
+    stages: tuple[PlacedStage, ...]
+    """First to last."""
 
     @property
     def _context_tokens(self) -> float:
@@ -44,11 +36,12 @@ class GenerationCost:
         With pipeline stages the sequences travel in as many microbatches, so that each
         stage works on ``b/pp`` at a time and the slowest stage sets the pace.
         """
-        sequences = concurrency / self.parallelism.num_stages
-        slowest = max(self._stage_seconds(stage, sequences) for stage in self._stages)
-        return ENGINE_STEP_SECONDS + self.parallelism.num_stages * (
-            slowest + self._hop_seconds(sequences)
+        sequences = concurrency / len(self.stages)
+        slowest = max(
+            self._stage_seconds(stage, sequences) + self._hop_seconds(stage, sequences)
+            for stage in self.stages
         )
+        return ENGINE_STEP_SECONDS + len(self.stages) * slowest
 
     def sample_seconds(self, concurrency: float) -> float:
         """Return the time from a trajectory's start to its end.
@@ -67,13 +60,18 @@ class GenerationCost:
 
     def binding(self, concurrency: float) -> str:
         """Name the larger side of the decoding roofline."""
-        sequences = concurrency / self.parallelism.num_stages
-        stage = max(self._stages, key=lambda each: self._stage_seconds(each, sequences))
+        stage = self.slowest_stage(concurrency)
+        sequences = concurrency / len(self.stages)
         hbm = self._decode(compute.decode_hbm_seconds, stage, sequences)
         flops = self._decode(compute.decode_flop_seconds, stage, sequences)
         if self._tensor_parallel_seconds(stage, sequences) > max(hbm, flops):
             return "tensor-parallel communication"
         return "HBM bandwidth" if hbm >= flops else "compute"
+
+    def slowest_stage(self, concurrency: float) -> PlacedStage:
+        """Return the stage that sets the pace."""
+        sequences = concurrency / len(self.stages)
+        return max(self.stages, key=lambda each: self._stage_seconds(each, sequences))
 
     @cached_property
     def _tail_seconds(self) -> float:
@@ -86,36 +84,39 @@ class GenerationCost:
         tail_tokens = max(0, self.work.max_response_tokens - self.work.response_tokens)
         return tail_tokens * self.token_seconds(1)
 
-    def _stage_seconds(self, stage: Shard, sequences: float) -> float:
+    def _stage_seconds(self, stage: PlacedStage, sequences: float) -> float:
         roofline = max(
             self._decode(compute.decode_hbm_seconds, stage, sequences),
             self._decode(compute.decode_flop_seconds, stage, sequences),
         )
         return roofline + self._tensor_parallel_seconds(stage, sequences)
 
-    def _decode(self, term: compute.DecodeTerm, stage: Shard, sequences: float) -> float:
-        return term(stage, self.kind, sequences=sequences, context_tokens=self._context_tokens)
+    def _decode(self, term: compute.DecodeTerm, stage: PlacedStage, sequences: float) -> float:
+        return term(
+            stage.shard, stage.kind, sequences=sequences, context_tokens=self._context_tokens
+        )
 
     @cached_property
     def _prefill_seconds(self) -> float:
         """Return the time of one prompt through all stages."""
         tokens = self.work.prompt_tokens
         return sum(
-            compute.prefill_seconds(stage, self.kind, prompt_tokens=tokens)
+            compute.prefill_seconds(stage.shard, stage.kind, prompt_tokens=tokens)
             + self._tensor_parallel_seconds(stage, tokens)
-            for stage in self._stages
+            for stage in self.stages
         )
 
-    def _tensor_parallel_seconds(self, stage: Shard, tokens: float) -> float:
+    def _tensor_parallel_seconds(self, stage: PlacedStage, tokens: float) -> float:
         """Two all-reduces of the hidden state a layer (Shoeybi et al., Megatron-LM, 2019)."""
         size_bytes = tokens * self.work.architecture.hidden_size * compute.BYTES_PER_WEIGHT
         once = all_reduce_seconds(
-            size_bytes, members=stage.tensor, channel=inside_machine(self.kind)
+            size_bytes, members=stage.shard.tensor, channel=inside_machine(stage.kind)
         )
-        return 2 * stage.num_layers * once
+        return 2 * stage.shard.num_layers * once
 
-    def _hop_seconds(self, sequences: float) -> float:
-        if self.parallelism.num_stages == 1:
+    def _hop_seconds(self, stage: PlacedStage, sequences: float) -> float:
+        """Return the time to hand on hidden states; the last stage hands on tokens, for nothing."""
+        if stage.hop is None:
             return 0.0
         hidden = self.work.architecture.hidden_size * compute.BYTES_PER_WEIGHT
-        return transfer_seconds(sequences * hidden, self.stage_channel)
+        return transfer_seconds(sequences * hidden, stage.hop)

@@ -3,8 +3,11 @@
 A plan may not exceed a GPU's memory, so each part is counted at its largest.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import MemoryUse
+from hetrl_core.plan import MemoryUse, Recompute, Sharding, TrainingMode
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.workload import Workload
 
@@ -17,8 +20,8 @@ GRADIENT_BYTES = 4
 MASTER_AND_ADAM_BYTES = 12
 """An fp32 master weight and two fp32 moments (Rajbhandari et al., ZeRO, 2020, section 3.1)."""
 
-REFERENCE_BYTES = 4
-"""A frozen reference is loaded in fp32, as the policy is."""
+SCORING_WEIGHT_BYTES = 4
+"""Reference, reward and critic score in fp32, as this release loads them."""
 
 LOGIT_BYTES = 20
 """Per token and vocabulary entry while training: bf16 logits and their gradient (4), and four
@@ -41,24 +44,85 @@ def overhead_bytes(kind: GpuKind) -> int:
     return round(OVERHEAD_SHARE * kind.memory_bytes)
 
 
-def training_memory(
-    shard: Shard, kind: GpuKind, work: Workload, *, passes_in_flight: int
-) -> MemoryUse:
-    """Return one trainer GPU's memory, with full recomputation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """One task's bytes on one GPU: what stays, and what is there only while it runs."""
+
+    weights_bytes: float = 0.0
+    gradients_bytes: float = 0.0
+    optimizer_bytes: float = 0.0
+    working_weights_bytes: float = 0.0
+    """An engine's own copy, which it gives up while other tasks of the group run."""
+
+    activations_bytes: float = 0.0
+    kv_cache_bytes: float = 0.0
+
+    @property
+    def resident_bytes(self) -> float:
+        """What stays."""
+        return self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+
+    @property
+    def working_bytes(self) -> float:
+        """What is there while it runs."""
+        return self.working_weights_bytes + self.activations_bytes + self.kv_cache_bytes
+
+
+def together(tasks: Sequence[Footprint], kind: GpuKind) -> MemoryUse:
+    """Return a GPU's memory with these tasks on it, which take turns.
+
+    All that stays adds up; of what is there only while a task runs, the largest counts.
+    """
+    largest = max(tasks, key=lambda each: each.working_bytes)
+    return MemoryUse(
+        weights_bytes=round(sum(each.weights_bytes for each in tasks))
+        + round(largest.working_weights_bytes),
+        gradients_bytes=round(sum(each.gradients_bytes for each in tasks)),
+        optimizer_bytes=round(sum(each.optimizer_bytes for each in tasks)),
+        activations_bytes=round(largest.activations_bytes),
+        kv_cache_bytes=round(largest.kv_cache_bytes),
+        overhead_bytes=overhead_bytes(kind),
+    )
+
+
+def training_footprint(
+    shard: Shard, work: Workload, *, mode: TrainingMode, num_replicas: int, passes_in_flight: int
+) -> Footprint:
+    """Return the trained model's bytes on one GPU.
 
     ``passes_in_flight`` is how many microbatches a pipeline stage has forwarded and not yet
     backwarded: the stages from it to the last, under 1F1B.
     """
     parameters = shard.num_parameters
-    reference = REFERENCE_BYTES * parameters if work.has_reference else 0
-    return MemoryUse(
-        weights_bytes=round(WEIGHT_BYTES * parameters + reference),
-        gradients_bytes=round(GRADIENT_BYTES * parameters),
-        optimizer_bytes=round(MASTER_AND_ADAM_BYTES * parameters),
-        activations_bytes=round(
-            activation_bytes(shard, tokens=pass_tokens(work), passes_in_flight=passes_in_flight)
-        ),
-        overhead_bytes=overhead_bytes(kind),
+    divided = 1 if mode.sharding is Sharding.NONE else num_replicas
+    whole = num_replicas if mode.sharding is Sharding.FULL else 1
+    activations = activation_bytes(
+        shard, tokens=pass_tokens(work), passes_in_flight=passes_in_flight, recompute=mode.recompute
+    )
+    # What is gathered of divided weights: the layer at work and the one fetched ahead.
+    gathered = 0.0 if whole == 1 else 2 * WEIGHT_BYTES * parameters / max(1, shard.num_layers)
+    return Footprint(
+        weights_bytes=WEIGHT_BYTES * parameters / whole,
+        gradients_bytes=GRADIENT_BYTES * parameters / whole,
+        optimizer_bytes=MASTER_AND_ADAM_BYTES * parameters / divided,
+        activations_bytes=activations + gathered,
+    )
+
+
+def inference_footprint(shard: Shard, work: Workload) -> Footprint:
+    """Return a scoring model's bytes on one GPU."""
+    return Footprint(
+        weights_bytes=SCORING_WEIGHT_BYTES * shard.num_parameters,
+        activations_bytes=forward_activation_bytes(shard, tokens=pass_tokens(work)),
+    )
+
+
+def generation_footprint(shard: Shard, work: Workload, *, concurrency: float) -> Footprint:
+    """Return an engine's bytes on one GPU with so many average sequences in its cache."""
+    return Footprint(
+        working_weights_bytes=WEIGHT_BYTES * shard.num_parameters,
+        activations_bytes=prefill_activation_bytes(shard, work),
+        kv_cache_bytes=concurrency * work.sample_tokens * shard.kv_bytes_per_token,
     )
 
 
@@ -73,36 +137,43 @@ def training_state_bytes(num_parameters: float) -> float:
     return (WEIGHT_BYTES + GRADIENT_BYTES + MASTER_AND_ADAM_BYTES) * num_parameters
 
 
-def activation_bytes(shard: Shard, *, tokens: int, passes_in_flight: int) -> float:
-    """Return the activations of a stage under full recomputation.
+def activation_bytes(
+    shard: Shard, *, tokens: int, passes_in_flight: int, recompute: Recompute
+) -> float:
+    """Return the activations that a stage keeps for its backward passes.
 
-    Each layer keeps its input (``2·s·h`` bytes), for every pass in flight; the layer
-    being recomputed keeps everything: normalised inputs and residuals (4h), queries, keys,
-    values and attention output (2q + 2kv), gate, up and their product (3f), two bytes
-    each, divided by tp but for the first. Korthikanti et al. (2022, section 4), counted
-    again for gated feed-forward layers and attention that never stores its scores. The
-    last stage adds the logits.
+    With full recomputation each layer keeps its input (``2·s·h`` bytes) for every pass in
+    flight, and only the layer being recomputed keeps everything; without, all layers do. The
+    last stage adds the logits. After Korthikanti et al. (2022, section 4).
+    """
+    inputs = 2 * tokens * shard.architecture.hidden_size
+    whole_layers = 1 if recompute is Recompute.FULL else shard.num_layers * passes_in_flight
+    logits = (
+        LOGIT_BYTES * tokens * shard.architecture.vocab_size / shard.tensor if shard.is_last else 0
+    )
+    kept_inputs = inputs * shard.num_layers * passes_in_flight
+    return kept_inputs + whole_layers * layer_bytes(shard, tokens=tokens) + logits
+
+
+def layer_bytes(shard: Shard, *, tokens: int) -> float:
+    """Return all that one layer's backward pass needs.
+
+    Normalised inputs and residuals (4h), queries, keys, values and attention output
+    (2q + 2kv), gate, up and their product (3f), two bytes each, divided by tp but for the
+    first. Korthikanti et al. (2022, section 4), counted again for gated feed-forward layers and
+    attention that never stores its scores.
     """
     model = shard.architecture
     query = model.num_query_heads * model.head_dim
     key_value = model.num_kv_heads * model.head_dim
-    inputs = 2 * tokens * model.hidden_size * shard.num_layers * passes_in_flight
     divided = (2 * query + 2 * key_value + 3 * model.ffn_size) / shard.tensor
-    working_layer = 2 * tokens * (4 * model.hidden_size + divided)
-    logits = LOGIT_BYTES * tokens * model.vocab_size / shard.tensor if shard.is_last else 0
-    return inputs + working_layer + logits
+    return 2 * tokens * (4 * model.hidden_size + divided)
 
 
-def generation_memory(
-    shard: Shard, kind: GpuKind, work: Workload, *, concurrency: int
-) -> MemoryUse:
-    """Return one rollout GPU's memory with ``concurrency`` average sequences in its cache."""
-    return MemoryUse(
-        weights_bytes=round(WEIGHT_BYTES * shard.num_parameters),
-        activations_bytes=round(prefill_activation_bytes(shard, work)),
-        kv_cache_bytes=round(concurrency * work.sample_tokens * shard.kv_bytes_per_token),
-        overhead_bytes=overhead_bytes(kind),
-    )
+def forward_activation_bytes(shard: Shard, *, tokens: int) -> float:
+    """Return the working memory of a pass that keeps nothing: one layer's, and fp32 logits."""
+    logits = 4 * tokens * shard.architecture.vocab_size / shard.tensor if shard.is_last else 0
+    return layer_bytes(shard, tokens=tokens) + logits
 
 
 def prefill_activation_bytes(shard: Shard, work: Workload) -> float:
@@ -113,13 +184,16 @@ def prefill_activation_bytes(shard: Shard, work: Workload) -> float:
     return widest + logits
 
 
-def max_concurrency(shard: Shard, kind: GpuKind, work: Workload) -> int:
+def max_concurrency(
+    shard: Shard, kind: GpuKind, work: Workload, *, beside_bytes: float = 0.0
+) -> int:
     """Return how many average sequences the KV cache holds; 0 where even one does not fit.
 
-    The longest sequence must fit alone: an engine that cannot finish it would stop.
+    ``beside_bytes`` is what other tasks keep on the GPU. The longest sequence must fit alone:
+    an engine that cannot finish it would stop.
     """
-    fixed = generation_memory(shard, kind, work, concurrency=0).total_bytes
-    cache_bytes = kind.memory_bytes - fixed
+    fixed = generation_footprint(shard, work, concurrency=0).working_bytes
+    cache_bytes = kind.memory_bytes - overhead_bytes(kind) - fixed - beside_bytes
     if cache_bytes < work.max_sample_tokens * shard.kv_bytes_per_token:
         return 0
     held = int(cache_bytes // (work.sample_tokens * shard.kv_bytes_per_token))

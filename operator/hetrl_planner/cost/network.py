@@ -47,6 +47,11 @@ def all_reduce_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
     return steps * (channel.latency_seconds + size_bytes / members / channel.bytes_per_second)
 
 
+def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> float:
+    """Return the time of a ring all-gather or reduce-scatter: half of an all-reduce's."""
+    return all_reduce_seconds(size_bytes, members=members, channel=channel) / 2
+
+
 def weight_sync_seconds(
     weight_bytes: float, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
 ) -> float:

@@ -1,19 +1,29 @@
-"""How long the trainer takes for one policy version, term by term.
+"""How long training takes for one policy version, term by term.
 
 Data-parallel replicas of tensor- and pipeline-parallel models, one sequence a microbatch.
+Which GPUs the replicas have is their stages' business, and who trains on how many
+sequences ``shares``'.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import Parallelism
+from hetrl_core.plan import Recompute, Sharding, TrainingMode
 from hetrl_planner.cost import compute
-from hetrl_planner.cost.network import Channel, all_reduce_seconds, inside_machine, transfer_seconds
-from hetrl_planner.cost.shard import Shard, shards
+from hetrl_planner.cost.inference import Pace, hidden_bytes
+from hetrl_planner.cost.memory import pass_tokens
+from hetrl_planner.cost.network import (
+    Channel,
+    all_gather_seconds,
+    all_reduce_seconds,
+    inside_machine,
+    transfer_seconds,
+)
+from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.workload import Workload
 
-TENSOR_PARALLEL_ALL_REDUCES = 6
+ALL_REDUCES = {Recompute.FULL: 6, Recompute.NONE: 4}
 """A layer: two forward, two backward (Shoeybi et al., 2019), two more to recompute."""
 
 
@@ -54,80 +64,119 @@ class TrainingTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingChannels:
-    """The wires that training uses."""
+class Ring:
+    """The ring over which the replicas of one stage sum their gradients."""
 
-    stage: Channel
-    """Between neighbouring pipeline stages."""
+    members: int
+    channel: Channel
+    """Its slowest wire."""
 
-    data: Channel
-    """The slowest wire of the gradients' ring."""
+    wire_bytes: float
+    """bf16 gradients of all rings that share that wire: inside a machine each tensor rank has
+    wires of its own, out of it everybody shares one network card."""
 
-    data_leaves_machine: bool
-    """Whether that ring crosses machines, where all GPUs of one share the way out."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One stage's time for one sequence."""
+
+    compute_seconds: float
+    tensor_parallel_seconds: float
+    hop_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """All of it."""
+        return self.compute_seconds + self.tensor_parallel_seconds + self.hop_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One training replica's turns: the slowest stage's, and what comes beside them."""
+
+    slowest: Turn
+    others_seconds: float
+    """The other stages' turns, once a minibatch, while the pipeline fills and drains."""
+
+    optimizer_seconds: float
+    """Of its slowest stage, once a minibatch."""
+
+    @property
+    def pace(self) -> Pace:
+        """The replica's time for one minibatch of ``n`` sequences."""
+        return Pace(
+            slot_seconds=self.slowest.total_seconds,
+            fixed_seconds=self.others_seconds + self.optimizer_seconds,
+        )
+
+
+def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute) -> Pipeline:
+    """Return the turns of one training replica."""
+    turns = [_turn(stage, work, recompute) for stage in stages]
+    slowest = max(turns, key=lambda turn: turn.total_seconds)
+    return Pipeline(
+        slowest=slowest,
+        others_seconds=sum(turn.total_seconds for turn in turns) - slowest.total_seconds,
+        optimizer_seconds=max(
+            compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages
+        ),
+    )
 
 
 def training_time(
     work: Workload,
-    kind: GpuKind,
-    parallelism: Parallelism,
+    shares: Sequence[tuple[Pipeline, int]],
+    rings: Sequence[Ring],
     *,
-    num_replicas: int,
-    channels: TrainingChannels,
+    mode: TrainingMode,
 ) -> TrainingTime:
-    """Return the time to train on one batch, with the replica that has the most of it.
+    """Return the time to train on one batch.
 
-    A pipeline of ``p`` stages and ``m`` microbatches takes ``(m + p - 1)`` turns of its
-    slowest stage (GPipe and 1F1B alike; Narayanan et al., 2021, section 2.2).
+    ``shares`` are the replicas and the sequences that each has of a minibatch; all wait for
+    the one that ends last.
     """
-    stages = shards(work.architecture, parallelism)
-    per_minibatch = ceil(ceil(work.batch_size / work.minibatches) / num_replicas)
-    turns = work.minibatches * per_minibatch
-    bubble_turns = work.minibatches * (parallelism.num_stages - 1)
-    products = max(_sequence_seconds(stage, kind, work) for stage in stages)
-    reduces = max(_tensor_parallel_seconds(stage, kind, work) for stage in stages)
-    hops = 0.0
-    if parallelism.num_stages > 1:
-        hops = 2 * transfer_seconds(_hidden_bytes(work), channels.stage)
+    slowest, sequences = max(shares, key=lambda share: share[0].pace.seconds(share[1]))
+    turns = work.minibatches * sequences
+    passes = ceil(max(share[1] for share in shares) * work.sample_tokens / pass_tokens(work))
+    # Each replica updates only its part where the optimizer is divided.
+    updates = 1 if mode.sharding is Sharding.NONE else len(shares)
     return TrainingTime(
-        compute_seconds=turns * products,
-        tensor_parallel_seconds=turns * reduces,
-        pipeline_seconds=bubble_turns * (products + reduces) + (turns + bubble_turns) * hops,
+        compute_seconds=turns * slowest.slowest.compute_seconds,
+        tensor_parallel_seconds=turns * slowest.slowest.tensor_parallel_seconds,
+        pipeline_seconds=turns * slowest.slowest.hop_seconds
+        + work.minibatches * slowest.others_seconds,
         data_parallel_seconds=work.minibatches
-        * max(_data_parallel_seconds(stage, num_replicas, channels) for stage in stages),
-        optimizer_seconds=work.minibatches
-        * max(compute.optimizer_seconds(stage, kind) for stage in stages),
+        * max(data_parallel_seconds(ring, mode.sharding, passes=passes) for ring in rings),
+        optimizer_seconds=work.minibatches * slowest.optimizer_seconds / updates,
     )
 
 
-def _sequence_seconds(stage: Shard, kind: GpuKind, work: Workload) -> float:
-    # The proximal policy's log-probabilities are computed once per version, and the
-    # reference's too where there is one.
-    return compute.training_seconds(
-        stage,
-        kind,
-        tokens=work.sample_tokens,
-        forward_only_passes=1 + int(work.has_reference),
-    )
+def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> float:
+    """Return a minibatch's traffic among data-parallel replicas.
 
-
-def _tensor_parallel_seconds(stage: Shard, kind: GpuKind, work: Workload) -> float:
-    once = all_reduce_seconds(
-        _hidden_bytes(work), members=stage.tensor, channel=inside_machine(kind)
-    )
-    return TENSOR_PARALLEL_ALL_REDUCES * stage.num_layers * once
-
-
-def _data_parallel_seconds(stage: Shard, num_replicas: int, channels: TrainingChannels) -> float:
-    """Return the time to sum one stage's gradients over the replicas.
-
-    Inside a machine each tensor rank has its own ring over its own wires; out of it, the
-    rings of all ranks share one network card, so the whole stage's bytes pass it.
+    An all-reduce of the gradients; ZeRO-1 replaces it by a reduce-scatter and an all-gather
+    of as many bytes. With everything divided, weights are gathered anew for the forward and
+    the backward of each pass (Rajbhandari et al., ZeRO, 2020, section 7).
     """
-    sharing = stage.tensor if channels.data_leaves_machine else 1
-    size_bytes = compute.BYTES_PER_WEIGHT * stage.num_parameters * sharing
-    return all_reduce_seconds(size_bytes, members=num_replicas, channel=channels.data)
+    gradients = all_reduce_seconds(ring.wire_bytes, members=ring.members, channel=ring.channel)
+    if sharding is not Sharding.FULL:
+        return gradients
+    gather = all_gather_seconds(ring.wire_bytes, members=ring.members, channel=ring.channel)
+    # The gradients are only scattered: half of an all-reduce.
+    return gradients / 2 + 2 * passes * gather
 
 
-def _hidden_bytes(work: Workload) -> float:
-    return work.sample_tokens * work.architecture.hidden_size * compute.BYTES_PER_WEIGHT
+def _turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
+    # The proximal policy's log-probabilities are computed once per version.
+    once = all_reduce_seconds(
+        hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)
+    )
+    hop = 2 * transfer_seconds(hidden_bytes(work), stage.hop) if stage.hop else 0.0
+    return Turn(
+        compute_seconds=compute.training_seconds(
+            stage.shard, stage.kind, tokens=work.sample_tokens, recompute=recompute,
+            forward_only_passes=1,
+        ),
+        tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
+        hop_seconds=hop,
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""A rollout replica's rate over its concurrency, looked at on a grid and bounded by tangents.
+
+The cost itself is ``generation``'s; how many places a replica gets is the search's choice.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetrl_planner.cost.generation import GenerationCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tangent:
+    """``intercept + slope·concurrency`` bounds a replica's rate, and is exact at ``at``."""
+
+    at: int
+    intercept: float
+    slope: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """One replica that generates, and the most it can do at once."""
+
+    cost: GenerationCost
+    max_concurrency: int
+    """Trajectories that the KV cache of one replica holds."""
+
+    def samples_per_second(self, concurrency: float) -> float:
+        """Return one replica's rate with so many trajectories at once."""
+        return self.cost.samples_per_second(concurrency)
+
+    @cached_property
+    def tangents(self) -> tuple[Tangent, ...]:
+        """Lines that touch the rate from above at each point of the grid."""
+        found = []
+        for at, here in zip(self.concurrency_grid, self.grid_rates, strict=True):
+            nearby = at * 1.001
+            slope = (self.samples_per_second(nearby) - here) / (nearby - at)
+            found.append(Tangent(at=at, intercept=here - at * slope, slope=slope))
+        return tuple(found)
+
+    @cached_property
+    def concurrency_grid(self) -> tuple[int, ...]:
+        """Concurrencies at which the rate is looked at, a quarter apart."""
+        grid = [1]
+        while grid[-1] < self.max_concurrency:
+            grid.append(min(self.max_concurrency, max(grid[-1] + 1, round(grid[-1] * 1.25))))
+        return tuple(grid)
+
+    @cached_property
+    def grid_rates(self) -> tuple[float, ...]:
+        """The rate at each point of the grid."""
+        return tuple(self.samples_per_second(at) for at in self.concurrency_grid)

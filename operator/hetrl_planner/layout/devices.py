@@ -1,0 +1,159 @@
+"""The fleet's GPUs as numbers: which machine holds each, and the wire between two machines.
+
+GPUs of one machine are consecutive, machines of one site too, so that a layout is a few
+tuples of small integers. Sites come from ``sites``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise, permutations
+
+from hetrl_core.cluster import ClusterSnapshot, GpuKind
+from hetrl_planner.cost.network import Channel, between_machines, inside_machine
+from hetrl_planner.sites import Site
+
+MAX_EXACT_REGIONS = 7
+"""Regions up to which the best ring through them is found by trying every order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """The GPUs that a job may use."""
+
+    snapshot: ClusterSnapshot
+    sites: tuple[Site, ...]
+
+    @cached_property
+    def machine_sites(self) -> tuple[int, ...]:
+        """The site of each machine."""
+        return tuple(
+            number for number, site in enumerate(self.sites) for _ in range(len(site.machines))
+        )
+
+    @cached_property
+    def machine_names(self) -> tuple[str, ...]:
+        """The name of each machine."""
+        return tuple(machine.name for site in self.sites for machine in site.machines)
+
+    @cached_property
+    def machine_sizes(self) -> tuple[int, ...]:
+        """GPUs of each machine."""
+        return tuple(machine.num_gpus for site in self.sites for machine in site.machines)
+
+    @cached_property
+    def first_gpus(self) -> tuple[int, ...]:
+        """The number of each machine's first GPU, and at the end the number of GPUs."""
+        firsts = [0]
+        for size in self.machine_sizes:
+            firsts.append(firsts[-1] + size)
+        return tuple(firsts)
+
+    @cached_property
+    def gpu_machines(self) -> tuple[int, ...]:
+        """The machine of each GPU."""
+        return tuple(number for number, size in enumerate(self.machine_sizes) for _ in range(size))
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all machines."""
+        return self.first_gpus[-1]
+
+    @property
+    def num_machines(self) -> int:
+        """Machines of all sites."""
+        return len(self.machine_sizes)
+
+    def site(self, machine: int) -> Site:
+        """Return the site of a machine."""
+        return self.sites[self.machine_sites[machine]]
+
+    def kind(self, machine: int) -> GpuKind:
+        """Return the kind of a machine's GPUs."""
+        return self.site(machine).kind
+
+    def region(self, machine: int) -> str:
+        """Return where a machine stands."""
+        return self.site(machine).region
+
+    def wire(self, source: int, target: int) -> Channel:
+        """Return the way from a GPU of one machine to a GPU of another, or of the same."""
+        if source == target:
+            return inside_machine(self.kind(source))
+        return self.between(self.region(source), self.region(target))
+
+    def between(self, source: str, target: str) -> Channel:
+        """Return the way between two machines of these regions."""
+        return self._between(source, target)
+
+    @cached_property
+    def _between(self) -> "_Wires":
+        return _Wires(self.snapshot)
+
+    def ring(self, machines: Iterable[int]) -> Channel:
+        """Return the slowest wire of the best ring through machines, several or one."""
+        members = sorted(set(machines))
+        if len(members) == 1:
+            return inside_machine(self.kind(members[0]))
+        regions = tuple(sorted({self.region(machine) for machine in members}))
+        return self._rings(regions)
+
+    @cached_property
+    def _rings(self) -> "_Rings":
+        return _Rings(self._between)
+
+
+class _Wires:
+    """Channels between regions, made once."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._channel = lru_cache(maxsize=None)(
+            lambda source, target: between_machines(snapshot, source, target)
+        )
+
+    def __call__(self, source: str, target: str) -> Channel:
+        return self._channel(source, target)
+
+
+class _Rings:
+    """The slowest wire of the best ring through regions, found once for each set of them."""
+
+    def __init__(self, wires: _Wires) -> None:
+        self._wires = wires
+        self._found: dict[tuple[str, ...], Channel] = {}
+
+    def __call__(self, regions: tuple[str, ...]) -> Channel:
+        if regions not in self._found:
+            self._found[regions] = self._best(regions)
+        return self._found[regions]
+
+    def _best(self, regions: tuple[str, ...]) -> Channel:
+        first, *others = regions
+        if not others:
+            return self._wires(first, first)
+        orders: Iterable[tuple[str, ...]] = (
+            permutations(others)
+            if len(regions) <= MAX_EXACT_REGIONS
+            else (self._nearest_first(first, others),)
+        )
+        return max(
+            (self._slowest((first, *order, first)) for order in orders),
+            key=lambda channel: (channel.bytes_per_second, -channel.latency_seconds),
+        )
+
+    def _slowest(self, order: tuple[str, ...]) -> Channel:
+        hops = [self._wires(source, target) for source, target in pairwise(order)]
+        return Channel(
+            bytes_per_second=min(hop.bytes_per_second for hop in hops),
+            latency_seconds=max(hop.latency_seconds for hop in hops),
+        )
+
+    def _nearest_first(self, first: str, others: list[str]) -> tuple[str, ...]:
+        left, order = set(others), [first]
+        while left:
+            fastest = max(
+                sorted(left), key=lambda each: self._wires(order[-1], each).bytes_per_second
+            )
+            left.remove(fastest)
+            order.append(fastest)
+        return tuple(order[1:])
