@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -28,11 +27,11 @@ class Recorded:
     name: str
     pid: int
     started_ticks: int
-    """Start time in clock ticks since boot (field 22 of /proc/PID/stat)."""
+    """Start time in clock ticks since boot (field 22 of /proc/PID/stat); 0: ended at once."""
 
     @property
     def is_running(self) -> bool:
-        return _started_ticks(self.pid) == self.started_ticks
+        return 0 != self.started_ticks == _started_ticks(self.pid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +40,28 @@ class ProcessTable:
 
     folder: Path
 
-    def start(self, name: str, command: Sequence[str | Path], *, cwd: Path | None = None) -> int:
+    def start(self, name: str, command: Sequence[str | Path]) -> int:
         """Start `command` in a session of its own, its output in the log `name`; return the pid."""
         log = self.log_of(name)
         log.parent.mkdir(parents=True, exist_ok=True)
+        arguments = [str(part) for part in command]
+        # It may outlive this interpreter, and a Popen that does calls that a leak.
         with log.open("ab") as output:
-            process = subprocess.Popen(
-                [str(part) for part in command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                start_new_session=True,
+            pid = os.posix_spawnp(
+                arguments[0],
+                arguments,
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
+                ],
+                setsid=True,
+                setsigdef=_IGNORED_BY_PYTHON,
             )
-        _children[process.pid] = process
-        self.record(name, process.pid)
-        return process.pid
+        _children.add(pid)
+        self.record(name, pid)
+        return pid
 
     def record(self, name: str, pid: int) -> None:
         """Write down a process, so that it is stopped with the others."""
@@ -125,15 +130,17 @@ def current_process(name: str) -> Recorded:
     return Recorded(name=name, pid=os.getpid(), started_ticks=_started_ticks(os.getpid()))
 
 
-_children: dict[int, subprocess.Popen[bytes]] = {}
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Containers would inherit it: `yes | head` would not end in them."""
+
+_children: set[int] = set()
 """The processes that this interpreter started and must reap."""
 
 
 def _started_ticks(pid: int) -> int:
     """Return the start time of a live process, 0 for one that is gone or a zombie."""
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        del _children[pid]
+    if pid in _children and os.waitpid(pid, os.WNOHANG)[0]:
+        _children.discard(pid)
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
