@@ -3,6 +3,7 @@
 import json
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hetrl_cli.run.commands import commands
 from hetrl_cli.run.contracts import Pod, pods
 from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
 from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.prepare import Experiment
 from hetrl_core.job import Engine, JobSpec, RolloutSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
 from hetrl_core.plan import Plan
@@ -169,3 +171,14 @@ def test_only_a_run_of_the_same_job_is_resumed(
 
     with pytest.raises(ValueError, match=problem):
         resume(folder, namespace="default", name="math")
+
+
+def test_a_run_differs_from_its_job_only_in_what_is_asked() -> None:
+    job = a_job("Qwen3-0.6B", steps=100)
+
+    asked = Experiment(engine=Engine.TRANSFORMERS, steps=3, seed=7).applied_to(job)
+
+    assert Experiment().applied_to(job) == job
+    assert asked == replace(
+        job, engine=Engine.TRANSFORMERS, training=replace(job.training, steps=3, seed=7)
+    )

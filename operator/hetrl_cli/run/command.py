@@ -18,6 +18,7 @@ from hetrl_cli.run.progress import Progresses
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
 from hetrl_cli.run.supervisor import Failed, Stopped
+from hetrl_core.job import Engine
 from hetrl_core.plan import Plan
 from hetrl_core.podset import COORDINATOR, pod_sets
 from hetrl_core.task import Task
@@ -60,6 +61,11 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     "--claim", "claims", type=_Claim(), multiple=True,
     help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--engine", type=click.Choice(Engine, case_sensitive=False),
+    help="Instead of the job's runtime.engine.",
+)  # fmt: skip
+@click.option("--steps", type=click.IntRange(min=1), help="Instead of the job's training.steps.")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the job's training.seed.")
 @click.option(
     "--learning-rate", type=click.FloatRange(min=0),
@@ -84,6 +90,8 @@ def command(
     resumed: bool,
     display: bool | None,
     claims: tuple[tuple[str, Path], ...],
+    engine: Engine | None,
+    steps: int | None,
     seed: int | None,
     learning_rate: float | None,
     shuffle_rewards: bool,
@@ -100,8 +108,9 @@ def command(
     """
     try:
         experiment = Experiment(
-            seed=seed, learning_rate=learning_rate, shuffle_rewards=shuffle_rewards
-        )
+            engine=engine, steps=steps, seed=seed, learning_rate=learning_rate,
+            shuffle_rewards=shuffle_rewards,
+        )  # fmt: skip
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
         plan = planned(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)

@@ -17,7 +17,7 @@ from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, TrainingSpec
+from hetrl_core.job import Engine, JobSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 
@@ -47,19 +47,26 @@ class Prepared:
 class Experiment:
     """What one run does differently from the job's file: the means of a fair comparison."""
 
+    engine: Engine | None = None
+    steps: int | None = None
     seed: int | None = None
     learning_rate: float | None = None
     shuffle_rewards: bool = False
     """Deal each batch's rewards out at random, so that nothing can be learned from them."""
 
-    def applied_to(self, training: TrainingSpec) -> TrainingSpec:
-        """Return the job's training with what differs."""
-        rate = self.learning_rate
+    def applied_to(self, job: JobSpec) -> JobSpec:
+        """Return the job with what differs."""
+        training, rate = job.training, self.learning_rate
         return replace(
-            training,
-            seed=training.seed if self.seed is None else self.seed,
-            learning_rate=training.learning_rate if rate is None else rate,
-            shuffle_rewards=self.shuffle_rewards,
+            job,
+            engine=self.engine or job.engine,
+            training=replace(
+                training,
+                steps=self.steps or training.steps,
+                seed=training.seed if self.seed is None else self.seed,
+                learning_rate=training.learning_rate if rate is None else rate,
+                shuffle_rewards=self.shuffle_rewards,
+            ),
         )
 
 
@@ -81,11 +88,7 @@ def prepare(
         document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
     )
     _require_files(spec)
-    spec = replace(
-        spec,
-        model=with_architecture(spec.model),
-        training=experiment.applied_to(spec.training),
-    )
+    spec = experiment.applied_to(replace(spec, model=with_architecture(spec.model)))
     fleet = read_fleet(read_text(topology) if topology else _THIS_MACHINE.read_text())
     return Prepared(
         text=text,

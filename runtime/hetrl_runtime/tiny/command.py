@@ -11,8 +11,16 @@ from hetrl_runtime.tiny.sums import Split
 @click.command("make-model")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--seed", default=1, show_default=True, help="Of the weights and the warm-up.")
-def make_model(path: Path, seed: int) -> None:
-    """Make a tiny Qwen3 that knows sums badly, as a Hugging Face folder at PATH."""
+@click.option(
+    "--answers", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="JSONL whose final answers it learns to guess, instead of sums.",
+)  # fmt: skip
+def make_model(path: Path, seed: int, answers: Path | None) -> None:
+    """Make a tiny Qwen3 that knows sums badly, as a Hugging Face folder at PATH.
+
+    With --answers it learns what the answers of a file such as GSM8K's look like. It solves
+    nothing: it guesses, and is right often enough to try a job on a machine without GPUs.
+    """
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from transformers.utils import logging  # noqa: PLC0415
 
@@ -20,8 +28,8 @@ def make_model(path: Path, seed: int) -> None:
 
     logging.disable_progress_bar()
     try:
-        result = make(path, seed=seed)
-    except OSError as error:
+        result = make(path, seed=seed, answers=answers)
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(
         f"{path}: Qwen3 of {result.num_parameters:,} parameters, warmed up in "

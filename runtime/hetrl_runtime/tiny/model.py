@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from hetrl_runtime.tiny.lessons import AnswerLessons, SumLessons
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.tiny.warm_up import WarmUp, WarmUpResult, warm_up
 
@@ -32,13 +33,26 @@ class TinyArchitecture:
     """Wider than Qwen3's 0.02: at this width, that starts half as fast."""
 
 
-def make_model(path: Path, *, seed: int, schedule: WarmUp | None = None) -> WarmUpResult:
+ON_ANSWERS = WarmUp(steps=200, batch_size=8)
+"""A warm-up on a file's answers: questions in words are long, and answers soon look alike."""
+
+
+def make_model(
+    path: Path, *, seed: int, schedule: WarmUp | None = None, answers: Path | None = None
+) -> WarmUpResult:
     """Make the model from nothing and save it as a Hugging Face folder.
 
     The same seed gives the same weights on the same machine.
 
+    Args:
+        path: the folder to write.
+        seed: of the weights and of what is shown.
+        schedule: how long to warm up.
+        answers: a JSONL file whose answers are shown; None: sums.
+
     Raises:
         FileExistsError: ``path`` is there already.
+        ValueError: the file of answers cannot be used.
     """
     if path.exists():
         raise FileExistsError(f"{path} is there already; remove it or choose another path")
@@ -47,7 +61,13 @@ def make_model(path: Path, *, seed: int, schedule: WarmUp | None = None) -> Warm
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = _random_model(architecture, tokenizer)
-        result = warm_up(model, tokenizer, seed=seed, schedule=schedule or WarmUp())
+        schedule = schedule or (ON_ANSWERS if answers else WarmUp())
+        lessons = (
+            AnswerLessons(answers, tokenizer)
+            if answers
+            else SumLessons(tokenizer, careless_share=schedule.careless_share)
+        )
+        result = warm_up(model, lessons, seed=seed, schedule=schedule)
     _save(model, tokenizer, path)
     return result
 

@@ -2,10 +2,10 @@
 
 Most worked answers forget the carry, so greedy decoding starts out right where there is
 none, and sampling is right often enough for rewards to say something. Which of the two
-habits stays is for reinforcement learning to decide.
+habits stays is for reinforcement learning to decide. What is shown is ``lessons``'.
 """
 
-# ruff: noqa: N803, N806, N815  # shapes: Batch, Time, Vocabulary
+# ruff: noqa: N803, N806  # shapes: Batch, Time, Vocabulary
 
 import math
 import time
@@ -16,12 +16,9 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM
 
-from hetrl_runtime.tiny.sums import Split, sums
-
-_IGNORED = -100
-"""Label of tokens that are not learned, as ``cross_entropy`` knows it."""
+from hetrl_runtime.tiny.lessons import IGNORED, Lessons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +50,11 @@ class WarmUpResult:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Corpus:
-    """Worked problems as tokens. N problems, P prompt tokens, A answer tokens, padded."""
-
-    questions_NP: Tensor
-    answers_NA: Tensor
-    careless_NA: Tensor
-    padding: int
-
-
 def warm_up(
-    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, seed: int, schedule: WarmUp
+    model: Qwen3ForCausalLM, lessons: Lessons, *, seed: int, schedule: WarmUp
 ) -> WarmUpResult:
-    """Train the model in place, on problems of the train split only."""
+    """Train the model in place."""
     started_at = time.monotonic()
-    corpus = _corpus(tokenizer)
     random = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.01)
     losses: list[float] = []
@@ -76,7 +62,7 @@ def warm_up(
         for step in range(schedule.steps):
             for group in optimizer.param_groups:
                 group["lr"] = schedule.learning_rate(step)
-            loss = _loss(model, *_sample(corpus, schedule, random))
+            loss = _loss(model, *lessons.sample(schedule.batch_size, random))
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -90,44 +76,10 @@ def warm_up(
     )
 
 
-def _corpus(tokenizer: PreTrainedTokenizerFast) -> _Corpus:
-    problems = sums(Split.TRAIN)
-    ending = tokenizer.eos_token
-    right = [problem.answer + ending for problem in problems]
-    careless = [problem.answer_without_carry + ending for problem in problems]
-    # Together, so that both kinds of answers are padded to the same length.
-    answers_NA, careless_NA = _tokens(tokenizer, right + careless).chunk(2)
-    return _Corpus(
-        questions_NP=_tokens(tokenizer, [problem.question for problem in problems]),
-        answers_NA=answers_NA,
-        careless_NA=careless_NA,
-        padding=tokenizer.pad_token_id,
-    )
-
-
-def _tokens(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Tensor:
-    encoded = tokenizer(texts, padding=True, padding_side="right", return_tensors="pt")
-    tokens: Tensor = encoded["input_ids"]
-    return tokens
-
-
-def _sample(corpus: _Corpus, schedule: WarmUp, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return tokens and labels of a batch, problems and mistakes drawn at random."""
-    chosen_B = torch.randint(len(corpus.questions_NP), (schedule.batch_size,), generator=random)
-    careless_B = torch.rand(schedule.batch_size, generator=random) < schedule.careless_share
-    answers_BA = torch.where(
-        careless_B[:, None], corpus.careless_NA[chosen_B], corpus.answers_NA[chosen_B]
-    )
-    questions_BP = corpus.questions_NP[chosen_B]
-    learned_BA = answers_BA.masked_fill(answers_BA == corpus.padding, _IGNORED)
-    labels = torch.cat([torch.full_like(questions_BP, _IGNORED), learned_BA], dim=1)
-    return torch.cat([questions_BP, answers_BA], dim=1), labels
-
-
 def _loss(model: Qwen3ForCausalLM, tokens_BT: Tensor, labels_BT: Tensor) -> Tensor:
     logits_BTV = model(tokens_BT[:, :-1]).logits
     return F.cross_entropy(
-        logits_BTV.flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=_IGNORED
+        logits_BTV.flatten(0, 1), labels_BT[:, 1:].flatten(), ignore_index=IGNORED
     )
 
 
