@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from e2e.cluster.build import build_all
+from e2e.cluster.build import build_all, program
 from e2e.cluster.cluster import Cluster, control_plane, tear_down
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.images import IMAGES, build_images
@@ -81,6 +81,8 @@ def _pools(text: str) -> tuple[NodePool, ...]:
 
 
 def _say_how_to_use(state: ClusterState) -> None:
+    folders = dict.fromkeys(str(program(name).parent) for name in ("kubectl", "helm"))
+    print(f"export PATH={':'.join(folders)}:$PATH")
     print(f"export KUBECONFIG={control_plane(state).admin_kubeconfig}")
 
 
