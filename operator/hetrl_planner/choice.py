@@ -15,6 +15,7 @@ from hetrl_planner.cost.iteration import (
     mean_staleness,
     step_seconds,
 )
+from hetrl_planner.cost.serving import shared_places
 from hetrl_planner.workload import Workload
 
 
@@ -123,37 +124,9 @@ class Choice:
 def with_concurrency(
     counts: Sequence[tuple[RolloutCandidate, int]], *, in_flight_limit: int
 ) -> tuple[RolloutShare, ...]:
-    """Share out the trajectories in flight among replicas so that the rate is largest.
-
-    Rates are concave, so giving each next place to the candidate that gains most from it
-    is best. Each replica has at least one; the KV cache and the bound end it.
-    """
-    level = {index: 0 for index, _ in enumerate(counts)}
-    left = float(in_flight_limit - sum(replicas for _, replicas in counts))
-    concurrency = [1.0 for _ in counts]
-    while left > 0:
-        gains = [
-            (_gain(candidate, level[index]), -index)
-            for index, (candidate, _) in enumerate(counts)
-            if level[index] + 1 < len(candidate.concurrency_grid)
-        ]
-        if not gains:
-            break
-        index = -max(gains)[1]
-        candidate, replicas = counts[index]
-        wanted = candidate.concurrency_grid[level[index] + 1] - concurrency[index]
-        granted = min(wanted, left / replicas)
-        concurrency[index] += granted
-        left -= granted * replicas
-        level[index] += 1
+    """Return the replicas of candidates with the concurrency at which they are fastest."""
+    shared = shared_places(counts, in_flight_limit=in_flight_limit)
     return tuple(
-        RolloutShare(candidate=candidate, num_replicas=replicas, concurrency=concurrency[index])
-        for index, (candidate, replicas) in enumerate(counts)
+        RolloutShare(candidate=candidate, num_replicas=replicas, concurrency=concurrency)
+        for (candidate, replicas), concurrency in zip(counts, shared, strict=True)
     )
-
-
-def _gain(candidate: RolloutCandidate, level: int) -> float:
-    """Return the rate gained by each place from one grid point to the next."""
-    here, there = candidate.concurrency_grid[level : level + 2]
-    gained = candidate.grid_rates[level + 1] - candidate.grid_rates[level]
-    return gained / (there - here)

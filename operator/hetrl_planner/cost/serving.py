@@ -3,6 +3,7 @@
 The cost itself is ``generation``'s; how many places a replica gets is the search's choice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,3 +53,38 @@ class Serving:
     def grid_rates(self) -> tuple[float, ...]:
         """The rate at each point of the grid."""
         return tuple(self.samples_per_second(at) for at in self.concurrency_grid)
+
+
+def shared_places(
+    counts: Sequence[tuple[Serving, int]], *, in_flight_limit: int
+) -> tuple[float, ...]:
+    """Share out the trajectories in flight among so many replicas each; return each one's.
+
+    Rates are concave, so giving each next place to the replicas that gain most from it is
+    best. Each replica has at least one; the KV cache and the bound end it.
+    """
+    level = {index: 0 for index, _ in enumerate(counts)}
+    left = float(in_flight_limit - sum(replicas for _, replicas in counts))
+    concurrency = [1.0 for _ in counts]
+    while left > 0:
+        gains = [
+            (_gain(serving, level[index]), -index)
+            for index, (serving, _) in enumerate(counts)
+            if level[index] + 1 < len(serving.concurrency_grid)
+        ]
+        if not gains:
+            break
+        index = -max(gains)[1]
+        serving, replicas = counts[index]
+        wanted = serving.concurrency_grid[level[index] + 1] - concurrency[index]
+        granted = min(wanted, left / replicas)
+        concurrency[index] += granted
+        left -= granted * replicas
+        level[index] += 1
+    return tuple(concurrency)
+
+
+def _gain(serving: Serving, level: int) -> float:
+    """Return the rate gained by each place from one grid point to the next."""
+    here, there = serving.concurrency_grid[level : level + 2]
+    return (serving.grid_rates[level + 1] - serving.grid_rates[level]) / (there - here)

@@ -1,7 +1,8 @@
 """A pipeline stage where it runs: its shard, its kind of GPU, and the wire to the next one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.cluster import GpuKind
@@ -33,22 +34,31 @@ def uniform_stages(
 def balanced_layers(
     num_layers: int,
     *,
-    seconds: Callable[[int, int], float],
+    fixed_seconds: Sequence[float],
+    layer_seconds: Sequence[float],
     most_layers: Sequence[int],
 ) -> tuple[int, ...] | None:
     """Divide layers so that the slowest stage is as fast as can be, ``None`` where none fits.
 
-    ``seconds(stage, layers)`` grows with the layers, so giving each layer to the stage that
-    would be least slow with it is optimal. Each stage has at least one layer, and at most
-    ``most_layers`` of it, which is what its memory holds. The layer balancing of HetRL
-    (arXiv 2512.12476) moves layers between stages to the same end.
+    A stage of ``l`` layers takes ``fixed + l·layer`` seconds. That grows with ``l``, so giving
+    each layer to the stage that would be least slow with it is optimal. Each stage has at
+    least one layer, and at most ``most_layers`` of it, which is what its memory holds. The layer
+    balancing of HetRL (arXiv 2512.12476) moves layers between stages to the same end.
     """
-    stages = range(len(most_layers))
     if min(most_layers) < 1 or sum(most_layers) < num_layers or num_layers < len(most_layers):
         return None
-    layers = [1 for _ in stages]
+    layers = [1] * len(most_layers)
+    waiting = [
+        (fixed + 2 * layer, stage)
+        for stage, (fixed, layer) in enumerate(zip(fixed_seconds, layer_seconds, strict=True))
+        if most_layers[stage] > 1
+    ]
+    heapify(waiting)
     for _ in range(num_layers - len(layers)):
-        open_stages = [stage for stage in stages if layers[stage] < most_layers[stage]]
-        best = min(open_stages, key=lambda stage: (seconds(stage, layers[stage] + 1), stage))
-        layers[best] += 1
+        seconds, stage = waiting[0]
+        layers[stage] += 1
+        if layers[stage] < most_layers[stage]:
+            heapreplace(waiting, (seconds + layer_seconds[stage], stage))
+        else:
+            heappop(waiting)
     return tuple(layers)

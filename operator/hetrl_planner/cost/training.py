@@ -112,11 +112,11 @@ class Pipeline:
 
 def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute) -> Pipeline:
     """Return the turns of one training replica."""
-    turns = [_turn(stage, work, recompute) for stage in stages]
-    slowest = max(turns, key=lambda turn: turn.total_seconds)
+    turns = [turn(stage, work, recompute) for stage in stages]
+    slowest = max(turns, key=lambda each: each.total_seconds)
     return Pipeline(
         slowest=slowest,
-        others_seconds=sum(turn.total_seconds for turn in turns) - slowest.total_seconds,
+        others_seconds=sum(each.total_seconds for each in turns) - slowest.total_seconds,
         optimizer_seconds=max(
             compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages
         ),
@@ -166,7 +166,8 @@ def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> flo
     return gradients / 2 + 2 * passes * gather
 
 
-def _turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
+def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
+    """Return one stage's time to train on one sequence."""
     # The proximal policy's log-probabilities are computed once per version.
     once = all_reduce_seconds(
         hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)

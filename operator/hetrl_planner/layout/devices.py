@@ -79,8 +79,16 @@ class Devices:
     def wire(self, source: int, target: int) -> Channel:
         """Return the way from a GPU of one machine to a GPU of another, or of the same."""
         if source == target:
-            return inside_machine(self.kind(source))
+            return self.inside(self.machine_sites[source])
         return self.between(self.region(source), self.region(target))
+
+    def inside(self, site: int) -> Channel:
+        """Return the way between two GPUs of one machine of a site."""
+        return self._inside[site]
+
+    @cached_property
+    def _inside(self) -> tuple[Channel, ...]:
+        return tuple(inside_machine(site.kind) for site in self.sites)
 
     def between(self, source: str, target: str) -> Channel:
         """Return the way between two machines of these regions."""
@@ -94,7 +102,7 @@ class Devices:
         """Return the slowest wire of the best ring through machines, several or one."""
         members = sorted(set(machines))
         if len(members) == 1:
-            return inside_machine(self.kind(members[0]))
+            return self.inside(self.machine_sites[members[0]])
         regions = tuple(sorted({self.region(machine) for machine in members}))
         return self._rings(regions)
 

@@ -1,0 +1,247 @@
+"""From a genome to a layout: the GPUs by number, and the cuts that nobody chose.
+
+Levels 4 and 5, where a genome leaves them open. Training takes the cut that is fastest on its
+GPUs; everything else, for each site, the split whose GPUs work fastest. Both are remembered
+by what they depend on, so that most genomes decode from memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+
+from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.hetrl.genome import Cut, Genome
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES, Fitting
+from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+
+Block = tuple[int, ...]
+"""GPUs of one machine that hold one stage."""
+
+ROOM = (
+    Task.ACTOR_TRAINING,
+    Task.CRITIC_TRAINING,
+    Task.REFERENCE_INFERENCE,
+    Task.REWARD_INFERENCE,
+    Task.CRITIC_INFERENCE,
+    Task.ACTOR_GENERATION,
+)
+"""Tasks in the order in which they are given room: generation caches in what is left."""
+
+
+MODES_BY_SPEED = (
+    (TrainingMode(recompute=Recompute.NONE, sharding=Sharding.OPTIMIZER),),
+    (
+        TrainingMode(recompute=Recompute.FULL, sharding=Sharding.OPTIMIZER),
+        TrainingMode(recompute=Recompute.NONE, sharding=Sharding.FULL),
+    ),
+    (TrainingMode(recompute=Recompute.FULL, sharding=Sharding.FULL),),
+)
+"""None of a later row is faster than one of an earlier row that fits. Dividing the optimizer
+costs no traffic and saves memory, so leaving it whole is never better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The GPUs of a task group, machine by machine, in the genome's order."""
+
+    machines: tuple[tuple[int, int, int], ...]
+    """Machine, first GPU, number of GPUs."""
+
+    @property
+    def num_gpus(self) -> int:
+        """All of them."""
+        return sum(count for _, _, count in self.machines)
+
+    def blocks(self, size: int) -> list[Block]:
+        """Return as many blocks of a size as the machines hold, in order."""
+        return [
+            tuple(range(first + index * size, first + (index + 1) * size))
+            for _, first, count in self.machines
+            for index in range(count // size)
+        ]
+
+
+class Decoder:
+    """Turns genomes into layouts for one job on one fleet."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._devices = evaluator.devices
+        self.fitting = Fitting(evaluator.work, evaluator.devices)
+        self._cuts: dict[tuple[object, ...], Cut | None] = {}
+
+    def decode(self, genome: Genome) -> Layout | None:
+        """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
+        groups = []
+        for number, tasks in enumerate(genome.grouping):
+            group = self._group(genome, tasks, self._owned(genome, number))
+            if group is None:
+                return None
+            groups.append(group)
+        return Layout(tuple(groups))
+
+    def _group(
+        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+    ) -> tuple[TaskLayout, ...] | None:
+        """Place the tasks of a group, those that keep most first.
+
+        Each finds reserved what those before it keep, and what those after it keep at least.
+        """
+        if not owned.machines:
+            return None
+        kept, placed = 0.0, []
+        waiting = sorted(tasks, key=ROOM.index)
+        while waiting:
+            task = waiting.pop(0)
+            later = sum(
+                self.fitting.least_resident_bytes(each, num_gpus=owned.num_gpus) for each in waiting
+            )
+            reserved = ceil((kept + later) / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+            found = self._task(genome, task, owned, reserved)
+            if found is None:
+                return None
+            kept += self._evaluator.resident_bytes(found) if waiting else 0.0
+            placed.append(found)
+        return tuple(placed)
+
+    def _owned(self, genome: Genome, group: int) -> Owned:
+        machines = []
+        for machine in genome.order:
+            counts = genome.counts[machine]
+            if counts[group]:
+                first = self._devices.first_gpus[machine] + sum(counts[:group])
+                machines.append((machine, first, counts[group]))
+        return Owned(tuple(machines))
+
+    def _task(self, genome: Genome, task: Task, owned: Owned, reserved: int) -> TaskLayout | None:
+        if task in TRAINING_TASKS:
+            chosen = dict(genome.cuts).get(task) or self._fastest_cut(owned, reserved)
+            return self._training(task, owned, chosen, reserved) if chosen else None
+        chosen_splits = {site: split for each, site, split in genome.splits if each is task}
+        replicas = tuple(self._serving(task, owned, chosen_splits, reserved))
+        return TaskLayout(task, replicas) if replicas else None
+
+    # Training
+
+    def _fastest_cut(self, owned: Owned, reserved: int) -> Cut | None:
+        site_of = self._devices.machine_sites
+        key = (tuple((site_of[machine], n) for machine, _, n in owned.machines), reserved)
+        if key not in self._cuts:
+            self._cuts[key] = self._search_cuts(owned, reserved)
+        return self._cuts[key]
+
+    def _search_cuts(self, owned: Owned, reserved: int) -> Cut | None:
+        best, best_seconds = None, float("inf")
+        for tensor, num_stages, is_striped in self._shapes(owned.num_gpus):
+            for modes in MODES_BY_SPEED:
+                timed = [
+                    (self._evaluator.training_seconds(task), cut)
+                    for mode in modes
+                    for cut in [Cut(tensor, num_stages, mode, is_striped)]
+                    if (task := self._training(Task.ACTOR_TRAINING, owned, cut, reserved))
+                ]
+                for seconds, cut in timed:
+                    if seconds < best_seconds:
+                        best, best_seconds = cut, seconds
+                if timed:
+                    break
+        return best
+
+    def cuts(self, num_gpus: int) -> list[Cut]:
+        """Return every cut for so many GPUs."""
+        return [
+            Cut(tensor, num_stages, mode, is_striped)
+            for tensor, num_stages, is_striped in self._shapes(num_gpus)
+            for modes in MODES_BY_SPEED
+            for mode in modes
+        ]
+
+    def _shapes(self, num_gpus: int) -> Iterator[tuple[int, int, bool]]:
+        model = self.fitting.work.architecture
+        for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
+            if model.num_query_heads % tensor or num_stages > model.num_layers:
+                continue
+            if tensor * num_stages <= num_gpus:
+                yield tensor, num_stages, False
+            if num_stages > 1 and num_gpus >= 2 * tensor * num_stages:
+                yield tensor, num_stages, True
+
+    def _training(self, task: Task, owned: Owned, cut: Cut, reserved: int) -> TaskLayout | None:
+        blocks = owned.blocks(cut.tensor)
+        most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
+        if not most:
+            return None
+        stages = cut.num_stages
+        pipelines = [
+            blocks[replica : most * stages : most]
+            if cut.is_striped
+            else blocks[replica * stages : (replica + 1) * stages]
+            for replica in range(most)
+        ]
+        layers = self.fitting.training_layers(
+            [self._sites(stage) for stage in zip(*pipelines, strict=True)],
+            tensor=cut.tensor, mode=cut.mode, num_replicas=most, reserved_bytes=reserved,
+        )  # fmt: skip
+        if layers is None:
+            return None
+        mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
+        return TaskLayout(task, tuple(_replica(blocks, layers) for blocks in pipelines), mode)
+
+    def _sites(self, blocks: Sequence[Block]) -> tuple[int, ...]:
+        """Return the sites of blocks, each once."""
+        devices = self._devices
+        return tuple(
+            sorted({devices.machine_sites[devices.gpu_machines[block[0]]] for block in blocks})
+        )
+
+    # Generation and scoring
+
+    def _serving(
+        self, task: Task, owned: Owned, chosen: dict[int, tuple[int, int]], reserved: int
+    ) -> Iterator[ReplicaLayout]:
+        by_site: dict[int, list[tuple[int, int, int]]] = {}
+        for machine in owned.machines:
+            by_site.setdefault(self._devices.machine_sites[machine[0]], []).append(machine)
+        for site, machines in sorted(by_site.items()):
+            splits = self.fitting.splits(task, site, reserved_bytes=reserved)
+            first = chosen.get(site, splits[0] if splits else (0, 0))
+            # What a split leaves over may still hold smaller replicas.
+            smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
+            left = machines
+            for split in (first, *smaller) if splits else ():
+                replicas, left = self._replicas(task, site, tuple(left), split, reserved)
+                yield from replicas
+
+    def _replicas(
+        self,
+        task: Task,
+        site: int,
+        machines: tuple[tuple[int, int, int], ...],
+        split: tuple[int, int],
+        reserved: int,
+    ) -> tuple[list[ReplicaLayout], list[tuple[int, int, int]]]:
+        tensor, num_stages = split
+        layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
+        blocks = Owned(machines).blocks(tensor)
+        if layers is None or len(blocks) < num_stages:
+            return [], list(machines)
+        count = len(blocks) // num_stages
+        replicas = [
+            _replica(blocks[first : first + num_stages], layers)
+            for first in range(0, count * num_stages, num_stages)
+        ]
+        taken = {block[0] for block in blocks[: count * num_stages]}
+        return replicas, [
+            (machine, first + used * tensor, number - used * tensor)
+            for machine, first, number in machines
+            for used in [sum(first <= gpu < first + number for gpu in taken)]
+            if number > used * tensor
+        ]
+
+
+def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
+    return tuple(Stage(block, count) for block, count in zip(blocks, layers, strict=True))

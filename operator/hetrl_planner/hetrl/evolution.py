@@ -1,0 +1,62 @@
+"""Levels 3 to 5: evolution of the genomes of one arm, asked for one at a time.
+
+A generator: it yields a genome and is sent its score. The better of parent and child stays
+(steady state), after DT-FM's evolutionary search by HetRL's first author (Yuan et al., 2022).
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.variation import Variation
+from hetrl_planner.objective import Score
+
+POPULATION = 12
+"""Individuals of one arm. Ours; DT-FM keeps 100 with a local search each."""
+
+MAX_REPEATS = 20
+"""Changes that lead to a genome seen before, after which it is asked for once more."""
+
+Asked = Generator[Genome, Score, None]
+
+
+@dataclass(slots=True)
+class Population:
+    """The individuals of an arm, best first."""
+
+    members: list[tuple[Score, Genome]] = field(default_factory=list)
+    seen: set[Genome] = field(default_factory=set)
+
+    @property
+    def best(self) -> Score:
+        """The best score."""
+        return self.members[0][0]
+
+    def add(self, score: Score, genome: Genome) -> None:
+        """Take an individual in; the worst leaves where there are too many."""
+        self.members.append((score, genome))
+        self.members.sort(key=lambda member: member[0])
+        del self.members[POPULATION:]
+
+
+def evolve(
+    population: Population, variation: Variation, rng: np.random.Generator, *, evaluations: int
+) -> Asked:
+    """Ask for so many children of a population."""
+    for _ in range(evaluations):
+        child = _unseen(population, variation, rng)
+        score = yield child
+        population.add(score, child)
+
+
+def _unseen(population: Population, variation: Variation, rng: np.random.Generator) -> Genome:
+    for _ in range(MAX_REPEATS):
+        # The better of two: enough pressure, and the others stay alive.
+        rank = int(min(rng.integers(len(population.members), size=2)))
+        child = variation.child(population.members[rank][1])
+        if child not in population.seen:
+            break
+    population.seen.add(child)
+    return child

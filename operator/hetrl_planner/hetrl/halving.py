@@ -1,0 +1,104 @@
+"""Levels 1 and 2: nested successive halving over groupings, and over counts within each.
+
+Every arm starts with a small budget; each round drops the worse half of the groupings, keeps
+the better half of the counts of those that stay, and doubles their budget (HetRL, arXiv
+2512.12476; successive halving after Jamieson and Talwalkar, 2016). The paper publishes no
+constants: those below are ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+
+from hetrl_planner.hetrl.evolution import Asked, Population, evolve
+from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.groupings import Grouping
+from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.variation import Variation
+
+COUNTS_PER_GROUPING = 4
+"""Level-2 arms of each grouping at the start."""
+
+FINAL_SHARE = 0.5
+"""Of the budget, kept for the groupings that survive."""
+
+FINALISTS = 3
+
+
+@dataclass(slots=True)
+class Arm:
+    """One grouping, with several ways to count out GPUs."""
+
+    grouping: Grouping
+    populations: list[Population]
+
+    @property
+    def best(self) -> Population:
+        """The population with the best individual."""
+        return min(self.populations, key=lambda each: each.best)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halving:
+    """The search of levels 1 and 2."""
+
+    groupings: Sequence[Grouping]
+    starts: Starts
+    variation: Variation
+    rng: np.random.Generator
+    seeds: tuple[Genome, ...] = ()
+    """Genomes known to be good, from another search."""
+
+    def search(self, *, evaluations: int) -> Asked:
+        """Ask for genomes until the budget is spent."""
+        arms = [Arm(grouping=grouping, populations=[]) for grouping in self.groupings]
+        per_arm = max(1, min(COUNTS_PER_GROUPING, evaluations // 4 // len(arms)))
+        for arm in arms:
+            yield from self._begin(arm, count=per_arm)
+        spent = per_arm * len(arms)
+        rounds = max(1, ceil(log2(len(arms))))
+        per_round = max(0, int(evaluations * (1 - FINAL_SHARE)) - spent) // rounds
+        while len(arms) > FINALISTS:
+            arms = _better_half(arms)
+            spent += yield from self._round(arms, evaluations=per_round)
+        arms.sort(key=lambda arm: arm.best.best)
+        left = max(0, evaluations - spent)
+        # The longer the final, the more of it belongs to the arm that leads.
+        yield from self._final(arms, evaluations=left)
+
+    def _begin(self, arm: Arm, *, count: int) -> Asked:
+        seeds = [seed for seed in self.seeds if seed.grouping == arm.grouping]
+        for number in range(count + len(seeds)):
+            genome = (
+                seeds[number] if number < len(seeds)
+                else self.starts.genome(arm.grouping, spread=0.0 if number == len(seeds) else 0.6)
+            )  # fmt: skip
+            score = yield genome
+            population = Population(seen={genome})
+            population.add(score, genome)
+            arm.populations.append(population)
+
+    def _round(self, arms: Sequence[Arm], *, evaluations: int):  # type: ignore[no-untyped-def]
+        spent = 0
+        for arm in arms:
+            arm.populations.sort(key=lambda each: each.best)
+            del arm.populations[ceil(len(arm.populations) / 2) :]
+            each = evaluations // len(arms) // len(arm.populations)
+            for population in arm.populations:
+                yield from evolve(population, self.variation, self.rng, evaluations=each)
+                spent += each
+        return spent
+
+    def _final(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
+        left = evaluations
+        for number, arm in enumerate(reversed(arms)):
+            share = left // 4 if number < len(arms) - 1 else left
+            left -= share
+            yield from evolve(arm.best, self.variation, self.rng, evaluations=share)
+
+
+def _better_half(arms: Sequence[Arm]) -> list[Arm]:
+    ranked = sorted(arms, key=lambda arm: arm.best.best)
+    return ranked[: ceil(len(ranked) / 2)]

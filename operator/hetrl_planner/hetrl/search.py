@@ -1,0 +1,75 @@
+"""HetRL's search from end to end: genomes asked for, decoded, priced, and the best kept."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.groupings import Grouping
+from hetrl_planner.hetrl.halving import Halving
+from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.variation import Variation
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.objective import Objective, Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolved:
+    """The best layout of a search."""
+
+    evaluation: Evaluation
+    score: Score
+    evaluations: int
+    is_complete: bool
+    """Whether the budget, not a stop from outside, ended it."""
+
+
+def search(
+    evaluator: Evaluator,
+    objective: Objective,
+    groupings: Sequence[Grouping],
+    *,
+    evaluations: int,
+    rng: np.random.Generator,
+    should_stop: Callable[[], bool],
+    seeds: tuple[Genome, ...] = (),
+    watch: Callable[[int, Score], None] | None = None,
+) -> Evolved | None:
+    """Return the best layout found, ``None`` where none within the limits was.
+
+    ``watch`` is told each evaluation's number and the best score so far.
+    """
+    decoder = Decoder(evaluator)
+    fitting = decoder.fitting
+    asked = Halving(
+        groupings=groupings,
+        starts=Starts(fitting, rng),
+        variation=Variation(decoder, rng),
+        rng=rng,
+        seeds=seeds,
+    ).search(evaluations=evaluations)
+    best: tuple[Score, Evaluation] | None = None
+    count, is_complete = 0, True
+    try:
+        genome = next(asked)
+        while True:
+            layout = decoder.decode(genome)
+            found = evaluator.evaluate(layout) if layout else None
+            score = objective.score(found)
+            count += 1
+            if isinstance(found, Evaluation) and (best is None or score < best[0]):
+                best = (score, found)
+            if watch and best:
+                watch(count, best[0])
+            if should_stop():
+                is_complete = False
+                break
+            genome = asked.send(score)
+    except StopIteration:
+        pass
+    if best is None or best[0][0] > 0:
+        return None
+    return Evolved(evaluation=best[1], score=best[0], evaluations=count, is_complete=is_complete)

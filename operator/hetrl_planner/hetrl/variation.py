@@ -1,0 +1,129 @@
+"""How one genome becomes another: swaps across task groups, across places, and other cuts.
+
+Level 3 swaps GPUs of two groups, level 5 the places of machines within a pipeline, level 4 cuts
+a task anew; now and then level 2 moves GPUs from one group to another. Which genomes are worth
+changing is evolution's choice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Counts, Genome
+from hetrl_planner.layout.devices import Devices
+
+T = TypeVar("T")
+
+Rows = list[list[int]]
+"""Counts that may change; the last column counts idle GPUs."""
+
+
+class Variation:
+    """Changes genomes of one job on one fleet."""
+
+    def __init__(self, decoder: Decoder, rng: np.random.Generator) -> None:
+        self._decoder = decoder
+        self._devices: Devices = decoder.fitting.devices
+        self._rng = rng
+        self._changes: tuple[tuple[Callable[[Genome], Genome], float], ...] = (
+            (self._swap_groups, 0.30),
+            (self._move_gpus, 0.30),
+            (self._swap_places, 0.15),
+            (self._cut_anew, 0.15),
+            (self._split_anew, 0.10),
+        )
+
+    def child(self, parent: Genome) -> Genome:
+        """Return a changed copy: one change, or now and then two or three."""
+        changes, weights = zip(*self._changes, strict=True)
+        child = parent
+        for _ in range(int(self._rng.geometric(0.6))):
+            number = int(self._rng.choice(len(changes), p=weights))
+            child = changes[number](child)
+        return child
+
+    # Levels 2 and 3: who owns which GPUs
+
+    def _swap_groups(self, genome: Genome) -> Genome:
+        """Let two groups exchange GPUs of two machines; how many each has stays."""
+        rows = self._rows(genome.counts)
+        here, there = self._pick(range(len(rows))), self._pick(range(len(rows)))
+        mine = self._pick([group for group, count in enumerate(rows[here]) if count])
+        others = [group for group, count in enumerate(rows[there]) if count and group != mine]
+        if here == there or not others:
+            return genome
+        theirs = self._pick(others)
+        size = self._size(min(rows[here][mine], rows[there][theirs]))
+        for row, gives, takes in ((rows[here], mine, theirs), (rows[there], theirs, mine)):
+            row[gives] -= size
+            row[takes] += size
+        return self._with(genome, rows)
+
+    def _move_gpus(self, genome: Genome) -> Genome:
+        """Let a group have GPUs that another had, or that were idle; or let them go idle."""
+        rows = self._rows(genome.counts)
+        row = rows[self._pick(range(len(rows)))]
+        gives = self._pick([group for group, count in enumerate(row) if count])
+        takes = self._pick([group for group in range(len(row)) if group != gives])
+        size = self._size(row[gives])
+        row[gives] -= size
+        row[takes] += size
+        return self._with(genome, rows)
+
+    def _size(self, most: int) -> int:
+        """Return how many GPUs change hands: all, one, or a power of two."""
+        options = [most, 1, *(size for size in (2, 4) if size < most)]
+        return self._pick(options)
+
+    def _rows(self, counts: Counts) -> Rows:
+        sizes = self._devices.machine_sizes
+        return [[*row, size - sum(row)] for row, size in zip(counts, sizes, strict=True)]
+
+    def _with(self, genome: Genome, rows: Rows) -> Genome:
+        return replace(genome, counts=tuple(tuple(row[:-1]) for row in rows))
+
+    # Level 5: places
+
+    def _swap_places(self, genome: Genome) -> Genome:
+        """Exchange two machines in the order in which stages are laid, or turn a part round."""
+        order = list(genome.order)
+        if len(order) < 2:  # noqa: PLR2004 - a pair is two
+            return genome
+        first, last = sorted(self._rng.choice(len(order), size=2, replace=False).tolist())
+        if self._rng.random() < 0.5:  # noqa: PLR2004 - a fair coin
+            order[first], order[last] = order[last], order[first]
+        else:
+            order[first : last + 1] = reversed(order[first : last + 1])
+        return replace(genome, order=tuple(order))
+
+    # Level 4: cuts
+
+    def _cut_anew(self, genome: Genome) -> Genome:
+        """Cut a training task in another way, or leave it to the decoder again."""
+        trained = [(group, task) for group, tasks in enumerate(genome.grouping)
+                   for task in tasks if task in TRAINING_TASKS]  # fmt: skip
+        group, task = self._pick(trained)
+        others = tuple(pair for pair in genome.cuts if pair[0] is not task)
+        gpus = sum(row[group] for row in genome.counts)
+        cuts = self._decoder.cuts(gpus)
+        if not cuts or (len(others) < len(genome.cuts) and self._rng.random() < 1 / 3):
+            return replace(genome, cuts=others)
+        return replace(genome, cuts=(*others, (task, self._pick(cuts))))
+
+    def _split_anew(self, genome: Genome) -> Genome:
+        """Split the replicas of a task on one site in another way, or as the decoder would."""
+        tasks = [task for group in genome.grouping for task in group if task not in TRAINING_TASKS]
+        task: Task = self._pick(tasks)
+        site = self._pick(range(len(self._devices.sites)))
+        others = tuple(each for each in genome.splits if each[:2] != (task, site))
+        splits = self._decoder.fitting.splits(task, site, reserved_bytes=0)
+        if not splits or (len(others) < len(genome.splits) and self._rng.random() < 1 / 3):
+            return replace(genome, splits=others)
+        return replace(genome, splits=(*others, (task, site, self._pick(splits))))
+
+    def _pick(self, options: Sequence[T]) -> T:
+        return options[int(self._rng.integers(len(options)))]

@@ -1,0 +1,340 @@
+"""The cost model over whole layouts: ``Evaluation`` or ``Misfit``.
+
+Terms are ``cost``'s. Here they are put together: who waits for whom, which GPU holds what, and
+how the batch is divided. Replica costs are remembered in ``replicas``.
+
+A synchronous step is generation, then scoring, then training; groups work side by side within
+each of the three, tasks of one group take turns. An asynchronous step takes as long as the
+busiest group (HetRL, arXiv 2512.12476, section 3; AReaL-Hex's ``min max(C_T, C_I)`` is the
+case of two groups).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from hetrl_core.plan import MemoryUse
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.cost import memory
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.iteration import Stream, generation_window_seconds, mean_staleness
+from hetrl_planner.cost.memory import Footprint
+from hetrl_planner.cost.serving import Serving, shared_places
+from hetrl_planner.cost.shares import balanced
+from hetrl_planner.cost.training import Ring, TrainingTime, training_time
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
+from hetrl_planner.layout.layout import Layout, TaskLayout
+from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
+from hetrl_planner.layout.weights import WeightPaths
+from hetrl_planner.workload import Workload
+
+GroupFootprints = dict[int, list[Footprint]]
+
+
+class Evaluator:
+    """Prices layouts of one job on one fleet."""
+
+    def __init__(self, work: Workload, devices: Devices) -> None:
+        self.work = work
+        self.devices = devices
+        self._replicas = ReplicaCosts(work, devices)
+        self._trained: dict[tuple[object, ...], TaskCost] = {}
+        self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
+
+    def evaluate(self, layout: Layout) -> Evaluation | Misfit:
+        """Return what a layout costs, or which GPU is too small for it."""
+        footprints: GroupFootprints = defaultdict(list)
+        keys = {task.task: self._keys(task) for task in layout.tasks}
+        for task in layout.tasks:
+            self._add_footprints(task, keys[task.task], footprints)
+        misfit = self._misfit(footprints)
+        if misfit:
+            return misfit
+        costs: dict[Task, TaskCost] = {
+            task.task: self._train(task, keys[task.task])
+            if task.mode
+            else self._score(keys[task.task])
+            for task in layout.tasks
+            if task.task is not Task.ACTOR_GENERATION
+        }
+        servings = self._servings(layout, keys[Task.ACTOR_GENERATION], footprints)
+        if isinstance(servings, Misfit):
+            return servings
+        return self._together(layout, costs, servings, footprints)
+
+    def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
+        return tuple(self._replicas.key(replica) for replica in task.replicas)
+
+    # Memory
+
+    def _add_footprints(
+        self, task: TaskLayout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
+    ) -> None:
+        for replica, key in zip(task.replicas, keys, strict=True):
+            for number, stage in enumerate(replica):
+                footprint = self._replicas.footprint(task, key, number)
+                for gpu in stage.gpus:
+                    footprints[gpu].append(footprint)
+
+    def _misfit(self, footprints: GroupFootprints) -> Misfit | None:
+        worst, where = 1.0, -1
+        for gpu, tasks in footprints.items():
+            kind = self.devices.kind(self.devices.gpu_machines[gpu])
+            needed = (
+                sum(each.resident_bytes for each in tasks)
+                + max(each.working_bytes for each in tasks)
+                + memory.overhead_bytes(kind)
+            )
+            if needed > kind.memory_bytes * worst:
+                worst, where = needed / kind.memory_bytes, gpu
+        if where < 0:
+            return None
+        machine = self.devices.gpu_machines[where]
+        return Misfit(f"a GPU of {self.devices.machine_names[machine]} is too small", worst)
+
+    def _servings(
+        self, layout: Layout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
+    ) -> list[Serving] | Misfit:
+        """Return each generating replica with the cache that others leave it."""
+        found = []
+        for replica, key in zip(layout.task(Task.ACTOR_GENERATION).replicas, keys, strict=True):
+            held = min(
+                memory.max_concurrency(
+                    placed.shard, placed.kind, self.work,
+                    beside_bytes=max(
+                        sum(each.resident_bytes for each in footprints[gpu]) for gpu in stage.gpus
+                    ),
+                )
+                for stage, placed in zip(replica, self._replicas.stages(key), strict=True)
+            )  # fmt: skip
+            if held < 1:
+                return Misfit("no GPU memory is left for keys and values", 1.05)
+            found.append(self._replicas.serving(key, max_concurrency=held))
+        if len(found) > self.work.in_flight_limit:
+            return Misfit("more replicas than trajectories in flight", 1.01)
+        return found
+
+    # Tasks
+
+    def training_seconds(self, task: TaskLayout) -> float:
+        """Return how long a training task takes, whether or not it fits."""
+        return self._train(task, self._keys(task)).seconds
+
+    def resident_bytes(self, task: TaskLayout) -> float:
+        """Return what a task keeps on the fullest of its GPUs while others run."""
+        return max(
+            self._replicas.footprint(task, key, number).resident_bytes
+            for key in set(self._keys(task))
+            for number in range(len(key))
+        )
+
+    def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
+        assert task.mode is not None
+        rings = self._rings(task)
+        known = self._trained.get((keys, rings, task.mode))
+        if known is None:
+            known = self._trained[keys, rings, task.mode] = self._trained_anew(task, keys, rings)
+        return known
+
+    def _trained_anew(
+        self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
+    ) -> TaskCost:
+        assert task.mode is not None
+        replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
+        per_minibatch = -(-self.work.batch_size // self.work.minibatches)
+        sequences = balanced([each.pace for each in replicas], sequences=per_minibatch)
+        time: TrainingTime = training_time(
+            self.work, list(zip(replicas, sequences, strict=True)), rings, mode=task.mode
+        )
+        shares = tuple(count / per_minibatch for count in sequences)
+        return TaskCost(
+            seconds=time.total_seconds,
+            shares=shares,
+            rates=tuple(self.work.batch_size * share / time.total_seconds for share in shares),
+            binding=time.binding,
+        )
+
+    def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
+        """Return one ring a stage; those that leave a machine share its way out."""
+        machine_of = self.devices.gpu_machines
+        stages = self._replicas.stages(self._replicas.key(task.replicas[0]))
+        machines = [
+            [machine_of[replica[number].gpus[0]] for replica in task.replicas]
+            for number in range(len(stages))
+        ]
+        sizes = [BYTES_PER_WEIGHT * stage.shard.num_parameters for stage in stages]
+        leaving: dict[int, float] = defaultdict(float)
+        for size, stage, members in zip(sizes, stages, machines, strict=True):
+            if len(set(members)) > 1:
+                for machine in set(members):
+                    leaving[machine] += size * stage.shard.tensor
+        return tuple(
+            Ring(
+                members=len(members),
+                channel=self.devices.ring(members),
+                wire_bytes=size
+                if len(set(members)) == 1
+                else max(leaving[machine] for machine in members),
+            )
+            for size, members in zip(sizes, machines, strict=True)
+        )
+
+    def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
+        known = self._scored.get(keys)
+        if known is None:
+            paces = [self._replicas.scoring(key) for key in keys]
+            counts = balanced(paces, sequences=self.work.batch_size)
+            seconds = max(pace.seconds(n) for pace, n in zip(paces, counts, strict=True))
+            shares = tuple(n / self.work.batch_size for n in counts)
+            known = self._scored[keys] = TaskCost(
+                seconds=seconds,
+                shares=shares,
+                rates=tuple(n / seconds for n in counts),
+                binding="compute",
+            )
+        return known
+
+    # The step
+
+    def _together(
+        self,
+        layout: Layout,
+        costs: dict[Task, TaskCost],
+        servings: Sequence[Serving],
+        footprints: GroupFootprints,
+    ) -> Evaluation:
+        paths = WeightPaths(layout, self.work, self.devices)
+        generation, running = self._generate(layout, costs, servings, paths)
+        costs = {Task.ACTOR_GENERATION: generation, **costs}
+        side_seconds = self._side_seconds(layout, costs)
+        step = self._step_seconds(layout, costs, side_seconds)
+        busiest = max(layout.groups, key=lambda group: _busy_seconds(group, costs))
+        return Evaluation(
+            layout=layout,
+            step_seconds=step,
+            tasks=costs,
+            weight_sync_seconds=max(paths.seconds),
+            running=running,
+            gpu_dollars_per_hour=self.dollars_per_hour(layout),
+            egress_dollars_per_step=paths.egress_dollars,
+            mean_staleness=mean_staleness(
+                step_seconds=step,
+                generation_seconds=generation.seconds,
+                training_seconds=side_seconds,
+                running=running,
+                batch_size=self.work.batch_size,
+                max_staleness=self.work.max_staleness,
+            ),
+            bottleneck=self._bottleneck(busiest, costs),
+            memory={gpu: self._memory(gpu, tasks) for gpu, tasks in footprints.items()},
+        )
+
+    def _generate(
+        self,
+        layout: Layout,
+        costs: Mapping[Task, TaskCost],
+        servings: Sequence[Serving],
+        paths: WeightPaths,
+    ) -> tuple[TaskCost, float]:
+        """Return generation's cost, and how many trajectories it runs at once."""
+        alike: dict[int, list[int]] = defaultdict(list)
+        for number, serving in enumerate(servings):
+            alike[id(serving)].append(number)
+        classes = list(alike.values())
+        shared = shared_places(
+            [(servings[numbers[0]], len(numbers)) for numbers in classes],
+            in_flight_limit=self._in_flight_limit(layout, costs, at_least=len(servings)),
+        )
+        rates, places = [0.0] * len(servings), [0.0] * len(servings)
+        for numbers, concurrency in zip(classes, shared, strict=True):
+            rate = servings[numbers[0]].samples_per_second(concurrency)
+            for number in numbers:
+                rates[number], places[number] = rate, concurrency
+        seconds = generation_window_seconds(
+            [
+                Stream(samples_per_second=rate, weight_sync_seconds=sync)
+                for rate, sync in zip(rates, paths.seconds, strict=True)
+            ],
+            batch_size=self.work.batch_size,
+        )
+        total = sum(rates)
+        fastest = max(range(len(servings)), key=lambda number: rates[number])
+        cost = TaskCost(
+            seconds=seconds,
+            shares=tuple(rate / total for rate in rates),
+            rates=tuple(rates),
+            binding=servings[fastest].cost.binding(places[fastest]),
+            concurrency=tuple(
+                min(serving.max_concurrency, -int(-place // 1))
+                for serving, place in zip(servings, places, strict=True)
+            ),
+        )
+        return cost, sum(places)
+
+    def _in_flight_limit(
+        self, layout: Layout, costs: Mapping[Task, TaskCost], *, at_least: int
+    ) -> int:
+        """Return the trajectories that may be generated at once under the bound.
+
+        Those that wait to be scored while the trainer trains on others count as well: scoring
+        on GPUs of its own holds the share of a batch that it takes of a step.
+        """
+        limit = self.work.in_flight_limit
+        if self.work.is_synchronous or not costs:
+            return limit
+        trainer = layout.group_of(Task.ACTOR_TRAINING)
+        apart = [
+            _busy_seconds(group, costs)
+            for number, group in enumerate(layout.groups)
+            if number != trainer
+            and any(task.task in costs and task.task not in TRAINING_TASKS for task in group)
+        ]
+        if not apart:
+            return limit
+        step = max(_busy_seconds(group, costs) for group in layout.groups)
+        held = self.work.batch_size * max(apart) / step
+        return max(at_least, round(limit - held))
+
+    def _side_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
+        """Return the time from a generated batch to new weights: scoring, then training."""
+        phases = (
+            [task for task in costs if task in TRAINING_TASKS],
+            [
+                task for task in costs
+                if task not in TRAINING_TASKS and task is not Task.ACTOR_GENERATION
+            ],
+        )  # fmt: skip
+        return sum(
+            max(
+                sum(costs[each.task].seconds for each in group if each.task in phase)
+                for group in layout.groups
+            )
+            for phase in phases
+        )
+
+    def _step_seconds(
+        self, layout: Layout, costs: Mapping[Task, TaskCost], side_seconds: float
+    ) -> float:
+        if self.work.is_synchronous:
+            return costs[Task.ACTOR_GENERATION].seconds + side_seconds
+        return max(_busy_seconds(group, costs) for group in layout.groups)
+
+    def dollars_per_hour(self, layout: Layout) -> float:
+        """Return the price of the GPUs in use."""
+        return sum(
+            self.devices.kind(self.devices.gpu_machines[gpu]).dollars_per_hour
+            for gpu in layout.gpus
+        )
+
+    def _bottleneck(self, group: Sequence[TaskLayout], costs: Mapping[Task, TaskCost]) -> str:
+        longest = max(group, key=lambda task: costs[task.task].seconds)
+        first = next(longest.stages).gpus[0]
+        kind = self.devices.kind(self.devices.gpu_machines[first]).name
+        return f"{longest.task}: {costs[longest.task].binding} of the {kind}s"
+
+    def _memory(self, gpu: int, tasks: Sequence[Footprint]) -> MemoryUse:
+        return memory.together(tasks, self.devices.kind(self.devices.gpu_machines[gpu]))
+
+
+def _busy_seconds(group: Sequence[TaskLayout], costs: Mapping[Task, TaskCost]) -> float:
+    return sum(costs[task.task].seconds for task in group if task.task in costs)

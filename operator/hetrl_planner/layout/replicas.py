@@ -1,0 +1,119 @@
+"""What replicas cost, remembered: searches meet the same replica on other machines all the time.
+
+Two replicas whose stages stand on the same sites, alike cut and alike joined, cost the same;
+which machines they are on no longer matters here.
+"""
+
+from hetrl_core.plan import Recompute
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.cost import memory
+from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.inference import Pace, inference_pace
+from hetrl_planner.cost.memory import Footprint
+from hetrl_planner.cost.serving import Serving
+from hetrl_planner.cost.shard import Shard
+from hetrl_planner.cost.stage import PlacedStage
+from hetrl_planner.cost.training import Pipeline, pipeline
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
+from hetrl_planner.workload import Workload
+
+StageKey = tuple[int, int, int, bool]
+"""Site, tensor size, layers, and whether the next stage is on the same machine."""
+
+ReplicaKey = tuple[StageKey, ...]
+
+
+class ReplicaCosts:
+    """The cost model's answers about single replicas."""
+
+    def __init__(self, work: Workload, devices: Devices) -> None:
+        self._work = work
+        self._devices = devices
+        self._stages: dict[ReplicaKey, tuple[PlacedStage, ...]] = {}
+        self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
+        self._paces: dict[ReplicaKey, Pace] = {}
+        self._pipelines: dict[tuple[ReplicaKey, Recompute], Pipeline] = {}
+        self._footprints: dict[tuple[object, ...], Footprint] = {}
+
+    def key(self, replica: ReplicaLayout) -> ReplicaKey:
+        """Return what makes a replica cost what it costs."""
+        machine_of, site_of = self._devices.gpu_machines, self._devices.machine_sites
+        machines = [machine_of[stage.gpus[0]] for stage in replica]
+        return tuple(
+            (site_of[here], len(stage.gpus), stage.num_layers, here == there)
+            for stage, here, there in zip(replica, machines, [*machines[1:], -1], strict=True)
+        )
+
+    def stages(self, key: ReplicaKey) -> tuple[PlacedStage, ...]:
+        """Return a replica's stages with their shards, kinds and wires."""
+        if key not in self._stages:
+            self._stages[key] = self._placed(key)
+        return self._stages[key]
+
+    def serving(self, key: ReplicaKey, *, max_concurrency: int) -> Serving:
+        """Return how a replica generates with a cache for so many."""
+        known = self._servings.get((key, max_concurrency))
+        if known is None:
+            cost = GenerationCost(work=self._work, stages=self.stages(key))
+            known = Serving(cost=cost, max_concurrency=max_concurrency)
+            self._servings[key, max_concurrency] = known
+        return known
+
+    def scoring(self, key: ReplicaKey) -> Pace:
+        """Return how a replica scores."""
+        if key not in self._paces:
+            self._paces[key] = inference_pace(self._work, self.stages(key))
+        return self._paces[key]
+
+    def training(self, key: ReplicaKey, recompute: Recompute) -> Pipeline:
+        """Return how a replica trains."""
+        if (key, recompute) not in self._pipelines:
+            self._pipelines[key, recompute] = pipeline(
+                self._work, self.stages(key), recompute=recompute
+            )
+        return self._pipelines[key, recompute]
+
+    def footprint(self, task: TaskLayout, key: ReplicaKey, number: int) -> Footprint:
+        """Return the bytes of a task on each GPU of a replica's stage; no cache is counted."""
+        _, tensor, num_layers, _ = key[number]
+        dp = len(task.replicas) if task.mode else 0
+        ends = (number == 0, number == len(key) - 1)
+        signature = (
+            task.task in TRAINING_TASKS, task.task is Task.ACTOR_GENERATION,
+            tensor, num_layers, ends, len(key) - number, dp, task.mode,
+        )  # fmt: skip
+        known = self._footprints.get(signature)
+        if known is None:
+            known = self._footprint(task, self.stages(key)[number].shard, len(key) - number)
+            self._footprints[signature] = known
+        return known
+
+    def _footprint(self, task: TaskLayout, shard: Shard, in_flight: int) -> Footprint:
+        if task.task is Task.ACTOR_GENERATION:
+            return memory.generation_footprint(shard, self._work, concurrency=0)
+        if task.mode is None:
+            return memory.inference_footprint(shard, self._work)
+        return memory.training_footprint(
+            shard, self._work, mode=task.mode, num_replicas=len(task.replicas),
+            passes_in_flight=in_flight,
+        )  # fmt: skip
+
+    def _placed(self, key: ReplicaKey) -> tuple[PlacedStage, ...]:
+        sites, last = self._devices.sites, len(key) - 1
+        found = []
+        for number, (site, tensor, num_layers, joined) in enumerate(key):
+            shard = Shard(
+                architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
+                is_first=number == 0, is_last=number == last,
+            )  # fmt: skip
+            hop = None
+            if number < last:
+                there = sites[key[number + 1][0]]
+                hop = (
+                    self._devices.inside(site)
+                    if joined
+                    else self._devices.between(sites[site].region, there.region)
+                )
+            found.append(PlacedStage(shard=shard, kind=sites[site].kind, hop=hop))
+        return tuple(found)

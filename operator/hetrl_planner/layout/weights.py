@@ -1,0 +1,115 @@
+"""How new weights reach the rollouts of a layout, how long that takes and what it costs.
+
+Rollouts on GPUs of their own fetch them from the trainer's region, one reader a region;
+rollouts that share GPUs with the trainer gather the shards that they lack (resharding).
+"""
+
+from functools import cached_property
+
+from hetrl_core.task import Task
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.layout import Layout, ReplicaLayout
+from hetrl_planner.workload import Workload
+
+GIB = 2**30
+
+
+class WeightPaths:
+    """The ways of one layout's weights."""
+
+    def __init__(self, layout: Layout, work: Workload, devices: Devices) -> None:
+        self._devices = devices
+        self._training = layout.task(Task.ACTOR_TRAINING).replicas
+        self._generation = layout.task(Task.ACTOR_GENERATION).replicas
+        self._bytes = BYTES_PER_WEIGHT * work.architecture.num_parameters
+        self._layers = work.architecture.num_layers
+        self._shares_gpus = layout.group_of(Task.ACTOR_TRAINING) == layout.group_of(
+            Task.ACTOR_GENERATION
+        )
+        self._fetched: dict[str, float] = {}
+
+    @cached_property
+    def seconds(self) -> tuple[float, ...]:
+        """How long each generating replica stops for a new version."""
+        if self._shares_gpus:
+            return tuple(self._reshard_seconds(replica) for replica in self._generation)
+        return tuple(
+            max(self._fetch_seconds(region) for region in self._regions(replica))
+            for replica in self._generation
+        )
+
+    @cached_property
+    def egress_dollars(self) -> float:
+        """Price of one version's bytes into other regions, one copy a region."""
+        source = self._sources[0]
+        targets = {region for replica in self._generation for region in self._regions(replica)}
+        return sum(
+            self._devices.snapshot.link(source, target).egress_dollars_per_gib * self._bytes / GIB
+            for target in targets - set(self._sources)
+        )
+
+    @cached_property
+    def _sources(self) -> tuple[str, ...]:
+        """The regions of the trainer's first replica, the largest part first."""
+        layers: dict[str, int] = {}
+        for stage in self._training[0]:
+            region = self._region(stage.gpus[0])
+            layers[region] = layers.get(region, 0) + stage.num_layers
+        return tuple(sorted(layers, key=lambda region: (-layers[region], region)))
+
+    def _fetch_seconds(self, region: str) -> float:
+        if region not in self._fetched:
+            self._fetched[region] = min(
+                self._from_replica(replica, region) for replica in self._training
+            )
+        return self._fetched[region]
+
+    def _from_replica(self, replica: ReplicaLayout, region: str) -> float:
+        """Return one source's time: over the slowest link, then once more inside the region."""
+        local = transfer_seconds(self._bytes, self._devices.between(region, region))
+        parts: dict[str, int] = {}
+        for stage in replica:
+            source = self._region(stage.gpus[0])
+            parts[source] = parts.get(source, 0) + stage.num_layers
+        away = [
+            transfer_seconds(
+                self._bytes * layers / self._layers, self._devices.between(source, region)
+            )
+            for source, layers in parts.items()
+            if source != region
+        ]
+        return local + max(away, default=0.0)
+
+    def _reshard_seconds(self, replica: ReplicaLayout) -> float:
+        """Return the time in which each machine of a replica gathers the layers that it serves.
+
+        Inside the machine where some training replica lies on it whole; else from its neighbours.
+        """
+        whole = {
+            machines.pop()
+            for each in self._training
+            if len(machines := {self._machine(stage.gpus[0]) for stage in each}) == 1
+        }
+        longest = 0.0
+        for stage in replica:
+            machine = self._machine(stage.gpus[0])
+            size_bytes = self._bytes * stage.num_layers / self._layers
+            if machine in whole:
+                wire = self._devices.wire(machine, machine)
+                size_bytes /= len(stage.gpus)
+            else:
+                source = self._sources[0]
+                wire = self._devices.between(source, self._devices.region(machine))
+            longest = max(longest, transfer_seconds(size_bytes, wire))
+        return longest
+
+    def _regions(self, replica: ReplicaLayout) -> set[str]:
+        return {self._region(stage.gpus[0]) for stage in replica}
+
+    def _machine(self, gpu: int) -> int:
+        return self._devices.gpu_machines[gpu]
+
+    def _region(self, gpu: int) -> str:
+        return self._devices.region(self._machine(gpu))
