@@ -253,12 +253,20 @@ def _together(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> str
             f"on machines large enough; both do not fit the fleet's {total} GPUs together, "
             "whatever the job's limits"
         )
-    named = [
-        f"resources.budgetPerHour {space.limits.budget_dollars_per_hour}",
-        f"resources.maxGPUs {space.limits.max_gpus}",
-        f"rollout replicas {space.limits.min_replicas} to {space.limits.max_replicas or 'any'}",
-    ]
+    return "no single limit is the reason, but together they leave no plan: " + ", ".join(
+        _limits_in_words(space, job, goal)
+    )
+
+
+def _limits_in_words(space: Space, job: JobSpec, goal: Goal) -> Iterator[str]:
+    limits = space.limits
+    if limits.budget_dollars_per_hour is not None:
+        yield f"resources.budgetPerHour {limits.budget_dollars_per_hour:g}"
+    if limits.max_gpus is not None:
+        yield f"resources.maxGPUs {limits.max_gpus}"
+    pools = {(site.pool, site.max_gpus) for site in space.sites if site.max_gpus is not None}
+    yield from (f"maxGPUs {most} of pool {pool}" for pool, most in sorted(pools))
+    yield f"rollout replicas {limits.min_replicas} to {limits.max_replicas or 'any'}"
     if not isinstance(goal, Fastest):
         rate = job.algorithm.global_batch_size / goal.step_seconds
-        named.append(f"required rate {rate:.2f} samples/s")
-    return "no single limit is the reason, but together they leave no plan: " + ", ".join(named)
+        yield f"required rate {rate:.2f} samples/s"
