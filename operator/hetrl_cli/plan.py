@@ -16,10 +16,11 @@ from rich.console import Console
 from hetrl_api.decision import from_plan
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.fleet import Fleet
-from hetrl_api.load import load_job, read_fleet
+from hetrl_api.load import load_job
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
 from hetrl_cli.show import show_plan
+from hetrl_cli.topology import named_fleet
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, ResourcesSpec
@@ -37,7 +38,8 @@ TABLE_WIDTH = 160
 )  # fmt: skip
 @click.option(
     "-t", "--topology", type=click.Path(dir_okay=False, path_type=Path),
-    help="The fleet: HetRLTopology or Node objects. Unset: the nodes of the current cluster.",
+    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
+    "Unset: the nodes of the current cluster.",
 )  # fmt: skip
 @click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
 @click.option(
@@ -84,7 +86,7 @@ def _fleet(
     topology: Path | None, resources: ResourcesSpec, *, context: str | None
 ) -> tuple[ClusterSnapshot, tuple[str, ...]]:
     """Return the machines, and why others are left out."""
-    fleet = read_fleet(read_text(topology)) if topology else _fleet_of_cluster(context)
+    fleet = named_fleet(topology) if topology else _fleet_of_cluster(context)
     return fleet.snapshot(resources), fleet.left_out(resources)
 
 

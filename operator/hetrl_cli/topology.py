@@ -1,0 +1,45 @@
+"""What ``--topology`` names: a file, standard input, or ``preset:NAME`` for a fleet that ships."""
+
+from pathlib import Path
+
+import click
+
+from hetrl_api.fleet import REGION_LABEL, Fleet
+from hetrl_api.load import read_fleet
+from hetrl_api.place import PRODUCT_LABEL, Place
+from hetrl_cli.files import read_text
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_planner.presets.fleets import UnknownPreset, preset
+
+PRESET = "preset:"
+
+
+def named_fleet(topology: Path) -> Fleet:
+    """Return the machines of a file or of a preset.
+
+    Raises:
+        ClickException: the file cannot be read, or no such preset ships.
+        InvalidObjectError: the file is not a fleet.
+    """
+    name = str(topology)
+    if not name.startswith(PRESET):
+        return read_fleet(read_text(topology))
+    found = preset(name.removeprefix(PRESET))
+    if isinstance(found, UnknownPreset):
+        raise click.ClickException(f"--topology: {found.reason}")
+    return _as_fleet(found)
+
+
+def _as_fleet(snapshot: ClusterSnapshot) -> Fleet:
+    """Return the machines with the labels by which a job's pools choose them."""
+    return Fleet(
+        gpu_kinds=snapshot.gpu_kinds,
+        places=tuple(
+            Place(
+                machine=machine,
+                labels={PRODUCT_LABEL: machine.gpu_kind, REGION_LABEL: machine.region},
+            )
+            for machine in snapshot.machines
+        ),
+        links=snapshot.links,
+    )
