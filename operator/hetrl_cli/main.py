@@ -18,6 +18,7 @@ OWN_COMMANDS = {
     "demo": EntryPoint(name="demo", value="hetrl_cli.demo:command", group=ENTRY_POINTS),
     "plan": EntryPoint(name="plan", value="hetrl_cli.plan:command", group=ENTRY_POINTS),
     "run": EntryPoint(name="run", value="hetrl_cli.run.command:command", group=ENTRY_POINTS),
+    "simulate": EntryPoint(name="simulate", value="hetrl_cli.simulate:command", group=ENTRY_POINTS),
 }
 
 DEBUG_VARIABLE = "HETRL_DEBUG"

@@ -1,0 +1,294 @@
+"""``hetrl simulate``: a plan, or a pipeline told by its rates, played forward. Nothing runs.
+
+This reads the question and prints the answer; how a run goes is ``hetrl_planner.simulator``'s.
+"""
+
+import asyncio
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from pydantic.alias_generators import to_camel
+from rich.console import Console
+
+from hetrl_api.decision import to_plan
+from hetrl_api.documents import documents
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import load_fleet, load_job, parse
+from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
+from hetrl_api.plan import HetRLPlan
+from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
+from hetrl_cli.simulation_table import show_simulation
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, ResourcesSpec
+from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
+from hetrl_planner.simulator.compile import compile_plan
+from hetrl_planner.simulator.lengths import (
+    Constant,
+    Empirical,
+    Lengths,
+    Uniform,
+    lognormal_of_max,
+    lognormal_of_p95,
+    lognormal_of_variation,
+)
+from hetrl_planner.simulator.pipeline import Failures, Pipeline, ReplicaLoss
+from hetrl_planner.simulator.rates import GROUP, pipeline_of_rates
+from hetrl_planner.simulator.result import SimulationResult
+from hetrl_planner.simulator.simulate import MAX_EVENTS, simulate
+
+DEFAULT_STEPS = 100
+TABLE_WIDTH = 120
+"""Columns where nobody's terminal tells a width."""
+
+_FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to play, and for how long."""
+
+    pipeline: Pipeline
+    steps: int
+    warmup_steps: int | None
+    predicted_step_seconds: float | None = None
+    """By the plan; None where there is none."""
+
+
+@click.command("simulate")
+@click.option("-f", "--file", "job_file", type=_FILE, help="The HetRLJob whose plan is played.")
+@click.option(
+    "-p", "--pipeline", "pipeline_file", type=_FILE,
+    help="A pipeline told by its rates, in place of a job.",
+)  # fmt: skip
+@click.option(
+    "--plan", "plan_file", type=_FILE,
+    help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: one is made.",
+)  # fmt: skip
+@click.option(
+    "-t", "--topology", type=_FILE,
+    help="The fleet: HetRLTopology or Node objects. Unset: the nodes of the current cluster.",
+)  # fmt: skip
+@click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
+@click.option(
+    "--steps", type=click.IntRange(min=1, max=1_000_000),
+    help="Versions to play. Unset: the pipeline's, or the job's up to 100.",
+)  # fmt: skip
+@click.option(
+    "--warmup-steps", type=click.IntRange(min=0),
+    help="First versions that are not measured. Unset: the bound and two more.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--max-events", type=click.IntRange(min=1), default=MAX_EVENTS, show_default=True,
+    help="End a run that makes no progress.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+@click.option(
+    "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw staleness and idle shares into a PNG or SVG file.",
+)  # fmt: skip
+def command(
+    *,
+    job_file: Path | None,
+    pipeline_file: Path | None,
+    plan_file: Path | None,
+    topology: Path | None,
+    context: str | None,
+    steps: int | None,
+    warmup_steps: int | None,
+    seed: int,
+    max_events: int,
+    output: str,
+    plot_file: Path | None,
+) -> None:
+    """Play a plan or a pipeline forward: throughput, idle shares, staleness, dollars.
+
+    Ends 0 with figures, 2 where there is no plan, 1 when the question is wrong. The same
+    question with the same seed gives the same figures.
+    """
+    if (job_file is None) == (pipeline_file is None):
+        raise click.UsageError("give either --file with a job or --pipeline, not both")
+    try:
+        if pipeline_file is not None:
+            _refuse_plan_options(plan=plan_file, topology=topology, context=context)
+            question = _of_rates(load_pipeline(read_text(pipeline_file)))
+        else:
+            assert job_file is not None
+            question = _of_job(job_file, plan_file, topology, context=context)
+        result = simulate(
+            question.pipeline,
+            steps=steps or question.steps,
+            warmup_steps=question.warmup_steps if warmup_steps is None else warmup_steps,
+            generator=np.random.default_rng(seed),
+            max_events=max_events,
+        )
+    except InvalidObjectError as error:
+        raise click.ClickException("; ".join(error.messages)) from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    _print(result, question, output=output)
+    if plot_file is not None:
+        _plot(result, plot_file)
+
+
+def as_document(result: SimulationResult) -> dict[str, Any]:
+    """Return a result as JSON shows it: the same fields in camel case."""
+    document = _camel(asdict(result))
+    document["work"]["discarded"] = result.work.discarded
+    return dict(document)
+
+
+def _of_rates(asked: RatePipeline) -> Question:
+    pipeline = pipeline_of_rates(
+        concurrency=asked.concurrency,
+        replicas=asked.replicas,
+        batch_size=asked.global_batch_size,
+        group_size=asked.group_size,
+        max_staleness=asked.max_staleness,
+        queue_capacity=asked.queue_capacity,
+        rate_ratio=asked.rate_ratio,
+        train_step_seconds=asked.train_step_seconds,
+        load_sensitivity=asked.load_sensitivity,
+        lengths=_lengths(asked.response_tokens),
+        weight_sync_seconds=asked.weight_sync_seconds,
+        minibatches=asked.minibatches,
+        streams_minibatches=asked.streams_minibatches,
+        checkpoint_every_steps=asked.checkpoint_every_steps,
+        checks_consumption=asked.strict_check,
+        is_interruptible=asked.interruptible,
+        filtered_share=asked.filtered_share,
+        lease_seconds=asked.lease_seconds,
+        renews_leases=asked.renews_leases,
+        failures=Failures(
+            replicas=tuple(
+                ReplicaLoss(
+                    group=GROUP,
+                    replica=each.replica,
+                    at_seconds=each.at_seconds,
+                    returns_after_seconds=each.returns_after_seconds,
+                )
+                for each in asked.failures.replicas
+            ),
+            trainer_at_seconds=asked.failures.trainer_at_seconds,
+            replica_mean_seconds=asked.failures.replica_mean_seconds,
+            trainer_mean_seconds=asked.failures.trainer_mean_seconds,
+            replica_return_seconds=asked.failures.replica_return_seconds,
+            trainer_restart_seconds=asked.failures.trainer_restart_seconds,
+        ),
+    )
+    return Question(pipeline=pipeline, steps=asked.steps, warmup_steps=asked.warmup_steps)
+
+
+def _lengths(asked: ResponseTokens) -> Lengths:
+    if asked.constant is not None:
+        return Constant(tokens=asked.constant)
+    if asked.uniform is not None:
+        return Uniform(min_tokens=asked.uniform.min, max_tokens=asked.uniform.max)
+    if asked.empirical is not None:
+        return Empirical(tokens=asked.empirical)
+    assert asked.lognormal is not None
+    mean, most = asked.lognormal.mean, asked.lognormal.max
+    if asked.lognormal.p95 is not None:
+        return lognormal_of_p95(mean_tokens=mean, p95_tokens=asked.lognormal.p95, max_tokens=most)
+    if asked.lognormal.cv is not None:
+        return lognormal_of_variation(
+            mean_tokens=mean, variation=asked.lognormal.cv, max_tokens=most
+        )
+    return lognormal_of_max(mean_tokens=mean, max_tokens=most)
+
+
+def _of_job(
+    job_file: Path, plan_file: Path | None, topology: Path | None, *, context: str | None
+) -> Question:
+    folder = Path.cwd() if job_file == STANDARD_INPUT else job_file.resolve().parent
+    job = load_job(read_text(job_file), base_path=folder)
+    job = replace(job, model=with_architecture(job.model))
+    fleet = _fleet(topology, job.resources, context=context)
+    found = _plan(job, fleet) if plan_file is None else _read_plan(plan_file)
+    return Question(
+        pipeline=compile_plan(found, job, fleet),
+        steps=min(job.training.steps, DEFAULT_STEPS),
+        warmup_steps=None,
+        predicted_step_seconds=found.prediction.step_seconds,
+    )
+
+
+def _fleet(
+    topology: Path | None, resources: ResourcesSpec, *, context: str | None
+) -> ClusterSnapshot:
+    if topology is not None:
+        return load_fleet(read_text(topology), resources=resources)
+    # Half a second of imports that a fleet file does not need.
+    from hetrl_operator.fleet import NoClusterError, read_fleet  # noqa: PLC0415
+
+    try:
+        return asyncio.run(read_fleet(context=context)).snapshot(resources)
+    except NoClusterError as error:
+        raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
+
+
+def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
+    ends_at = time.monotonic() + job.planning.time_budget_seconds
+    outcome = plan(fleet, job, should_stop=lambda: time.monotonic() >= ends_at)
+    if isinstance(outcome, Infeasible):
+        click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
+        raise SystemExit(2)
+    return outcome
+
+
+def _read_plan(path: Path) -> Plan:
+    found = [each for each in documents(read_text(path)) if each.get("kind") == "HetRLPlan"]
+    if len(found) != 1:
+        raise InvalidObjectError([f"expected one HetRLPlan in {path}, got {len(found)}"])
+    return to_plan(parse(HetRLPlan, found[0]).spec)
+
+
+def _refuse_plan_options(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} belongs to --file: a pipeline has no plan")
+
+
+def _print(result: SimulationResult, question: Question, *, output: str) -> None:
+    if output == "json":
+        document = as_document(result)
+        document["predictedStepSeconds"] = question.predicted_step_seconds
+        click.echo(json.dumps(document, indent=1))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=TABLE_WIDTH, color_system=None)
+    show_simulation(
+        console, result, predicted_step_seconds=question.predicted_step_seconds,
+        max_staleness=question.pipeline.max_staleness,
+    )  # fmt: skip
+
+
+def _plot(result: SimulationResult, path: Path) -> None:
+    try:
+        from hetrl_cli.simulation_plot import draw  # noqa: PLC0415
+    except ImportError as error:
+        raise click.ClickException(
+            f"--plot needs {error.name}: install hetrl with its report extra"
+        ) from error
+    try:
+        draw(result, path)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"cannot draw {path}: {error}") from error
+    click.echo(f"drawn: {path}", err=True)
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {to_camel(name): _camel(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_camel(each) for each in value]
+    return value

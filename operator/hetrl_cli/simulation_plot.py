@@ -1,0 +1,59 @@
+"""A simulated run as a picture: the staleness histogram, and who waited when."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from hetrl_planner.simulator.result import SimulationResult, StepRecord
+
+TRAINER, ROLLOUTS = "#1b6ca8", "#d9822b"
+"""Told apart by people who see no red or no green."""
+
+
+def draw(result: SimulationResult, path: Path) -> None:
+    """Write the picture to a file; its ending says the format.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the ending names no format.
+    """
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(2, 3))
+    _draw_staleness(left, result)
+    _draw_idle(right, result.timeline)
+    figure.suptitle(
+        f"{result.samples_per_second:.1f} samples/s, step {result.step_seconds.mean:.2f} s, "
+        f"{result.measured_steps} steps after the warm-up"
+    )
+    figure.savefig(path, dpi=110)
+
+
+def _draw_staleness(axes: Any, result: SimulationResult) -> None:
+    found = result.staleness
+    total = sum(found.histogram) or 1
+    shares = [100 * count / total for count in found.histogram]
+    bars = axes.bar(range(len(shares)), shares, color=TRAINER)
+    axes.bar_label(bars, fmt="%.0f", padding=2)
+    axes.set_xticks(range(len(shares)))
+    axes.set_xlabel("staleness, versions")
+    axes.set_ylabel("trained trajectories, %")
+    axes.set_title(f"mean {found.mean:.2f}, p95 {found.p95}, max {found.max}", fontsize=10)
+
+
+def _draw_idle(axes: Any, timeline: tuple[StepRecord, ...]) -> None:
+    ends = [each.ended_at_seconds for each in timeline]
+    starts = [each.ended_at_seconds - each.seconds for each in timeline]
+    edges = [*starts[:1], *ends]
+    for name, color, shares in (
+        ("trainer", TRAINER, [each.trainer_idle_share for each in timeline]),
+        ("rollouts", ROLLOUTS, [each.rollout_idle_share for each in timeline]),
+    ):
+        percent = [100 * each for each in shares]
+        axes.stairs(percent, edges, color=color, label=name, linewidth=1.6, baseline=None)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("simulated time, s")
+    axes.set_ylabel("idle in each step, %")
+    axes.set_title("who waits", fontsize=10)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(frameon=False)

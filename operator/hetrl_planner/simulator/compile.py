@@ -1,0 +1,272 @@
+"""From a plan to what is simulated: the only place where the simulator knows plans and costs.
+
+Speeds come from the cost model, term by term; shares of work from each group's predicted
+rate. What the cost model averages (lengths, loads, waiting) is left to happen.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec
+from hetrl_core.plan import Plan, ReplicaGroup, Share
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.units import GIB
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.network import between_machines, inside_machine, transfer_seconds
+from hetrl_planner.cost.shard import shards
+from hetrl_planner.cost.stage import PlacedStage
+from hetrl_planner.simulator.lengths import Lengths, lognormal_of_max
+from hetrl_planner.simulator.pipeline import (
+    Failures,
+    InferenceStage,
+    Pipeline,
+    RolloutGroup,
+    SharedGpus,
+    TrainerSpec,
+    WeightRoute,
+)
+from hetrl_planner.workload import Workload, workload
+
+LEASE_SECONDS = 20.0
+"""As the runtime's coordinator grants them."""
+
+Gpu = tuple[str, int]
+"""Machine and number; GPUs that no other group uses get numbers of their own."""
+
+
+def compile_plan(
+    plan: Plan,
+    job: JobSpec,
+    snapshot: ClusterSnapshot,
+    *,
+    lengths: Lengths | None = None,
+    failures: Failures | None = None,
+) -> Pipeline:
+    """Return the pipeline that a plan describes.
+
+    Args:
+        plan: a plan of this job on this fleet.
+        job: with its model's dimensions.
+        snapshot: with every machine and GPU kind that the plan names.
+        lengths: of responses; None: log-normal with the job's mean, one in a hundred cut.
+        failures: what is lost when; None: nothing.
+
+    Raises:
+        ValueError: the model's dimensions are not known, or job and plan do not fit.
+    """
+    if job.model.architecture is None:
+        raise ValueError(f"the dimensions of model {job.model.source} are not known")
+    return _Compiler(plan, job, snapshot).pipeline(
+        lengths=lengths or _lengths(workload(job, job.model.architecture)),
+        failures=failures or Failures(),
+    )
+
+
+def _lengths(work: Workload) -> Lengths:
+    return lognormal_of_max(mean_tokens=work.response_tokens, max_tokens=work.max_response_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A group of the plan, with its own GPUs and the name of those that it shares."""
+
+    group: ReplicaGroup
+    gpus: frozenset[Gpu]
+    shared: str
+
+
+class _Compiler:
+    """One plan, being compiled."""
+
+    def __init__(self, plan: Plan, job: JobSpec, snapshot: ClusterSnapshot) -> None:
+        assert job.model.architecture is not None
+        self._job = job
+        self._snapshot = snapshot
+        self._work = workload(job, job.model.architecture)
+        self._machines = {machine.name: machine for machine in snapshot.machines}
+        self._placed = self._place(plan)
+        training = plan.groups_with(Task.ACTOR_TRAINING)
+        if not training or not plan.groups_with(Task.ACTOR_GENERATION):
+            raise ValueError("a plan must have groups for actor training and actor generation")
+        self._trainer_region = training[0].region
+        self._charged: set[Gpu] = set()
+
+    def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
+        """Return everything together."""
+        trainer = self._trainer()
+        rollouts = self._rollouts()
+        return Pipeline(
+            batch_size=self._work.batch_size,
+            group_size=self._job.algorithm.group_size,
+            max_staleness=0 if self._work.is_synchronous else self._work.max_staleness,
+            lengths=lengths,
+            trainer=trainer,
+            rollouts=rollouts,
+            stages=self._stages(),
+            routes=tuple(
+                self._route(region) for region in dict.fromkeys(each.region for each in rollouts)
+            ),
+            shared_gpus=tuple(
+                SharedGpus(name=name)
+                for name in dict.fromkeys(each.shared for each in self._placed if each.shared)
+            ),
+            lease_seconds=LEASE_SECONDS,
+            failures=failures,
+        )
+
+    def _trainer(self) -> TrainerSpec:
+        placed = [
+            each
+            for each in self._placed
+            if any(task in TRAINING_TASKS for task in each.group.tasks)
+        ]
+        # Tasks on the same GPUs take turns; those on GPUs of their own train side by side.
+        seconds: dict[str, float] = {}
+        for number, each in enumerate(placed):
+            place = each.shared or f"own {number}"
+            seconds[place] = seconds.get(place, 0.0) + self._batch_seconds(each.group)
+        return TrainerSpec(
+            step_seconds=max(seconds.values()),
+            minibatches=self._work.minibatches,
+            checkpoint_every_steps=self._job.training.checkpoint_every_steps,
+            gpus=tuple(dict.fromkeys(each.shared for each in placed if each.shared)),
+            dollars_per_hour=self._dollars_per_hour(placed),
+        )
+
+    def _rollouts(self) -> tuple[RolloutGroup, ...]:
+        found = []
+        for number, each in enumerate(self._placed):
+            group = each.group
+            if Task.ACTOR_GENERATION not in group.tasks:
+                continue
+            cost = GenerationCost(work=self._work, stages=self._placed_stages(group))
+            first = cost.token_seconds(1)
+            wire = between_machines(self._snapshot, group.region, self._trainer_region)
+            found.append(
+                RolloutGroup(
+                    name=f"{group.gpu_kind} in {group.region} {group.parallelism} ({number})",
+                    region=group.region,
+                    num_replicas=len(group.replicas),
+                    token_seconds=tuple(
+                        cost.token_seconds(running) for running in range(1, group.concurrency + 1)
+                    ),
+                    prefill_seconds=max(
+                        0.0, cost.sample_seconds(1) - self._work.response_tokens * first
+                    ),
+                    upload_seconds=wire.latency_seconds,
+                    gpus=each.shared,
+                    dollars_per_hour=self._dollars_per_hour([each]) / len(group.replicas),
+                )
+            )
+        return tuple(found)
+
+    def _stages(self) -> tuple[InferenceStage, ...]:
+        others = {Task.ACTOR_GENERATION, *TRAINING_TASKS}
+        return tuple(
+            InferenceStage(
+                name=" and ".join(each.group.tasks),
+                num_servers=len(each.group.replicas),
+                sample_seconds=1 / each.group.samples_per_second,
+                waits_for_batch=self._work.is_synchronous,
+                gpus=each.shared,
+                dollars_per_hour=self._dollars_per_hour([each]),
+            )
+            for each in self._placed
+            if not others & set(each.group.tasks)
+        )
+
+    def _route(self, region: str) -> WeightRoute:
+        """Return how new weights reach a region.
+
+        Inside it rollouts stop while they are sent the weights. Where it is not the trainer's,
+        a reader fetches them over the link before that, and rollouts go on meanwhile.
+        """
+        size_bytes = BYTES_PER_WEIGHT * self._work.architecture.num_parameters
+        local = between_machines(self._snapshot, region, region)
+        source = self._trainer_region
+        if region == source:
+            return WeightRoute(region=region, load_seconds=transfer_seconds(size_bytes, local))
+        link = self._snapshot.link(source, region)
+        return WeightRoute(
+            region=region,
+            load_seconds=transfer_seconds(size_bytes, local),
+            transfer_seconds=transfer_seconds(
+                size_bytes, between_machines(self._snapshot, source, region)
+            ),
+            transferred_gib=size_bytes / GIB,
+            egress_dollars_per_gib=link.egress_dollars_per_gib,
+        )
+
+    def _batch_seconds(self, group: ReplicaGroup) -> float:
+        return self._work.batch_size / (len(group.replicas) * group.samples_per_second)
+
+    def _placed_stages(self, group: ReplicaGroup) -> tuple[PlacedStage, ...]:
+        """Return a replica's stages as the cost model wants them, on the wires of its first one."""
+        cut = shards(self._work.architecture, group.parallelism)
+        sites = group.stage_sites or ((group.gpu_kind, group.region),) * len(cut)
+        machines = _stage_machines(group.replicas[0].shares, tensor=group.parallelism.tensor)
+        return tuple(
+            PlacedStage(
+                shard=shard,
+                kind=self._snapshot.kind(kind),
+                hop=None
+                if shard.is_last
+                else inside_machine(self._snapshot.kind(kind))
+                if machines[number] == machines[number + 1]
+                else between_machines(self._snapshot, region, sites[number + 1][1]),
+            )
+            for number, (shard, (kind, region)) in enumerate(zip(cut, sites, strict=True))
+        )
+
+    def _dollars_per_hour(self, placed: Iterable[_Placed]) -> float:
+        """Return the price of GPUs, each charged to whoever comes first."""
+        prices = {
+            pool.name: pool.dollars_per_gpu_hour
+            for pool in self._job.resources.pools
+            if pool.dollars_per_gpu_hour is not None
+        }
+        total = 0.0
+        for gpu in frozenset[Gpu]().union(*(each.gpus for each in placed)) - self._charged:
+            machine = self._machines[gpu[0]]
+            listed = self._snapshot.kind(machine.gpu_kind).dollars_per_hour
+            total += prices.get(machine.pool, listed)
+            self._charged.add(gpu)
+        return total
+
+    def _place(self, plan: Plan) -> list[_Placed]:
+        owned = []
+        number = 1_000_000  # Beyond every GPU that is numbered.
+        for group in plan.groups:
+            gpus: set[Gpu] = set()
+            for share in (share for replica in group.replicas for share in replica.shares):
+                if share.machine not in self._machines:
+                    raise ValueError(f"machine {share.machine} of the plan is not in the fleet")
+                first = number if share.first_gpu is None else share.first_gpu
+                gpus |= {(share.machine, first + offset) for offset in range(share.num_gpus)}
+                number += share.num_gpus
+            owned.append(frozenset(gpus))
+        names = _shared_names(owned)
+        return [
+            _Placed(group, gpus, name)
+            for group, gpus, name in zip(plan.groups, owned, names, strict=True)
+        ]
+
+
+def _shared_names(owned: Sequence[frozenset[Gpu]]) -> list[str]:
+    """Name the sets of groups that share any GPU, directly or through others."""
+    joined = [{number} for number in range(len(owned))]
+    for first, gpus in enumerate(owned):
+        for second in range(first):
+            if gpus & owned[second]:
+                together = joined[first] | joined[second]
+                for each in together:
+                    joined[each] = together
+    return [f"GPUs {min(each)}" if len(each) > 1 else "" for each in joined]
+
+
+def _stage_machines(shares: Sequence[Share], *, tensor: int) -> list[str]:
+    """Return the machine of each stage: shares are in rank order, and no stage leaves one."""
+    ranks = [share.machine for share in shares for _ in range(share.num_gpus)]
+    return ranks[::tensor]

@@ -1,0 +1,162 @@
+"""The parts of one simulation, made from a pipeline and wired together.
+
+What each part does is its own file's; this says only who tells whom.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetrl_planner.simulator.calendar import Calendar
+from hetrl_planner.simulator.coordinator import Coordinator
+from hetrl_planner.simulator.failures import Outages
+from hetrl_planner.simulator.gpus import GpuTurns
+from hetrl_planner.simulator.pipeline import Pipeline, WeightRoute
+from hetrl_planner.simulator.replica import Replica
+from hetrl_planner.simulator.stage import Scoring, Stage
+from hetrl_planner.simulator.trainer import Trainer
+from hetrl_planner.simulator.weights import Route, connect
+
+_DRAWN_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that moves."""
+
+    calendar: Calendar
+    coordinator: Coordinator
+    groups: tuple[tuple[Replica, ...], ...]
+    """In the order of the pipeline's groups."""
+
+    stages: tuple[Stage, ...]
+    routes: tuple[Route, ...]
+    trainer: Trainer
+    outages: Outages
+
+    def start(self) -> None:
+        """Let every replica ask for work."""
+        for group in self.groups:
+            for replica in group:
+                self.coordinator.ask_with_others(replica)
+
+
+def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
+    """Make the parts of a pipeline; each kind of chance draws from a stream of its own."""
+    lengths, filtering, failing = generator.spawn(3)
+    calendar = Calendar()
+    coordinator = Coordinator(
+        calendar,
+        pipeline,
+        draw_tokens=_one_by_one(lambda count: pipeline.lengths.draw(lengths, count)),
+        is_filtered=_chance(filtering, pipeline.filtered_share),
+    )
+    turns = {each.name: GpuTurns(calendar, each) for each in pipeline.shared_gpus}
+    groups = _groups(pipeline, calendar, coordinator, turns)
+    routes = _routes(pipeline, calendar, groups)
+    stages = _stages(pipeline, calendar, coordinator, turns)
+
+    def publish(version: int) -> None:
+        for route in routes:
+            route.publish(version)
+
+    trainer = Trainer(
+        calendar,
+        pipeline.trainer,
+        coordinator,
+        batch_size=pipeline.batch_size,
+        gpus=[turns[name] for name in sorted(set(pipeline.trainer.gpus))],
+        publish=publish,
+    )
+    coordinator.on_ready = trainer.consider
+    coordinator.trainer_waits = lambda: trainer.waits
+    outages = Outages(
+        calendar,
+        pipeline.failures,
+        replicas=dict(zip((each.name for each in pipeline.rollouts), groups, strict=True)),
+        routes={route.spec.region: route for route in routes},
+        trainer=trainer,
+        generator=failing,
+    )
+    return Parts(
+        calendar=calendar,
+        coordinator=coordinator,
+        groups=groups,
+        stages=stages,
+        routes=routes,
+        trainer=trainer,
+        outages=outages,
+    )
+
+
+def _groups(
+    pipeline: Pipeline, calendar: Calendar, coordinator: Coordinator, turns: dict[str, GpuTurns]
+) -> tuple[tuple[Replica, ...], ...]:
+    groups = tuple(
+        tuple(
+            Replica(calendar, spec, is_interruptible=pipeline.is_interruptible, lender=coordinator)
+            for _ in range(spec.num_replicas)
+        )
+        for spec in pipeline.rollouts
+    )
+    for spec, group in zip(pipeline.rollouts, groups, strict=True):
+        for replica in group if spec.gpus else ():
+            turns[spec.gpus].house(replica.work)
+    return groups
+
+
+def _routes(
+    pipeline: Pipeline, calendar: Calendar, groups: tuple[tuple[Replica, ...], ...]
+) -> tuple[Route, ...]:
+    given = {each.region: each for each in pipeline.routes}
+    replicas: dict[str, list[Replica]] = {}
+    for group in groups:
+        for replica in group:
+            replicas.setdefault(replica.group.region, []).append(replica)
+    routes = tuple(
+        Route(given.get(region, WeightRoute(region=region)), there)
+        for region, there in replicas.items()
+    )
+    connect(calendar, routes)
+    return routes
+
+
+def _stages(
+    pipeline: Pipeline, calendar: Calendar, coordinator: Coordinator, turns: dict[str, GpuTurns]
+) -> tuple[Stage, ...]:
+    stages = tuple(
+        Stage(calendar, spec, gpus=turns[spec.gpus] if spec.gpus else None)
+        for spec in pipeline.stages
+    )
+    if stages:
+        scoring = Scoring(
+            stages,
+            batch_is_generated=lambda: coordinator.num_waiting >= pipeline.batch_size,
+            on_scored=coordinator.scored,
+        )
+        coordinator.score = scoring.submit
+    return stages
+
+
+def _one_by_one(draw: Callable[[int], list[int]]) -> Callable[[], int]:
+    """Give out what is drawn in blocks, which numpy makes much faster than single values."""
+    drawn: deque[int] = deque()
+
+    def one() -> int:
+        if not drawn:
+            drawn.extend(draw(_DRAWN_AT_ONCE))
+        return drawn.popleft()
+
+    return one
+
+
+def _chance(generator: np.random.Generator, share: float) -> Callable[[], bool]:
+    if not share:
+        return _never
+    return lambda: bool(generator.random() < share)
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,119 @@
+"""An inference stage: servers that score trajectories one by one, in the order of their ends.
+
+Which stages a trajectory needs, and what happens when it has them all, is ``Scoring``'s.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from hetrl_planner.simulator.calendar import Calendar
+from hetrl_planner.simulator.gpus import GpuTurns
+from hetrl_planner.simulator.pipeline import InferenceStage
+from hetrl_planner.simulator.trajectory import Trajectory
+
+
+class Stage:
+    """The servers of one stage and the line before them."""
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        spec: InferenceStage,
+        *,
+        gpus: GpuTurns | None,
+    ) -> None:
+        self._calendar = calendar
+        self._gpus = gpus
+        self._line: deque[Trajectory] = deque()
+        self._num_serving = 0
+        self._has_turn = gpus is None
+        self._is_waiting_for_turn = False
+        self.spec = spec
+        self.on_scored: Callable[[Trajectory], None] = _unasked
+        """Set by ``Scoring``."""
+        self.busy_seconds = 0.0
+        """Of all servers together."""
+
+    def submit(self, trajectory: Trajectory) -> None:
+        """Score a trajectory as soon as a server is free."""
+        self._line.append(trajectory)
+        self._serve()
+
+    def _serve(self) -> None:
+        if not self._has_turn:
+            self._want_turn()
+            return
+        if self._gpus and self._gpus.is_wanted_for_training:
+            return
+        while self._line and self._num_serving < self.spec.num_servers:
+            trajectory = self._line.popleft()
+            self._num_serving += 1
+            self._calendar.after(self.spec.sample_seconds, partial(self._finish, trajectory))
+
+    def _finish(self, trajectory: Trajectory) -> None:
+        self._num_serving -= 1
+        self.busy_seconds += self.spec.sample_seconds
+        # First, so that a trainer whose batch this completes is in line for the next turn.
+        self.on_scored(trajectory)
+        self._serve()
+        if self._gpus and not self._num_serving:
+            self._has_turn = False
+            self._gpus.leave()
+            if self._line:
+                self._want_turn()
+
+    def _want_turn(self) -> None:
+        if self._gpus and not self._is_waiting_for_turn:
+            self._is_waiting_for_turn = True
+            self._gpus.enter(self.spec.name, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_waiting_for_turn = False
+        self._has_turn = True
+        self._serve()
+
+
+class Scoring:
+    """All stages: each finished trajectory goes through every one, side by side."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        *,
+        batch_is_generated: Callable[[], bool],
+        on_scored: Callable[[Trajectory], None],
+    ) -> None:
+        self._eager = [each for each in stages if not each.spec.waits_for_batch]
+        self._patient = [each for each in stages if each.spec.waits_for_batch]
+        self._held: list[Trajectory] = []
+        for stage in stages:
+            stage.on_scored = self.scored
+        self._batch_is_generated = batch_is_generated
+        self._on_scored = on_scored
+
+    def submit(self, trajectory: Trajectory) -> None:
+        """Take a finished trajectory in."""
+        trajectory.num_unscored = len(self._eager) + len(self._patient)
+        for stage in self._eager:
+            stage.submit(trajectory)
+        if self._patient:
+            self._held.append(trajectory)
+            if self._batch_is_generated():
+                self._release()
+
+    def scored(self, trajectory: Trajectory) -> None:
+        """Know that one stage is done with a trajectory."""
+        trajectory.num_unscored -= 1
+        if not trajectory.num_unscored:
+            self._on_scored(trajectory)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for stage in self._patient:
+            for trajectory in held:
+                stage.submit(trajectory)
+
+
+def _unasked(trajectory: Trajectory) -> None:
+    """Score for nobody."""
