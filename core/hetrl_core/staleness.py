@@ -28,6 +28,8 @@ class Ledger:
     """Trajectories leased to rollout workers and not yet returned."""
 
     def __post_init__(self) -> None:
+        if self.version >= 0 and self.accepted >= 0 and self.running >= 0:
+            return
         for name in ("version", "accepted", "running"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")

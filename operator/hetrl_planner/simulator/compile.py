@@ -4,6 +4,7 @@ Speeds come from the cost model, term by term; shares of work from each group's 
 rate. What the cost model averages (lengths, loads, waiting) is left to happen.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_core.units import GIB
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.network import between_machines, inside_machine, transfer_seconds
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage
@@ -70,11 +72,22 @@ def _lengths(work: Workload) -> Lengths:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A group of the plan, with its own GPUs and the name of those that it shares."""
+    """A group of the plan, its GPUs, and the name of those that several tasks take turns on."""
 
     group: ReplicaGroup
     gpus: frozenset[Gpu]
     shared: str
+
+    @property
+    def scored_by(self) -> tuple[Task, ...]:
+        """The inference tasks."""
+        apart = {Task.ACTOR_GENERATION, *TRAINING_TASKS}
+        return tuple(task for task in self.group.tasks if task not in apart)
+
+    @property
+    def trained_by(self) -> tuple[Task, ...]:
+        """The training tasks."""
+        return tuple(task for task in self.group.tasks if task in TRAINING_TASKS)
 
 
 class _Compiler:
@@ -96,7 +109,11 @@ class _Compiler:
     def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
         """Return everything together."""
         trainer = self._trainer()
-        rollouts = self._rollouts()
+        rollouts = tuple(
+            self._rollout(each, number)
+            for number, each in enumerate(self._placed)
+            if Task.ACTOR_GENERATION in each.group.tasks
+        )
         return Pipeline(
             batch_size=self._work.batch_size,
             group_size=self._job.algorithm.group_size,
@@ -104,7 +121,11 @@ class _Compiler:
             lengths=lengths,
             trainer=trainer,
             rollouts=rollouts,
-            stages=self._stages(),
+            stages=tuple(
+                self._stage(each, task, number)
+                for number, each in enumerate(self._placed)
+                for task in each.scored_by
+            ),
             routes=tuple(
                 self._route(region) for region in dict.fromkeys(each.region for each in rollouts)
             ),
@@ -117,64 +138,82 @@ class _Compiler:
         )
 
     def _trainer(self) -> TrainerSpec:
-        placed = [
-            each
-            for each in self._placed
-            if any(task in TRAINING_TASKS for task in each.group.tasks)
-        ]
-        # Tasks on the same GPUs take turns; those on GPUs of their own train side by side.
-        seconds: dict[str, float] = {}
+        placed = [each for each in self._placed if each.trained_by]
+        # Replicas of a task, and tasks on GPUs of their own, work side by side; tasks on the
+        # same GPUs take turns.
+        turns: dict[str, dict[Task, float]] = defaultdict(dict)
         for number, each in enumerate(placed):
-            place = each.shared or f"own {number}"
-            seconds[place] = seconds.get(place, 0.0) + self._batch_seconds(each.group)
+            place = turns[each.shared or f"own {number}"]
+            seconds = max(
+                self._work.batch_size * replica.work_share / each.group.samples_per_second
+                for replica in each.group.replicas
+            )
+            for task in each.trained_by:
+                place[task] = max(seconds, place.get(task, 0.0))
         return TrainerSpec(
-            step_seconds=max(seconds.values()),
+            step_seconds=max(sum(each.values()) for each in turns.values())
+            + self._inside_trainer_seconds(placed),
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
             gpus=tuple(dict.fromkeys(each.shared for each in placed if each.shared)),
             dollars_per_hour=self._dollars_per_hour(placed),
         )
 
-    def _rollouts(self) -> tuple[RolloutGroup, ...]:
-        found = []
-        for number, each in enumerate(self._placed):
-            group = each.group
-            if Task.ACTOR_GENERATION not in group.tasks:
-                continue
-            cost = GenerationCost(work=self._work, stages=self._placed_stages(group))
-            first = cost.token_seconds(1)
-            wire = between_machines(self._snapshot, group.region, self._trainer_region)
-            found.append(
-                RolloutGroup(
-                    name=f"{group.gpu_kind} in {group.region} {group.parallelism} ({number})",
-                    region=group.region,
-                    num_replicas=len(group.replicas),
-                    token_seconds=tuple(
-                        cost.token_seconds(running) for running in range(1, group.concurrency + 1)
-                    ),
-                    prefill_seconds=max(
-                        0.0, cost.sample_seconds(1) - self._work.response_tokens * first
-                    ),
-                    upload_seconds=wire.latency_seconds,
-                    gpus=each.shared,
-                    dollars_per_hour=self._dollars_per_hour([each]) / len(group.replicas),
-                )
+    def _inside_trainer_seconds(self, placed: Sequence[_Placed]) -> float:
+        """Return the time of a reference that no group names: the trainer scores with it."""
+        named = {task for each in self._placed for task in each.group.tasks}
+        if Task.REFERENCE_INFERENCE not in set(self._work.tasks) - named:
+            return 0.0
+        return max(
+            inference_pace(self._work, self._placed_stages(each.group)).seconds(
+                self._work.batch_size * replica.work_share
             )
-        return tuple(found)
+            for each in placed
+            if Task.ACTOR_TRAINING in each.trained_by
+            for replica in each.group.replicas
+        )
 
-    def _stages(self) -> tuple[InferenceStage, ...]:
-        others = {Task.ACTOR_GENERATION, *TRAINING_TASKS}
-        return tuple(
-            InferenceStage(
-                name=" and ".join(each.group.tasks),
-                num_servers=len(each.group.replicas),
-                sample_seconds=1 / each.group.samples_per_second,
-                waits_for_batch=self._work.is_synchronous,
-                gpus=each.shared,
-                dollars_per_hour=self._dollars_per_hour([each]),
-            )
-            for each in self._placed
-            if not others & set(each.group.tasks)
+    def _rollout(self, placed: _Placed, number: int) -> RolloutGroup:
+        group = placed.group
+        stages = self._placed_stages(group)
+        cost = GenerationCost(work=self._work, stages=stages)
+        prefill_seconds = cost.sample_seconds(1) - self._work.response_tokens * cost.token_seconds(
+            1
+        )
+        wire = between_machines(self._snapshot, group.region, self._trainer_region)
+        return RolloutGroup(
+            name=f"{group.gpu_kind} in {group.region} {group.parallelism} ({number})",
+            region=group.region,
+            num_replicas=len(group.replicas),
+            token_seconds=tuple(
+                cost.token_seconds(running)
+                for running in range(1, self._num_places(group, stages) + 1)
+            ),
+            prefill_seconds=max(0.0, prefill_seconds),
+            upload_seconds=wire.latency_seconds,
+            gpus=placed.shared,
+            dollars_per_hour=self._dollars_per_hour([placed]) / len(group.replicas),
+        )
+
+    def _num_places(self, group: ReplicaGroup, stages: Sequence[PlacedStage]) -> int:
+        """Return a replica's concurrency; where the plan is silent, what its cache holds."""
+        if group.concurrency:
+            return group.concurrency
+        held = group.memory.kv_cache_bytes // (
+            self._work.sample_tokens * max(each.shard.kv_bytes_per_token for each in stages)
+        )
+        return max(1, int(held))
+
+    def _stage(self, placed: _Placed, task: Task, number: int) -> InferenceStage:
+        group = placed.group
+        pace = inference_pace(self._work, self._placed_stages(group))
+        return InferenceStage(
+            name=f"{task.value} on {group.gpu_kind} ({number})",
+            num_servers=len(group.replicas),
+            sample_seconds=pace.slot_seconds,
+            waits_for_batch=self._work.is_synchronous,
+            gpus=placed.shared,
+            dollars_per_hour=self._dollars_per_hour([placed]),
         )
 
     def _route(self, region: str) -> WeightRoute:
@@ -198,9 +237,6 @@ class _Compiler:
             transferred_gib=size_bytes / GIB,
             egress_dollars_per_gib=link.egress_dollars_per_gib,
         )
-
-    def _batch_seconds(self, group: ReplicaGroup) -> float:
-        return self._work.batch_size / (len(group.replicas) * group.samples_per_second)
 
     def _placed_stages(self, group: ReplicaGroup) -> tuple[PlacedStage, ...]:
         """Return a replica's stages as the cost model wants them, on the wires of its first one."""
@@ -247,15 +283,15 @@ class _Compiler:
                 gpus |= {(share.machine, first + offset) for offset in range(share.num_gpus)}
                 number += share.num_gpus
             owned.append(frozenset(gpus))
-        names = _shared_names(owned)
+        names = _shared_names(plan, owned)
         return [
             _Placed(group, gpus, name)
             for group, gpus, name in zip(plan.groups, owned, names, strict=True)
         ]
 
 
-def _shared_names(owned: Sequence[frozenset[Gpu]]) -> list[str]:
-    """Name the sets of groups that share any GPU, directly or through others."""
+def _shared_names(plan: Plan, owned: Sequence[frozenset[Gpu]]) -> list[str]:
+    """Name the GPUs of groups that share any, directly or through others, or have many tasks."""
     joined = [{number} for number in range(len(owned))]
     for first, gpus in enumerate(owned):
         for second in range(first):
@@ -263,7 +299,10 @@ def _shared_names(owned: Sequence[frozenset[Gpu]]) -> list[str]:
                 together = joined[first] | joined[second]
                 for each in together:
                     joined[each] = together
-    return [f"GPUs {min(each)}" if len(each) > 1 else "" for each in joined]
+    return [
+        f"GPUs {min(each)}" if len(each) > 1 or len(group.tasks) > 1 else ""
+        for each, group in zip(joined, plan.groups, strict=True)
+    ]
 
 
 def _stage_machines(shares: Sequence[Share], *, tensor: int) -> list[str]:

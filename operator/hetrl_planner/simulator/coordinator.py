@@ -5,7 +5,7 @@ counts that it asks for. Every lease ends exactly once, as one ``Ending``.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from hetrl_core.staleness import Ledger, StalenessBound, staleness
@@ -173,12 +173,12 @@ class Coordinator:
         """Return the staleness of each trajectory of a batch."""
         return [staleness(each.versions, version=self.version) for each in batch]
 
-    def commit(self, batch: Iterable[Trajectory]) -> None:
+    def commit(self, batch: Sequence[Trajectory]) -> None:
         """Count a batch as consumed, move to the next version, check everything again."""
         for trajectory in batch:
-            self.consumed_tokens += trajectory.num_tokens
             del self._accepted[trajectory]
-            self.endings[Ending.CONSUMED] += 1
+        self.consumed_tokens += sum(each.num_tokens for each in batch)
+        self.endings[Ending.CONSUMED] += len(batch)
         self.num_handed = 0
         self.version += 1
         if self._checks:

@@ -1,0 +1,168 @@
+"""From a plan to a pipeline, and predicted against simulated."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from hetrl_core.cluster import Link
+from hetrl_core.job import JobSpec, Mode
+from hetrl_core.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
+from hetrl_core.task import Task
+from hetrl_planner.plan_job import plan
+from hetrl_planner.simulator.compile import compile_plan
+from hetrl_planner.simulator.lengths import Constant, lognormal_of_max
+from tests.builders import a_fleet, a_job, both
+from tests.simulator.pipelines import play
+
+MODEL = "Qwen3-1.7B"
+FLEET = a_fleet(a100=4)
+
+
+@cache
+def planned(job: JobSpec) -> Plan:
+    found = plan(FLEET, job)
+    assert isinstance(found, Plan), found
+    return found
+
+
+SYNC = a_job(MODEL, mode=Mode.SYNC)
+ASYNC = a_job(MODEL, max_staleness=2)
+
+
+def test_a_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
+    made = planned(ASYNC)
+    pipeline = compile_plan(made, ASYNC, FLEET)
+    assert pipeline.trainer.step_seconds == pytest.approx(made.prediction.training_seconds)
+    assert pipeline.dollars_per_hour == pytest.approx(made.prediction.dollars_per_hour)
+    generating = made.groups_with(Task.ACTOR_GENERATION)
+    assert [(each.num_replicas, each.num_places) for each in pipeline.rollouts] == [
+        (len(group.replicas), group.concurrency) for group in generating
+    ]
+    # A full replica that never waits has the rate that the cost model gives it.
+    for each, group in zip(pipeline.rollouts, generating, strict=True):
+        sample_seconds = 512 * each.token_seconds[-1] + each.num_places * each.prefill_seconds
+        assert each.num_places / sample_seconds == pytest.approx(group.samples_per_second, rel=0.02)
+
+
+def test_a_synchronous_step_is_as_long_as_predicted() -> None:
+    made = planned(SYNC)
+    result = play(compile_plan(made, SYNC, FLEET), steps=20)
+    assert result.staleness.max == 0
+    assert result.step_seconds.mean == pytest.approx(made.prediction.step_seconds, rel=0.15)
+
+
+def test_a_longer_tail_slows_a_synchronous_step_in_model_and_simulation_alike() -> None:
+    def steps(max_response_tokens: int) -> tuple[float, float]:
+        job = a_job(MODEL, mode=Mode.SYNC, max_response_tokens=max_response_tokens)
+        job = replace(job, data=replace(job.data, mean_response_tokens=512))
+        made = planned(job)
+        result = play(compile_plan(made, job, FLEET), steps=12)
+        return made.prediction.step_seconds, result.step_seconds.mean
+
+    predicted, simulated = zip(*(steps(most) for most in (600, 2048)), strict=True)
+    assert predicted[0] < predicted[1]
+    assert simulated[0] < simulated[1]
+
+
+def test_equal_lengths_reach_the_predicted_asynchronous_step() -> None:
+    # The cost model's asynchronous step knows averages only; so without spread both agree.
+    job = a_job(MODEL, max_staleness=1)
+    made = planned(job)
+    pipeline = compile_plan(made, job, FLEET, lengths=Constant(tokens=512))
+    result = play(pipeline, steps=30)
+    assert result.step_seconds.mean == pytest.approx(made.prediction.step_seconds, rel=0.15)
+
+
+def test_another_region_waits_for_its_link_and_pays_egress() -> None:
+    link = Link(
+        source="east", target="west", bytes_per_second=0.5e9, latency_seconds=0.05,
+        egress_dollars_per_gib=0.02,
+    )  # fmt: skip
+    fleet = both(a_fleet(a100=8, region="east"), a_fleet(l4=8, region="west"), links=(link,))
+    made = a_plan(
+        trainer=("east-a100-40gb-0", 8, "A100-40GB", "east"),
+        rollouts=("west-l4-0", 8, "L4", "west"),
+    )
+    pipeline = compile_plan(made, a_job(MODEL), fleet)
+    (route,) = pipeline.routes
+    assert route.region == "west"
+    assert route.transfer_seconds > 5
+    assert route.transferred_gib == pytest.approx(3.2, abs=0.2)
+    result = play(pipeline, steps=6, warmup_steps=3)
+    assert result.dollars.egress == pytest.approx(3 * 0.02 * route.transferred_gib, rel=0.5)
+
+
+def test_groups_on_the_same_gpus_take_turns_and_are_paid_once() -> None:
+    here = ("local-a100", 8, "A100-40GB", "local")
+    made = a_plan(trainer=here, rollouts=here, first_gpu=0)
+    fleet = a_fleet(a100=8)
+    name = fleet.machines[0].name
+    made = replace(made, groups=tuple(on_machine(group, name) for group in made.groups))
+    pipeline = compile_plan(made, a_job(MODEL), fleet)
+    assert [each.name for each in pipeline.shared_gpus] == ["GPUs 0"]
+    assert pipeline.trainer.gpus == ("GPUs 0",)
+    assert pipeline.rollouts[0].gpus == "GPUs 0"
+    assert pipeline.dollars_per_hour == pytest.approx(8 * fleet.kind("A100-40GB").dollars_per_hour)
+    assert play(pipeline, steps=6).rollouts[0].yielded_share > 0.1
+
+
+def test_a_machine_that_the_fleet_lacks_is_named() -> None:
+    with pytest.raises(ValueError, match="is not in the fleet"):
+        compile_plan(planned(ASYNC), ASYNC, a_fleet(l4=1))
+
+
+def test_a_job_states_the_lengths_unless_they_are_given() -> None:
+    pipeline = compile_plan(planned(ASYNC), ASYNC, FLEET)
+    assert pipeline.lengths == lognormal_of_max(mean_tokens=512, max_tokens=1024)
+
+
+Place = tuple[str, int, str, str]
+
+
+def a_plan(*, trainer: Place, rollouts: Place, first_gpu: int | None = None) -> Plan:
+    """A plan made by hand: replicas of one GPU each."""
+    base = planned(ASYNC)
+    return replace(
+        base,
+        groups=(
+            a_group(Task.ACTOR_TRAINING, trainer, first_gpu=first_gpu, rate=2.0),
+            a_group(Task.ACTOR_GENERATION, rollouts, first_gpu=first_gpu, rate=2.0),
+        ),
+    )
+
+
+def a_group(task: Task, place: Place, *, first_gpu: int | None, rate: float) -> ReplicaGroup:
+    machine, num_gpus, kind, region = place
+    return ReplicaGroup(
+        tasks=(task,),
+        gpu_kind=kind,
+        region=region,
+        parallelism=Parallelism(tensor=1, stage_layers=(28,)),
+        replicas=tuple(
+            Replica(
+                shares=(
+                    Share(
+                        machine=machine,
+                        num_gpus=1,
+                        first_gpu=None if first_gpu is None else first_gpu + number,
+                    ),
+                ),
+                work_share=1 / num_gpus,
+            )
+            for number in range(num_gpus)
+        ),
+        concurrency=16 if task is Task.ACTOR_GENERATION else 0,
+        samples_per_second=rate,
+        memory=MemoryUse(weights_bytes=1),
+    )
+
+
+def on_machine(group: ReplicaGroup, name: str) -> ReplicaGroup:
+    return replace(
+        group,
+        replicas=tuple(
+            replace(each, shares=tuple(replace(share, machine=name) for share in each.shares))
+            for each in group.replicas
+        ),
+    )
