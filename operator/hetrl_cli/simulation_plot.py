@@ -1,5 +1,6 @@
 """A simulated run as a picture: the staleness histogram, and who waited when."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from hetrl_planner.simulator.result import SimulationResult, StepRecord
 
 TRAINER, ROLLOUTS = "#1b6ca8", "#d9822b"
 """Told apart by people who see no red or no green."""
+
+MAX_BINS = 40
 
 
 def draw(result: SimulationResult, path: Path) -> None:
@@ -35,6 +38,7 @@ def _draw_staleness(axes: Any, result: SimulationResult) -> None:
     shares = [100 * count / total for count in found.histogram]
     bars = axes.bar(range(len(shares)), shares, color=TRAINER)
     axes.bar_label(bars, fmt="%.0f", padding=2)
+    axes.margins(y=0.1)
     axes.set_xticks(range(len(shares)))
     axes.set_xlabel("staleness, versions")
     axes.set_ylabel("trained trajectories, %")
@@ -42,18 +46,34 @@ def _draw_staleness(axes: Any, result: SimulationResult) -> None:
 
 
 def _draw_idle(axes: Any, timeline: tuple[StepRecord, ...]) -> None:
-    ends = [each.ended_at_seconds for each in timeline]
-    starts = [each.ended_at_seconds - each.seconds for each in timeline]
-    edges = [*starts[:1], *ends]
-    for name, color, shares in (
-        ("trainer", TRAINER, [each.trainer_idle_share for each in timeline]),
-        ("rollouts", ROLLOUTS, [each.rollout_idle_share for each in timeline]),
+    for name, color, share_of in (
+        ("trainer", TRAINER, lambda each: each.trainer_idle_share),
+        ("rollouts", ROLLOUTS, lambda each: each.rollout_idle_share),
     ):
-        percent = [100 * each for each in shares]
+        edges, percent = _binned(timeline, share_of)
         axes.stairs(percent, edges, color=color, label=name, linewidth=1.6, baseline=None)
     axes.set_ylim(0, 100)
     axes.set_xlabel("simulated time, s")
-    axes.set_ylabel("idle in each step, %")
+    axes.set_ylabel("idle, %")
     axes.set_title("who waits", fontsize=10)
     axes.grid(visible=True, alpha=0.3)
     axes.legend(frameon=False)
+
+
+def _binned(
+    timeline: tuple[StepRecord, ...], share_of: Callable[[StepRecord], float]
+) -> tuple[list[float], list[float]]:
+    """Return edges and percentages of at most ``MAX_BINS`` runs of steps, weighed by time.
+
+    Steps often go in pairs, a long one and a short one; one by one they would hide the trend.
+    """
+    size = -(-len(timeline) // MAX_BINS)
+    runs = [timeline[first : first + size] for first in range(0, len(timeline), size or 1)]
+    edges = [run[0].ended_at_seconds - run[0].seconds for run in runs]
+    edges += [timeline[-1].ended_at_seconds] if runs else [0.0]
+    percent = [
+        100 * sum(share_of(each) * each.seconds for each in run)
+        / (sum(each.seconds for each in run) or 1.0)
+        for run in runs
+    ]  # fmt: skip
+    return edges, percent

@@ -79,10 +79,9 @@ def _time(result: SimulationResult) -> Table:
 
 
 def _staleness(found: StalenessResult, bound: int | None) -> Table:
+    table = _plain("Staleness in versions")
     limit = "no bound" if bound is None else f"bound {bound}"
-    table = _plain(
-        f"Staleness in versions: mean {found.mean:.2f}, p95 {found.p95}, max {found.max}; {limit}"
-    )
+    table.add_row("mean", f"{found.mean:.2f}, p95 {found.p95}, max {found.max}; {limit}")
     most = max(found.histogram, default=0)
     total = sum(found.histogram)
     for age, count in enumerate(found.histogram):
