@@ -1,0 +1,92 @@
+"""The oracle against plainer enumerations, and the planner's searches against the oracle."""
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetrl_core.task import Task
+from hetrl_planner.cost.inference import Pace
+from hetrl_planner.cost.shares import balanced
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.layout import faults
+from tests.planner.oracle.cuts import Cuts, compositions
+from tests.planner.oracle.exhaustive import all_layouts, best_of_all, partitions
+from tests.planner.oracle.instances import Instance, instance
+from tests.planner.oracle.optimum import Optimum
+
+THREE = (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING)
+
+
+@pytest.mark.parametrize(("num_tasks", "bell"), [(2, 2), (4, 15), (6, 203)])
+def test_the_oracle_groups_tasks_in_every_way(num_tasks: int, bell: int) -> None:
+    found = list(partitions(tuple(Task)[:num_tasks]))
+    assert len(found) == len(set(map(frozenset, found))) == bell
+
+
+def test_the_oracle_divides_layers_in_every_way() -> None:
+    assert sorted(compositions(4, 2)) == [(1, 3), (2, 2), (3, 1)]
+    assert len(list(compositions(9, 4))) == 56  # 8 over 3
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "num_ways"),
+    # Sets of lists on every subset (73, 13, 3, 1 on 4, 3, 2, 1 GPUs): each list one replica.
+    [(1, 1), (2, 2 * 1 + 3), (3, 3 * 1 + 3 * 3 + 13), (4, 4 + 6 * 3 + 4 * 13 + 73)],
+)
+def test_the_oracle_serves_with_every_set_of_pipelines(num_gpus: int, num_ways: int) -> None:
+    tiny = _uniform(num_gpus)
+    # As many layers as stages divide in one way only if every stage has one; so count by shape.
+    found = Cuts(tiny.devices, num_layers=4, num_heads=1).layouts(Task.REFERENCE_INFERENCE)
+    shapes = {
+        frozenset(tuple(stage.gpus for stage in replica) for replica in way.replicas)
+        for way in found
+    }
+    assert len(shapes) == num_ways
+
+
+@pytest.mark.parametrize("seed", [3, 22])
+def test_whatever_the_oracle_looks_at_is_a_layout(seed: int) -> None:
+    drawn = instance(seed, algorithm="GRPO", is_synchronous=False, max_gpus=3)
+    work = replace(drawn.work, tasks=THREE)
+    looked_at = list(islice(all_layouts(Evaluator(work, drawn.devices)), 0, None, 97))
+    assert looked_at
+    num_layers = work.architecture.num_layers
+    assert not any(faults(each, drawn.devices, num_layers=num_layers) for each in looked_at)
+
+
+@pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_leave_out_nothing_that_is_better(seed: int, is_synchronous: bool) -> None:
+    drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=2)
+    work = replace(drawn.work, tasks=THREE)
+    plain = best_of_all(Evaluator(work, drawn.devices))
+    bounded = Optimum(Evaluator(work, drawn.devices)).find()
+    assert (bounded and bounded.step_seconds) == pytest.approx(plain and plain.step_seconds)
+
+
+paces = st.builds(
+    Pace,
+    slot_seconds=st.floats(0.01, 10.0),
+    fixed_seconds=st.one_of(st.just(0.0), st.floats(0.0, 40.0)),
+)
+
+
+@given(st.lists(paces, min_size=1, max_size=4), st.integers(1, 9))
+def test_no_division_of_a_batch_ends_sooner_than_the_balanced_one(
+    replicas: list[Pace], sequences: int
+) -> None:
+    def end(counts: tuple[int, ...]) -> float:
+        return max(pace.seconds(n) for pace, n in zip(replicas, counts, strict=True))
+
+    divisions = compositions(sequences + len(replicas), len(replicas))
+    best = min(end(tuple(count - 1 for count in counts)) for counts in divisions)
+    assert end(balanced(replicas, sequences=sequences)) == pytest.approx(best)
+
+
+def _uniform(num_gpus: int) -> Instance:
+    drawn = instance(0, algorithm="GRPO", is_synchronous=False)
+    machine = replace(drawn.snapshot.machines[0], num_gpus=num_gpus)
+    return replace(drawn, snapshot=replace(drawn.snapshot, machines=(machine,)))
