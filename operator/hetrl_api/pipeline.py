@@ -132,6 +132,9 @@ class RatePipeline(ApiModel):
     interruptible: bool = True
     """Whether running trajectories go on under new weights; else they end first."""
 
+    lend_groups: bool = False
+    """Whether a prompt's trajectories all go to one replica; else wherever there is a place."""
+
     filtered_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of finished groups that are thrown away."""
 

@@ -164,6 +164,7 @@ def _of_rates(asked: RatePipeline) -> Question:
         checkpoint_every_steps=asked.checkpoint_every_steps,
         checks_consumption=asked.strict_check,
         is_interruptible=asked.interruptible,
+        lends_groups=asked.lend_groups,
         filtered_share=asked.filtered_share,
         lease_seconds=asked.lease_seconds,
         renews_leases=asked.renews_leases,

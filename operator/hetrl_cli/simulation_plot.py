@@ -65,15 +65,18 @@ def _binned(
 ) -> tuple[list[float], list[float]]:
     """Return edges and percentages of at most ``MAX_BINS`` runs of steps, weighed by time.
 
-    Steps often go in pairs, a long one and a short one; one by one they would hide the trend.
+    Steps often go in pairs, a long one and a short one. So many are taken by even numbers, or
+    the pairs would hide the trend.
     """
-    size = -(-len(timeline) // MAX_BINS)
-    runs = [timeline[first : first + size] for first in range(0, len(timeline), size or 1)]
+    size = 1 if len(timeline) <= MAX_BINS else 2 * -(-len(timeline) // (2 * MAX_BINS))
+    firsts = range(0, max(1, len(timeline) // size) * size, size)
+    runs = [timeline[first : first + size] for first in firsts if timeline]
     edges = [run[0].ended_at_seconds - run[0].seconds for run in runs]
-    edges += [timeline[-1].ended_at_seconds] if runs else [0.0]
+    edges.append(runs[-1][-1].ended_at_seconds if runs else 0.0)
     percent = [
-        100 * sum(share_of(each) * each.seconds for each in run)
+        100
+        * sum(share_of(each) * each.seconds for each in run)
         / (sum(each.seconds for each in run) or 1.0)
         for run in runs
-    ]  # fmt: skip
+    ]
     return edges, percent

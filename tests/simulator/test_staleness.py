@@ -56,6 +56,16 @@ def test_interrupted_work_is_as_old_as_its_oldest_token() -> None:
     assert result.staleness.mean < result.staleness.max / 3
 
 
+def test_groups_that_stay_together_wait_less_for_a_slow_replica() -> None:
+    # Member by member, every group has one on the slow replica and waits for it.
+    slow = some_rollouts(name="slow", replicas=1, places=32, token_seconds=0.1)
+    fast = some_rollouts(name="fast", replicas=3, places=32, token_seconds=0.01)
+    pipeline = a_pipeline(batch=32, group=4, eta=4, rollouts=(slow, fast), train_seconds=0.2)
+    apart = play(pipeline, steps=100)
+    together = play(replace(pipeline, lends_groups=True), steps=100)
+    assert together.samples_per_second > 1.2 * apart.samples_per_second
+
+
 def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
     pipeline = a_pipeline(
         lengths=LONG_TAIL, filtered_share=0.1,
@@ -97,6 +107,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
                             waits_for_batch=True),),
         ])),
         is_interruptible=draw(st.booleans()),
+        lends_groups=draw(st.booleans()) and places >= group,
         checks_consumption=draw(st.booleans()),
         queue_capacity=draw(st.sampled_from([None, 0, 8, 64])),
         renews_leases=draw(st.booleans()),

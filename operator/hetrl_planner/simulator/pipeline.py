@@ -206,6 +206,10 @@ class Pipeline:
     checks_consumption: bool = True
     """The strict check; without it only admission's rate limit holds."""
 
+    lends_groups: bool = False
+    """Whether a new group goes to one replica as a whole, which then needs room for all of it;
+    else its members go wherever there is a place, one by one."""
+
     is_interruptible: bool = True
     """Whether running trajectories go on under new weights; else they end first."""
 
@@ -238,6 +242,9 @@ class Pipeline:
             at_least("queueCapacity", self.queue_capacity, 0)
         above("leaseSeconds", self.lease_seconds, 0)
         share("filteredShare", self.filtered_share)
+        if self.lends_groups:
+            most = max((each.num_places for each in self.rollouts), default=0)
+            at_least("places of a replica that is lent whole groups", most, self.group_size)
         self._check_parts()
 
     def _check_parts(self) -> None:
