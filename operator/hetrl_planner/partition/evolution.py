@@ -78,9 +78,6 @@ class Breeding:
     immigrant_share: float = 0.0
     """Of children, those that start from a random partition instead of two parents."""
 
-    only_distinct: bool = False
-    """Whether a child stays out when a member costs exactly as much: most likely its twin."""
-
     def __post_init__(self) -> None:
         if self.population_size < MIN_POPULATION:
             raise ValueError(
@@ -122,8 +119,7 @@ def evolve(
             )
         child = yield from local_search(born, rng)
         worse = max(one, other, key=lambda number: population[number].cost)
-        is_twin = breeding.only_distinct and any(each.cost == child.cost for each in population)
-        if child.cost < population[worse].cost and not is_twin:
+        if child.cost < population[worse].cost:
             population[worse] = child
     return min(population, key=lambda member: member.cost)
 

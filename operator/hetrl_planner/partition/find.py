@@ -17,9 +17,7 @@ from hetrl_planner.partition.graph import DeviceGraph
 from hetrl_planner.partition.search import Best, Proposals, minimise, never
 from hetrl_planner.partition.shape import Shape
 
-BREEDING = Breeding(
-    population_size=32, max_children=100_000, immigrant_share=0.3, only_distinct=True
-)
+BREEDING = Breeding(population_size=32, max_children=100_000, immigrant_share=0.1)
 """Ours. Other limits than the children's number are expected to come first."""
 
 REFINED_CUTS = 2

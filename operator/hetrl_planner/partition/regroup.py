@@ -18,12 +18,13 @@ def regrouped(
     part_of: Labels, shape: Shape, pulls: Attractions, rng: np.random.Generator
 ) -> Labels:
     """Return the partition after exchanges between and inside groups drawn at random."""
-    num_groups = int(rng.integers(1, shape.num_parts + 1))
+    # Few groups more often: there are more ways to fill them.
+    num_groups = 1 + int(shape.num_parts * rng.random() ** 2)
     groups = np.array_split(rng.permutation(shape.num_parts), num_groups)
     group_of_part = np.empty(shape.num_parts, dtype=np.intp)
     for number, parts in enumerate(groups):
         group_of_part[parts] = number
-    likeness = rng.random()
+    likeness = rng.integers(3) / 2
     group_of = kernighan_lin(
         group_of_part[part_of], likeness * pulls.alike + (1 - likeness) * pulls.fast
     )
