@@ -144,6 +144,11 @@ class ReplicaGroup:
     memory: MemoryUse
 
     @property
+    def gpu_kinds(self) -> frozenset[str]:
+        """The kinds of GPU that its stages are on."""
+        return frozenset({self.gpu_kind, *(kind for kind, _ in self.stage_sites)})
+
+    @property
     def num_gpus(self) -> int:
         """GPUs of all replicas."""
         return len(self.replicas) * self.parallelism.num_gpus

@@ -1,15 +1,18 @@
 """From the core's ``Plan`` to the spec of a HetRLPlan and back, without loss."""
 
+from collections.abc import Sequence
 from itertools import groupby, islice
 
 from hetrl_api.plan import (
     GroupMemory,
+    GroupTraining,
     MachineRun,
     Placement,
     PlannedGroup,
     PlanPrediction,
     PlanSpec,
     RejectedAlternative,
+    StageSite,
 )
 from hetrl_api.ranges import Run, compress
 from hetrl_core.plan import (
@@ -21,6 +24,7 @@ from hetrl_core.plan import (
     Replica,
     ReplicaGroup,
     Share,
+    TrainingMode,
 )
 
 MAX_REJECTED = 20
@@ -70,6 +74,14 @@ def _group_from(group: ReplicaGroup) -> PlannedGroup:
         region=group.region,
         tensor=group.parallelism.tensor,
         stage_layers=group.parallelism.stage_layers,
+        stage_sites=tuple(
+            StageSite(gpu_kind=kind, region=region) for kind, region in group.stage_sites
+        ),
+        training=GroupTraining(
+            recompute=group.training_mode.recompute, sharding=group.training_mode.sharding
+        )
+        if group.training_mode
+        else None,
         replicas=len(group.replicas),
         placements=_placements_from(group.replicas),
         concurrency=group.concurrency,
@@ -79,19 +91,21 @@ def _group_from(group: ReplicaGroup) -> PlannedGroup:
 
 
 def _placements_from(replicas: tuple[Replica, ...]) -> tuple[Placement, ...]:
-    def shape(replica: Replica) -> tuple[tuple[int, ...], float]:
-        return tuple(share.num_gpus for share in replica.shares), replica.work_share
+    def shape(replica: Replica) -> tuple[tuple[int, ...], tuple[int, ...], float]:
+        firsts = tuple(share.first_gpu for share in replica.shares if share.first_gpu is not None)
+        return tuple(share.num_gpus for share in replica.shares), firsts, replica.work_share
 
     return tuple(
         Placement(
             gpus=gpus,
+            first_gpus=firsts,
             work_share=work_share,
             runs=tuple(
                 MachineRun(machines=run.pattern, times=run.times)
                 for run in compress(share.machine for each in alike for share in each.shares)
             ),
         )
-        for (gpus, work_share), alike in groupby(replicas, key=shape)
+        for (gpus, firsts, work_share), alike in groupby(replicas, key=shape)
     )
 
 
@@ -108,6 +122,12 @@ def _group_to(group: PlannedGroup, *, number: int) -> ReplicaGroup:
         region=group.region,
         parallelism=Parallelism(tensor=group.tensor, stage_layers=group.stage_layers),
         replicas=replicas,
+        stage_sites=tuple((each.gpu_kind, each.region) for each in group.stage_sites),
+        training_mode=TrainingMode(
+            recompute=group.training.recompute, sharding=group.training.sharding
+        )
+        if group.training
+        else None,
         concurrency=group.concurrency,
         samples_per_second=group.samples_per_second,
         memory=_memory_to(group.memory),
@@ -122,13 +142,21 @@ def _replicas_to(placement: Placement) -> list[Replica]:
             f"a placement must list {len(placement.gpus)} machines for each replica, "
             f"got {len(machines)} in all"
         )
+    if placement.first_gpus and len(placement.first_gpus) != len(placement.gpus):
+        raise ValueError(
+            f"firstGPUs must name one GPU for each of {len(placement.gpus)} shares, "
+            f"got {len(placement.first_gpus)}"
+        )
     waiting = iter(machines)
     shares = len(placement.gpus)
+    firsts: Sequence[int | None] = placement.first_gpus or [None] * shares
     return [
         Replica(
             shares=tuple(
-                Share(machine=machine, num_gpus=num_gpus)
-                for machine, num_gpus in zip(islice(waiting, shares), placement.gpus, strict=True)
+                Share(machine=machine, num_gpus=num_gpus, first_gpu=first)
+                for machine, num_gpus, first in zip(
+                    islice(waiting, shares), placement.gpus, firsts, strict=True
+                )
             ),
             work_share=placement.work_share,
         )

@@ -8,6 +8,7 @@ from hetrl_api.job import Metadata
 from hetrl_api.ranges import MAX_CHARACTERS
 from hetrl_api.rules import ApiModel, Rule
 from hetrl_core.job import Strategy
+from hetrl_core.plan import Recompute, Sharding
 from hetrl_core.task import Task
 
 Text = Annotated[str, StringConstraints(max_length=1024)]
@@ -25,11 +26,36 @@ class MachineRun(ApiModel):
     """How often each comes in a row: its replicas."""
 
 
+class StageSite(ApiModel):
+    """Where a pipeline stage is."""
+
+    gpu_kind: Text
+    """Kind of GPU."""
+
+    region: Text
+    """Where."""
+
+
+class GroupTraining(ApiModel):
+    """How training trades time and traffic for memory."""
+
+    recompute: Recompute
+    """What backward computes a second time."""
+
+    sharding: Sharding
+    """What replicas divide among themselves."""
+
+
 class Placement(ApiModel):
     """Consecutive replicas that take the same number of GPUs from each of their machines."""
 
     gpus: Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(max_length=256)]
     """GPUs of each share of a replica, in rank order."""
+
+    first_gpus: Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(max_length=256)] = (
+        Field(default=(), alias="firstGPUs")
+    )
+    """The first GPU of each share on its machine, where tasks share GPUs; else empty."""
 
     work_share: Annotated[float, Field(ge=0, le=1)]
     """Share of the task's trajectories that each replica gets."""
@@ -79,6 +105,12 @@ class PlannedGroup(ApiModel):
         tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=256)
     ]
     """Layers of each pipeline stage."""
+
+    stage_sites: Annotated[tuple[StageSite, ...], Field(max_length=256)] = ()
+    """Where each stage is, if not all are on the group's kind and in its region."""
+
+    training: GroupTraining | None = None
+    """How it trains, if it does."""
 
     replicas: Annotated[int, Field(ge=1, le=100_000)]
     """How many."""

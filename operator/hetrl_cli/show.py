@@ -1,6 +1,7 @@
 """A plan as a person reads it: who does what where, what to expect, what binds."""
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from rich.console import Console, Group
 from rich.table import Table
@@ -9,7 +10,15 @@ from rich.text import Text
 from hetrl_api.ranges import compress
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
-from hetrl_core.plan import MemoryUse, Plan, ReplicaGroup
+from hetrl_core.plan import (
+    REPLICATED,
+    MemoryUse,
+    Plan,
+    Recompute,
+    ReplicaGroup,
+    Sharding,
+    TrainingMode,
+)
 from hetrl_core.task import Task
 from hetrl_core.units import GIB, gib
 
@@ -17,6 +26,9 @@ _TASK_WORDS = {
     Task.ACTOR_TRAINING: "train",
     Task.ACTOR_GENERATION: "generate",
     Task.REFERENCE_INFERENCE: "reference",
+    Task.REWARD_INFERENCE: "reward",
+    Task.CRITIC_INFERENCE: "critic",
+    Task.CRITIC_TRAINING: "train critic",
 }
 
 _SMALLEST_SHOWN_BYTES = GIB // 20
@@ -50,8 +62,8 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
     for group in plan.groups:
         table.add_row(
             " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks),
-            group.gpu_kind,
-            group.region,
+            _runs(kind for kind, _ in _stage_sites(group)),
+            _runs(region for _, region in _stage_sites(group)),
             _machines(group),
             _split(group),
             _memory(group.memory, fleet.kind(group.gpu_kind).memory_bytes),
@@ -127,7 +139,25 @@ def _machines(group: ReplicaGroup) -> str:
 def _split(group: ReplicaGroup) -> str:
     stages = group.parallelism.stage_layers
     layers = f" ({'+'.join(str(each) for each in stages)} layers)" if len(stages) > 1 else ""
-    return f"{group.parallelism}{layers}"
+    return f"{group.parallelism}{layers}{_mode(group.training_mode)}"
+
+
+def _mode(mode: TrainingMode | None) -> str:
+    """Say how training departs from replicas that hold all and recompute all."""
+    if mode is None or mode == REPLICATED:
+        return ""
+    said = {Sharding.OPTIMIZER: ["optimizer sharded"], Sharding.FULL: ["fully sharded"]}
+    kept = ["activations kept"] if mode.recompute is Recompute.NONE else []
+    return "; " + ", ".join([*said.get(mode.sharding, []), *kept])
+
+
+def _stage_sites(group: ReplicaGroup) -> tuple[tuple[str, str], ...]:
+    return group.stage_sites or ((group.gpu_kind, group.region),)
+
+
+def _runs(names: Iterable[str]) -> str:
+    """Name what stages are on, first to last, like neighbours once."""
+    return " → ".join(name for name, _ in groupby(names))
 
 
 def _memory(use: MemoryUse, memory_bytes: int) -> str:

@@ -4,7 +4,8 @@ Each is searched as the plan itself was, so the comparison is with its best, not
 straw man.
 """
 
-from hetrl_core.plan import Rejected
+from hetrl_core.plan import Plan, Prediction, Rejected
+from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
 from hetrl_planner.milp import Fastest, Goal
 from hetrl_planner.search import Searcher, Space
@@ -14,29 +15,29 @@ MAX_ALTERNATIVES = 20
 
 
 def alternatives(
-    space: Space, goal: Goal, chosen: Choice, searcher: Searcher
+    space: Space, goal: Goal, chosen: Plan, searcher: Searcher
 ) -> tuple[Rejected, ...]:
     """Return the best plan of each GPU kind alone, and of each other kind as the trainer."""
     kinds = sorted({site.kind.name for site in space.sites})
-    used = {chosen.training.site.kind.name}
-    used |= {share.candidate.site.kind.name for share in chosen.rollouts}
+    used = set().union(*(group.gpu_kinds for group in chosen.groups))
+    training = set().union(*(group.gpu_kinds for group in chosen.groups_with(Task.ACTOR_TRAINING)))
     others = [(f"{kind} alone", space.only(kind=kind)) for kind in kinds if used != {kind}]
     others += [
         (f"training on {kind}", space.only(training_kind=kind))
         for kind in kinds
-        if kind != chosen.training.site.kind.name and len(kinds) > 1
+        if training != {kind} and len(kinds) > 1
     ]
     found = []
     for summary, part in others[:MAX_ALTERNATIVES]:
         if searcher.should_stop():
             break
         other = searcher.best(part, goal)
-        reason = _reason(part, goal, chosen, other.choice if other else None)
+        reason = _reason(part, goal, chosen.prediction, other.choice if other else None)
         found.append(Rejected(summary=summary, reason=reason))
     return tuple(found)
 
 
-def _reason(part: Space, goal: Goal, chosen: Choice, other: Choice | None) -> str:
+def _reason(part: Space, goal: Goal, chosen: Prediction, other: Choice | None) -> str:
     if other is None:
         if not part.trainings:
             return "training fits no GPU in any split"

@@ -306,7 +306,10 @@ def _training(
 def _rings(
     site: Site, split: Split, work: Workload, snapshot: ClusterSnapshot, *, num_replicas: int
 ) -> list[Ring]:
-    """Return the rings of gradients, one for each share of stages that leave a machine together."""
+    """Return the rings of gradients, one for each set of stages that leave a machine together.
+
+    A machine is filled with neighbouring stages, and all of them share its way out.
+    """
     # Machines of different sizes may leave no single one to hold all replicas.
     on_one_machine = site.is_uniform and num_replicas * split.num_gpus <= site.largest_machine_gpus
     sizes = [
@@ -318,7 +321,7 @@ def _rings(
         return [Ring(members=num_replicas, channel=channel, wire_bytes=size) for size in sizes]
     channel = between_machines(snapshot, site.region, site.region)
     tensor = split.parallelism.tensor
-    step = split.share_size // tensor
+    step = min(len(sizes), max(1, site.largest_machine_gpus // tensor))
     return [
         Ring(
             members=num_replicas,

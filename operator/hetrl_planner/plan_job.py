@@ -1,6 +1,7 @@
 """The planner's one public function: a fleet and a job in, a plan or the reasons why not out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import (
@@ -11,14 +12,15 @@ from hetrl_core.job import (
     MinimiseCost,
     Strategy,
 )
-from hetrl_core.plan import Infeasible, Outcome, Plan, Prediction, Rejected
+from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import alternatives
+from hetrl_planner.bound import bound
 from hetrl_planner.candidates import rollout_candidates, training_candidates
-from hetrl_planner.choice import Choice
 from hetrl_planner.explain import reasons_against
+from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.milp import Cheapest, Fastest, Goal, Limits
-from hetrl_planner.placement import place
-from hetrl_planner.search import Found, Searcher, Space
+from hetrl_planner.portfolio import Decided, Portfolio
+from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import sites
 from hetrl_planner.workload import workload
 
@@ -34,6 +36,7 @@ def plan(
     *,
     should_stop: Callable[[], bool] = never,
     runnable_only: bool = False,
+    evaluations: int | None = None,
 ) -> Outcome:
     """Decide which GPUs train, which generate, and how each model is split.
 
@@ -45,39 +48,73 @@ def plan(
         should_stop: asked again and again; once true, the best plan so far is returned.
         runnable_only: leave out what this release's runtime cannot execute, such as a
             trainer split over several GPUs.
+        evaluations: layouts that HetRL's search may price; ``None`` leaves it to the size of
+            the fleet, and 0 leaves that search out.
 
     Returns:
         The plan, or every reason in words why there is none.
     """
     # 1. What cannot be planned at all.
-    refusals = _refusals(job)
+    refusals = _refusals(job, runnable_only=runnable_only)
     if refusals:
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
     space = _space(snapshot, job, runnable_only=runnable_only)
-    searcher = Searcher(should_stop=should_stop, seed=job.planning.seed)
 
-    # 3. Phase 1: how many of which, so that the slower side is fastest, or the price least.
+    # 3. The searches that the strategy names: the fastest plan, or the cheapest.
     goal = goal_of(job)
-    found = _search(space, goal, searcher, strategy=job.planning.strategy)
-    if found is None:
+    decided = _portfolio(
+        space, job, goal, should_stop, runnable_only=runnable_only, evaluations=evaluations
+    ).decide(job.planning.strategy)
+    searcher = Searcher(should_stop=should_stop, seed=job.planning.seed)
+    if decided is None:
         return Infeasible(
             reasons=reasons_against(
                 space, job, goal, searcher=searcher, runnable_only=runnable_only
             )
         )
 
-    # 4. On which machines; and what else was possible.
-    return Plan(
+    # 4. On which machines, how far from the best there is, and what else was possible.
+    found = Plan(
         strategy=job.planning.strategy,
-        groups=place(found.choice),
-        prediction=_prediction(found.choice),
-        gap=found.gap if found.is_complete else None,
-        rejected=_rejected(space, goal, found, searcher),
-        ended_by="work" if found.is_complete else "time",
+        groups=replica_groups(decided.evaluation, decided.evaluator),
+        prediction=prediction(decided.evaluation, space.work),
+        gap=_gap(space, goal, decided, runnable_only=runnable_only),
+        ended_by="work" if decided.is_complete else "time",
         seed=job.planning.seed,
     )
+    if should_stop():
+        return found
+    return replace(found, rejected=alternatives(space, goal, found, searcher))
+
+
+def _portfolio(
+    space: Space,
+    job: JobSpec,
+    goal: Goal,
+    should_stop: Callable[[], bool],
+    *,
+    runnable_only: bool,
+    evaluations: int | None,
+) -> Portfolio:
+    return Portfolio(
+        space=space,
+        goal=goal,
+        seed=job.planning.seed,
+        should_stop=should_stop,
+        # Evolution cuts models in ways that this release does not run yet.
+        evaluations=0 if runnable_only else evaluations,
+    )
+
+
+def _gap(space: Space, goal: Goal, decided: Decided, *, runnable_only: bool) -> float | None:
+    """Return the distance from the best bound known on the space that was searched."""
+    if runnable_only:
+        return decided.milp.gap if decided.milp and decided.is_complete else None
+    known = bound(space.work, space.sites, space.rollouts, space.limits, goal)
+    value = decided.objective.value(decided.evaluation)
+    return max(0.0, 1 - known.value / value) if known and value else None
 
 
 def goal_of(job: JobSpec) -> Goal:
@@ -91,21 +128,25 @@ def goal_of(job: JobSpec) -> Goal:
             return Cheapest(left / job.training.steps)
 
 
-def _refusals(job: JobSpec) -> tuple[str, ...]:
+def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
     found = []
     if job.model.architecture is None:
         found.append(
             f"the dimensions of model {job.model.source} are not known: give "
             "model.architecture, or a source whose config.json can be read"
         )
-    if job.planning.strategy in {Strategy.HETRL, Strategy.ILP}:
+    if job.planning.strategy is Strategy.ILP:
         found.append(
-            f"planning.strategy {job.planning.strategy}: this release plans with "
+            "planning.strategy ILP: this release plans with Auto, ArealHex, HetRL or Homogeneous"
+        )
+    if job.planning.strategy is Strategy.HETRL and runnable_only:
+        found.append(
+            "planning.strategy HetRL: this release previews its plans, and runs those of "
             "Auto, ArealHex or Homogeneous"
         )
-    if job.algorithm.type is not AlgorithmType.GRPO:
+    if job.algorithm.type is not AlgorithmType.GRPO and runnable_only:
         found.append(
-            f"algorithm.type {job.algorithm.type}: this release plans GRPO, which has no critic"
+            f"algorithm.type {job.algorithm.type}: this release runs GRPO, which has no critic"
         )
     return tuple(found)
 
@@ -140,35 +181,3 @@ def _space(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> S
         ),
         limits=limits,
     )
-
-
-def _search(space: Space, goal: Goal, searcher: Searcher, *, strategy: Strategy) -> Found | None:
-    if strategy is not Strategy.HOMOGENEOUS:
-        return searcher.best(space, goal)
-    found = [
-        each
-        for kind in sorted({site.kind.name for site in space.sites})
-        if (each := searcher.best(space.only(kind=kind), goal)) is not None
-    ]
-    if isinstance(goal, Fastest):
-        return min(found, key=lambda each: each.choice.step_seconds, default=None)
-    return min(found, key=lambda each: each.choice.dollars_per_hour, default=None)
-
-
-def _prediction(choice: Choice) -> Prediction:
-    return Prediction(
-        step_seconds=choice.step_seconds,
-        generation_seconds=choice.generation_seconds,
-        training_seconds=choice.training_seconds,
-        weight_sync_seconds=choice.weight_sync_seconds,
-        samples_per_second=choice.work.batch_size / choice.step_seconds,
-        dollars_per_hour=choice.dollars_per_hour,
-        mean_staleness=choice.mean_staleness,
-        bottleneck=choice.bottleneck,
-    )
-
-
-def _rejected(space: Space, goal: Goal, found: Found, searcher: Searcher) -> tuple[Rejected, ...]:
-    if searcher.should_stop():
-        return ()
-    return alternatives(space, goal, found.choice, searcher)

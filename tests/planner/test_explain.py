@@ -24,7 +24,8 @@ FLEET = a_fleet(a100=16, l4=8)
 
 
 def reasons(fleet: ClusterSnapshot, job: JobSpec, *, runnable_only: bool = False) -> str:
-    outcome = plan(fleet, job, runnable_only=runnable_only)
+    # Without evolution, which shares GPUs between tasks where they do not fit apart.
+    outcome = plan(fleet, job, runnable_only=runnable_only, evaluations=0)
     assert isinstance(outcome, Infeasible)
     return " | ".join(outcome.reasons)
 
@@ -98,10 +99,6 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
             FLEET, a_job(strategy=Strategy.ILP), "planning.strategy ILP: this release", id="ILP",
         ),
         pytest.param(
-            FLEET, a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO)),
-            "algorithm.type PPO: this release plans GRPO", id="PPO",
-        ),
-        pytest.param(
             FLEET, replace(a_job(), model=ModelSpec(source="Qwen/Qwen3-8B", is_path=False)),
             "dimensions of model Qwen/Qwen3-8B are not known", id="unknown model",
         ),
@@ -125,3 +122,21 @@ def test_an_engine_that_does_not_split_is_named() -> None:
         a_fleet(l4=8), a_job("Qwen3-14B", engine=Engine.TRANSFORMERS), runnable_only=True
     )
     assert "would fit, but engine transformers generates with one GPU per replica" in found
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        pytest.param(
+            a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO)),
+            "algorithm.type PPO: this release runs GRPO", id="PPO",
+        ),
+        pytest.param(
+            a_job(strategy=Strategy.HETRL), "planning.strategy HetRL: this release previews",
+            id="HetRL",
+        ),
+    ],
+)  # fmt: skip
+def test_what_can_only_be_previewed_is_not_run(job: JobSpec, said: str) -> None:
+    assert said in reasons(FLEET, job, runnable_only=True)
+    assert isinstance(plan(FLEET, job, evaluations=60), Plan)

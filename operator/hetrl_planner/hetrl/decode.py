@@ -6,8 +6,8 @@ by what they depend on, so that most genomes decode from memory.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
+from itertools import groupby, product
 from math import ceil
 
 from hetrl_core.plan import Recompute, Sharding, TrainingMode
@@ -15,8 +15,12 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES, Fitting
+from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES, Fitting, Place, Split
 from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.replicas import ReplicaCosts
+
+Segment = tuple[int, int, int]
+"""Machine, first GPU, number of GPUs."""
 
 Block = tuple[int, ...]
 """GPUs of one machine that hold one stage."""
@@ -48,8 +52,7 @@ costs no traffic and saves memory, so leaving it whole is never better."""
 class Owned:
     """The GPUs of a task group, machine by machine, in the genome's order."""
 
-    machines: tuple[tuple[int, int, int], ...]
-    """Machine, first GPU, number of GPUs."""
+    machines: tuple[Segment, ...]
 
     @property
     def num_gpus(self) -> int:
@@ -65,6 +68,19 @@ class Owned:
         ]
 
 
+@dataclass(slots=True)
+class Room:
+    """What tasks of a group that are placed keep on its GPUs, and what the others will."""
+
+    kept_bytes: dict[int, float] = field(default_factory=dict)
+    later_bytes: float = 0.0
+
+    def reserved(self, gpu: int) -> int:
+        """Return the bytes of a GPU that a task must leave, rounded up."""
+        kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
+        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+
+
 class Decoder:
     """Turns genomes into layouts for one job on one fleet."""
 
@@ -72,6 +88,7 @@ class Decoder:
         self._evaluator = evaluator
         self._devices = evaluator.devices
         self.fitting = Fitting(evaluator.work, evaluator.devices)
+        self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
         self._cuts: dict[tuple[object, ...], Cut | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
@@ -91,22 +108,29 @@ class Decoder:
 
         Each finds reserved what those before it keep, and what those after it keep at least.
         """
-        if not owned.machines:
-            return None
-        kept, placed = 0.0, []
+        room, placed = Room(), []
         waiting = sorted(tasks, key=ROOM.index)
-        while waiting:
+        while waiting and owned.machines:
             task = waiting.pop(0)
-            later = sum(
+            room.later_bytes = sum(
                 self.fitting.least_resident_bytes(each, num_gpus=owned.num_gpus) for each in waiting
             )
-            reserved = ceil((kept + later) / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
-            found = self._task(genome, task, owned, reserved)
+            found = self._task(genome, task, self._used(genome, task, owned), room)
             if found is None:
                 return None
-            kept += self._evaluator.resident_bytes(found) if waiting else 0.0
+            if waiting:
+                self._keep(found, room)
             placed.append(found)
-        return tuple(placed)
+        return tuple(placed) or None
+
+    def _keep(self, task: TaskLayout, room: Room) -> None:
+        """Note what a task keeps on each GPU while others run."""
+        for replica in task.replicas:
+            key = self._costs.key(replica)
+            for number, stage in enumerate(replica):
+                footprint = self._costs.footprint(task, key, number)
+                for gpu in stage.gpus:
+                    room.kept_bytes[gpu] = room.kept_bytes.get(gpu, 0.0) + footprint.resident_bytes
 
     def _owned(self, genome: Genome, group: int) -> Owned:
         machines = []
@@ -117,24 +141,47 @@ class Decoder:
                 machines.append((machine, first, counts[group]))
         return Owned(tuple(machines))
 
-    def _task(self, genome: Genome, task: Task, owned: Owned, reserved: int) -> TaskLayout | None:
+    def _used(self, genome: Genome, task: Task, owned: Owned) -> Owned:
+        """Return what a task takes of its group's GPUs, in the order in which it takes them."""
+        order = dict(genome.orders).get(task)
+        uses = {machine: (first, count) for each, machine, first, count in genome.uses
+                if each is task}  # fmt: skip
+        if order is None and not uses:
+            return owned
+        machines = owned.machines
+        if order is not None:
+            place = {machine: number for number, machine in enumerate(order)}
+            machines = tuple(sorted(machines, key=lambda each: place[each[0]]))
+        taken = []
+        for machine, first, count in machines:
+            skipped, most = uses.get(machine, (0, count))
+            used = min(most, count - skipped)
+            if used > 0:
+                taken.append((machine, first + skipped, used))
+        return Owned(tuple(taken))
+
+    def _task(self, genome: Genome, task: Task, owned: Owned, room: Room) -> TaskLayout | None:
         if task in TRAINING_TASKS:
-            chosen = dict(genome.cuts).get(task) or self._fastest_cut(owned, reserved)
-            return self._training(task, owned, chosen, reserved) if chosen else None
+            chosen = dict(genome.cuts).get(task) or self._fastest_cut(owned, room)
+            shifts = [(give, take) for each, give, take in genome.shifts if each is task]
+            return self._training(task, owned, chosen, room, shifts) if chosen else None
         chosen_splits = {site: split for each, site, split in genome.splits if each is task}
-        replicas = tuple(self._serving(task, owned, chosen_splits, reserved))
+        replicas = tuple(self._serving(task, owned, chosen_splits, room))
         return TaskLayout(task, replicas) if replicas else None
 
     # Training
 
-    def _fastest_cut(self, owned: Owned, reserved: int) -> Cut | None:
+    def _fastest_cut(self, owned: Owned, room: Room) -> Cut | None:
         site_of = self._devices.machine_sites
-        key = (tuple((site_of[machine], n) for machine, _, n in owned.machines), reserved)
+        key = tuple(
+            (site_of[machine], tuple(room.reserved(gpu) for gpu in range(first, first + count)))
+            for machine, first, count in owned.machines
+        )
         if key not in self._cuts:
-            self._cuts[key] = self._search_cuts(owned, reserved)
+            self._cuts[key] = self._search_cuts(owned, room)
         return self._cuts[key]
 
-    def _search_cuts(self, owned: Owned, reserved: int) -> Cut | None:
+    def _search_cuts(self, owned: Owned, room: Room) -> Cut | None:
         best, best_seconds = None, float("inf")
         for tensor, num_stages, is_striped in self._shapes(owned.num_gpus):
             for modes in MODES_BY_SPEED:
@@ -142,7 +189,7 @@ class Decoder:
                     (self._evaluator.training_seconds(task), cut)
                     for mode in modes
                     for cut in [Cut(tensor, num_stages, mode, is_striped)]
-                    if (task := self._training(Task.ACTOR_TRAINING, owned, cut, reserved))
+                    if (task := self._training(Task.ACTOR_TRAINING, owned, cut, room))
                 ]
                 for seconds, cut in timed:
                     if seconds < best_seconds:
@@ -170,7 +217,14 @@ class Decoder:
             if num_stages > 1 and num_gpus >= 2 * tensor * num_stages:
                 yield tensor, num_stages, True
 
-    def _training(self, task: Task, owned: Owned, cut: Cut, reserved: int) -> TaskLayout | None:
+    def _training(
+        self,
+        task: Task,
+        owned: Owned,
+        cut: Cut,
+        room: Room,
+        shifts: Sequence[tuple[int, int]] = (),
+    ) -> TaskLayout | None:
         blocks = owned.blocks(cut.tensor)
         most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
         if not most:
@@ -183,47 +237,82 @@ class Decoder:
             for replica in range(most)
         ]
         layers = self.fitting.training_layers(
-            [self._sites(stage) for stage in zip(*pipelines, strict=True)],
-            tensor=cut.tensor, mode=cut.mode, num_replicas=most, reserved_bytes=reserved,
+            [self._places(stage, room) for stage in zip(*pipelines, strict=True)],
+            tensor=cut.tensor, mode=cut.mode, num_replicas=most,
         )  # fmt: skip
         if layers is None:
             return None
         mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
-        return TaskLayout(task, tuple(_replica(blocks, layers) for blocks in pipelines), mode)
+        shifted = _shifted(layers, shifts)
+        return TaskLayout(task, tuple(_replica(blocks, shifted) for blocks in pipelines), mode)
 
-    def _sites(self, blocks: Sequence[Block]) -> tuple[int, ...]:
-        """Return the sites of blocks, each once."""
+    def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
+        """Return where blocks stand, and what is reserved there, each once."""
         devices = self._devices
         return tuple(
-            sorted({devices.machine_sites[devices.gpu_machines[block[0]]] for block in blocks})
+            sorted(
+                {
+                    (
+                        devices.machine_sites[devices.gpu_machines[block[0]]],
+                        max(room.reserved(gpu) for gpu in block),
+                    )
+                    for block in blocks
+                }
+            )
         )
 
     # Generation and scoring
 
     def _serving(
-        self, task: Task, owned: Owned, chosen: dict[int, tuple[int, int]], reserved: int
+        self, task: Task, owned: Owned, chosen: dict[int, Split], room: Room
     ) -> Iterator[ReplicaLayout]:
-        by_site: dict[int, list[tuple[int, int, int]]] = {}
-        for machine in owned.machines:
-            by_site.setdefault(self._devices.machine_sites[machine[0]], []).append(machine)
-        for site, machines in sorted(by_site.items()):
-            splits = self.fitting.splits(task, site, reserved_bytes=reserved)
-            first = chosen.get(site, splits[0] if splits else (0, 0))
-            # What a split leaves over may still hold smaller replicas.
-            smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
-            left = machines
-            for split in (first, *smaller) if splits else ():
-                replicas, left = self._replicas(task, site, tuple(left), split, reserved)
-                yield from replicas
+        places: dict[Place, list[Segment]] = {}
+        for machine, first, count in owned.machines:
+            site = self._devices.machine_sites[machine]
+            for reserved, gpus in groupby(range(first, first + count), key=room.reserved):
+                here = list(gpus)
+                places.setdefault((site, reserved), []).append((machine, here[0], len(here)))
+        left: dict[int, list[Segment]] = {}
+        most: dict[int, int] = {}
+        for (site, reserved), machines in sorted(places.items()):
+            replicas, rest = self._filled(task, site, machines, chosen.get(site), reserved)
+            yield from replicas
+            left.setdefault(site, []).extend(rest)
+            most[site] = reserved
+        for site, machines in left.items():
+            # What is left of unlike GPUs may still hold a replica together.
+            if sum(each == site for each, _ in places) > 1:
+                yield from self._filled(task, site, machines, chosen.get(site), most[site])[0]
+
+    def _filled(
+        self,
+        task: Task,
+        site: int,
+        machines: Sequence[Segment],
+        chosen: Split | None,
+        reserved: int,
+    ) -> tuple[list[ReplicaLayout], list[Segment]]:
+        """Return as many replicas of a split as there is room for, and what is left."""
+        splits = self.fitting.splits(task, site, reserved_bytes=reserved)
+        if not splits:
+            return [], list(machines)
+        first = chosen or splits[0]
+        # What a split leaves over may still hold smaller replicas.
+        smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
+        found, left = [], list(machines)
+        for split in (first, *smaller):
+            replicas, left = self._replicas(task, site, tuple(left), split, reserved)
+            found += replicas
+        return found, left
 
     def _replicas(
         self,
         task: Task,
         site: int,
-        machines: tuple[tuple[int, int, int], ...],
-        split: tuple[int, int],
+        machines: tuple[Segment, ...],
+        split: Split,
         reserved: int,
-    ) -> tuple[list[ReplicaLayout], list[tuple[int, int, int]]]:
+    ) -> tuple[list[ReplicaLayout], list[Segment]]:
         tensor, num_stages = split
         layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
         blocks = Owned(machines).blocks(tensor)
@@ -241,6 +330,16 @@ class Decoder:
             for used in [sum(first <= gpu < first + number for gpu in taken)]
             if number > used * tensor
         ]
+
+
+def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:
+    """Move one layer for each shift that these stages allow."""
+    shifted = list(layers)
+    for give, take in shifts:
+        if max(give, take) < len(shifted) and shifted[give] > 1:
+            shifted[give] -= 1
+            shifted[take] += 1
+    return shifted
 
 
 def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:

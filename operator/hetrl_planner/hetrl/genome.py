@@ -24,6 +24,10 @@ class Cut:
     """Whether neighbouring GPUs hold one stage of several replicas, or one replica's stages."""
 
 
+Use = tuple[Task, int, int, int]
+"""Task and machine; of its group's GPUs there, the first that it takes, and how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Genome:
     """One individual."""
@@ -38,3 +42,13 @@ class Genome:
 
     splits: tuple[tuple[Task, int, tuple[int, int]], ...] = ()
     """Task, site, and its replicas' tensor and pipeline sizes there, where they are chosen."""
+
+    uses: tuple[Use, ...] = ()
+    """Machines of which a task does not take all that its group has."""
+
+    orders: tuple[tuple[Task, tuple[int, ...]], ...] = ()
+    """Training tasks that lay their stages in an order of machines of their own."""
+
+    shifts: tuple[tuple[Task, int, int], ...] = ()
+    """Task, and two of its stages: one layer goes from the first to the second, against the
+    decoder's balance, where that leaves a layer."""

@@ -28,6 +28,16 @@ from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
 from hetrl_planner.layout.weights import WeightPaths
 from hetrl_planner.workload import Workload
 
+DOING = {
+    Task.ACTOR_GENERATION: "generation",
+    Task.REFERENCE_INFERENCE: "reference scoring",
+    Task.REWARD_INFERENCE: "reward scoring",
+    Task.CRITIC_INFERENCE: "critic scoring",
+    Task.ACTOR_TRAINING: "training",
+    Task.CRITIC_TRAINING: "critic training",
+}
+"""Tasks as bottlenecks name them."""
+
 GroupFootprints = dict[int, list[Footprint]]
 
 
@@ -60,12 +70,34 @@ class Evaluator:
         servings = self._servings(layout, keys[Task.ACTOR_GENERATION], footprints)
         if isinstance(servings, Misfit):
             return servings
-        return self._together(layout, costs, servings, footprints)
+        return self._together(layout, costs, servings)
 
     def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
         return tuple(self._replicas.key(replica) for replica in task.replicas)
 
     # Memory
+
+    def memory(self, found: Evaluation) -> dict[int, MemoryUse]:
+        """Return what is on each GPU in use, caches as full as generation fills them."""
+        footprints: GroupFootprints = defaultdict(list)
+        for task in found.layout.tasks:
+            places = found.tasks[task.task].concurrency
+            for number, (replica, key) in enumerate(
+                zip(task.replicas, self._keys(task), strict=True)
+            ):
+                for stage_number, stage in enumerate(replica):
+                    footprint = self._replicas.footprint(task, key, stage_number)
+                    if places:
+                        shard = self._replicas.stages(key)[stage_number].shard
+                        footprint = memory.generation_footprint(
+                            shard, self.work, concurrency=places[number]
+                        )
+                    for gpu in stage.gpus:
+                        footprints[gpu].append(footprint)
+        return {
+            gpu: memory.together(tasks, self.devices.kind(self.devices.gpu_machines[gpu]))
+            for gpu, tasks in footprints.items()
+        }
 
     def _add_footprints(
         self, task: TaskLayout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
@@ -201,7 +233,6 @@ class Evaluator:
         layout: Layout,
         costs: dict[Task, TaskCost],
         servings: Sequence[Serving],
-        footprints: GroupFootprints,
     ) -> Evaluation:
         paths = WeightPaths(layout, self.work, self.devices)
         generation, running = self._generate(layout, costs, servings, paths)
@@ -213,6 +244,7 @@ class Evaluator:
             layout=layout,
             step_seconds=step,
             tasks=costs,
+            training_side_seconds=side_seconds,
             weight_sync_seconds=max(paths.seconds),
             running=running,
             gpu_dollars_per_hour=self.dollars_per_hour(layout),
@@ -226,7 +258,6 @@ class Evaluator:
                 max_staleness=self.work.max_staleness,
             ),
             bottleneck=self._bottleneck(busiest, costs),
-            memory={gpu: self._memory(gpu, tasks) for gpu, tasks in footprints.items()},
         )
 
     def _generate(
@@ -241,9 +272,9 @@ class Evaluator:
         for number, serving in enumerate(servings):
             alike[id(serving)].append(number)
         classes = list(alike.values())
+        limit = self._in_flight_limit(layout, costs, at_least=len(servings))
         shared = shared_places(
-            [(servings[numbers[0]], len(numbers)) for numbers in classes],
-            in_flight_limit=self._in_flight_limit(layout, costs, at_least=len(servings)),
+            [(servings[numbers[0]], len(numbers)) for numbers in classes], in_flight_limit=limit
         )
         rates, places = [0.0] * len(servings), [0.0] * len(servings)
         for numbers, concurrency in zip(classes, shared, strict=True):
@@ -264,6 +295,9 @@ class Evaluator:
             shares=tuple(rate / total for rate in rates),
             rates=tuple(rates),
             binding=servings[fastest].cost.binding(places[fastest]),
+            is_held_back=sum(serving.max_concurrency for serving in servings)
+            > sum(places)
+            >= limit - 1,
             concurrency=tuple(
                 min(serving.max_concurrency, -int(-place // 1))
                 for serving, place in zip(servings, places, strict=True)
@@ -330,10 +364,11 @@ class Evaluator:
         longest = max(group, key=lambda task: costs[task.task].seconds)
         first = next(longest.stages).gpus[0]
         kind = self.devices.kind(self.devices.gpu_machines[first]).name
-        return f"{longest.task}: {costs[longest.task].binding} of the {kind}s"
-
-    def _memory(self, gpu: int, tasks: Sequence[Footprint]) -> MemoryUse:
-        return memory.together(tasks, self.devices.kind(self.devices.gpu_machines[gpu]))
+        cost = costs[longest.task]
+        if cost.is_held_back:
+            limit = f"{self.work.in_flight_limit} in flight"
+            return f"{DOING[longest.task]}: staleness bound, {limit}"
+        return f"{DOING[longest.task]}: {cost.binding} of the {kind}s"
 
 
 def _busy_seconds(group: Sequence[TaskLayout], costs: Mapping[Task, TaskCost]) -> float:

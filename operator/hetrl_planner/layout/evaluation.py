@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetrl_core.plan import MemoryUse
 from hetrl_core.task import Task
 from hetrl_planner.layout.layout import Layout
 
@@ -24,6 +23,9 @@ class TaskCost:
     binding: str
     """What takes the largest part of the time."""
 
+    is_held_back: bool = False
+    """Whether generation could run more at once, but the staleness bound forbids it."""
+
     concurrency: tuple[int, ...] = ()
     """Trajectories at once, by replica; only of generation."""
 
@@ -35,6 +37,9 @@ class Evaluation:
     layout: Layout
     step_seconds: float
     tasks: Mapping[Task, TaskCost]
+    training_side_seconds: float
+    """From a generated batch to new weights: scoring, then training."""
+
     weight_sync_seconds: float
     """Longest wait of a rollout for new weights."""
 
@@ -45,8 +50,6 @@ class Evaluation:
     egress_dollars_per_step: float
     mean_staleness: float
     bottleneck: str
-    memory: Mapping[int, MemoryUse]
-    """By GPU."""
 
     @property
     def dollars_per_hour(self) -> float:

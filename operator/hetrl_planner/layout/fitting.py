@@ -22,7 +22,7 @@ from hetrl_planner.cost.training import turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.workload import Workload
 
-RESERVE_STEP_BYTES = 1 << 30
+RESERVE_STEP_BYTES = 1 << 28
 """Reserved bytes are rounded up to this, so that like cases are remembered as one."""
 
 ALL_MODES = tuple(
@@ -31,6 +31,9 @@ ALL_MODES = tuple(
     for recompute in (Recompute.NONE, Recompute.FULL)
 )
 """Ways to train, those that cost least time first."""
+
+Place = tuple[int, int]
+"""A site, and the bytes that other tasks keep on its GPUs."""
 
 Split = tuple[int, int]
 """Tensor and pipeline sizes of a replica."""
@@ -81,8 +84,8 @@ class Fitting:
         for tensor, stages in self._possible_splits(site):
             for mode in ALL_MODES:
                 layers = self.training_layers(
-                    [(site,)] * stages, tensor=tensor, mode=mode,
-                    num_replicas=self.most_training_replicas, reserved_bytes=0,
+                    [((site, 0),)] * stages, tensor=tensor, mode=mode,
+                    num_replicas=self.most_training_replicas,
                 )  # fmt: skip
                 if layers is not None:
                     slot = max(
@@ -98,27 +101,27 @@ class Fitting:
 
     def training_layers(
         self,
-        stage_sites: Sequence[tuple[int, ...]],
+        stage_places: Sequence[tuple[Place, ...]],
         *,
         tensor: int,
         mode: TrainingMode,
         num_replicas: int,
-        reserved_bytes: int,
     ) -> tuple[int, ...] | None:
         """Return the layers of each stage, ``None`` where they do not fit.
 
-        ``stage_sites`` are the sites on which each stage stands, over all replicas.
+        ``stage_places`` are those on which each stage stands, over all replicas.
         """
-        key = (tuple(stage_sites), tensor, mode, num_replicas, reserved_bytes)
+        key = (tuple(stage_places), tensor, mode, num_replicas)
         if key not in self._layers:
-            last = len(stage_sites) - 1
+            last = len(stage_places) - 1
 
             def shard(stage: int, layers: int) -> Shard:
                 return self._shard(tensor, layers, is_first=stage == 0, is_last=stage == last)
 
-            def most_layers(stage: int, site: int) -> int:
+            def most_layers(stage: int, place: Place) -> int:
+                site, reserved_bytes = place
                 ends = (stage == 0, stage == last)
-                key = (site, tensor, ends, last - stage, mode, num_replicas, reserved_bytes)
+                key = (place, tensor, ends, last - stage, mode, num_replicas)
                 if key not in self._most:
                     self._most[key] = self._most_layers(
                         site,
@@ -133,17 +136,17 @@ class Fitting:
             paces = [
                 [
                     self._training_pace(site, tensor, stage == 0, stage == last, mode.recompute)
-                    for site in sites
+                    for site, _ in places
                 ]
-                for stage, sites in enumerate(stage_sites)
+                for stage, places in enumerate(stage_places)
             ]
             self._layers[key] = balanced_layers(
                 self.work.architecture.num_layers,
                 fixed_seconds=[max(pace.fixed_seconds for pace in each) for each in paces],
                 layer_seconds=[max(pace.slot_seconds for pace in each) for each in paces],
                 most_layers=[
-                    min(most_layers(stage, site) for site in sites)
-                    for stage, sites in enumerate(stage_sites)
+                    min(most_layers(stage, place) for place in places)
+                    for stage, places in enumerate(stage_places)
                 ],
             )
         return self._layers[key]

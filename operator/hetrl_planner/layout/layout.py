@@ -6,8 +6,10 @@ What a layout may be, which is also what the oracle in the tests enumerates:
 - Inside its group, each task cuts its model into replicas of pipeline stages. A stage is a
   number of consecutive layers on the GPUs of one machine (tensor parallel). No GPU holds two
   stages of one task.
-- The replicas of a training task are cut alike, for they sum their gradients layer by layer.
-  Replicas of other tasks may each be cut in their own way.
+- The replicas of a training task are cut alike, for they sum their gradients layer by layer;
+  one replica may span machines, kinds and regions.
+- A replica of any other task stays on one site (one kind of GPU, one region), for an engine runs
+  at the pace of its slowest GPU with the memory of its smallest. Each may be cut in its own way.
 - How a batch is divided among replicas is not said here: ``evaluate`` divides it best.
 """
 
@@ -105,6 +107,11 @@ def _task_faults(task: TaskLayout, devices: Devices, num_layers: int) -> Iterato
         yield f"{task.task}: a stage is not on one machine"
     if any(sum(stage.num_layers for stage in replica) != num_layers for replica in task.replicas):
         yield f"{task.task}: a replica has not all {num_layers} layers"
+    if task.task not in TRAINING_TASKS and any(
+        len({devices.machine_sites[devices.gpu_machines[stage.gpus[0]]] for stage in replica}) > 1
+        for replica in task.replicas
+    ):
+        yield f"{task.task}: a replica spans several sites"
     if task.task in TRAINING_TASKS and len({_cut(replica) for replica in task.replicas}) > 1:
         yield f"{task.task}: replicas that train together are cut differently"
 
