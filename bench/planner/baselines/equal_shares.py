@@ -44,6 +44,9 @@ class EqualShares(Evaluator):
         super().__init__(work, devices)
         self._shards_scoring = False
         self._gathered: dict[TaskLayout, TaskCost] = {}
+        # Tasks and modes that share replicas are priced one after the other.
+        self._last_keys: tuple[object, tuple[ReplicaKey, ...]] = (None, ())
+        self._last_rings: tuple[object, tuple[Ring, ...]] = (None, ())
 
     def evaluate(self, layout: Layout) -> Evaluation | Misfit:
         """Return what a layout costs, or which GPU is too small for it."""
@@ -82,6 +85,16 @@ class EqualShares(Evaluator):
         for task in tasks:
             self._add_footprints(task, self._keys(task), footprints)
         return footprints
+
+    def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
+        if self._last_keys[0] is not task.replicas:
+            self._last_keys = (task.replicas, super()._keys(task))
+        return self._last_keys[1]
+
+    def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
+        if self._last_rings[0] is not task.replicas:
+            self._last_rings = (task.replicas, super()._rings(task))
+        return self._last_rings[1]
 
     # Equal shares
 

@@ -6,7 +6,8 @@ can take, until the next cannot win. What systems without a planner do by hand, 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 from bench.planner.baselines.equal_shares import EqualShares
@@ -40,11 +41,12 @@ CUTS = tuple(
     )
     for tensor in TENSOR_SIZES
     for stages in STAGE_COUNTS
+    for replicas_first in ((True, False) if stages > 1 else (True,))
     for recompute in (Recompute.NONE, Recompute.FULL)
     for sharding in (Sharding.OPTIMIZER, Sharding.FULL)
-    for replicas_first in ((True, False) if stages > 1 else (True,))
 )
-"""What tuning tries: Megatron's tp, pp and dp with its distributed optimizer, and FSDP."""
+"""What tuning tries: Megatron's tp, pp and dp with its distributed optimizer, FSDP, and the two
+together, which spares memory as offloading would; that is not priced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,10 @@ class Sides:
         self._evaluator = evaluator
         self._work = evaluator.work
         self._cuts = cuts
+        # Ways to train that differ only in mode come one after the other.
+        self._shaped = lru_cache(maxsize=4)(
+            lambda gpus, cut: training(Task.ACTOR_TRAINING, gpus, self._work, cut)
+        )
         self._training: dict[Pool, Side | None] = {}
         self._generation: dict[Pool, Side | None] = {}
 
@@ -125,21 +131,26 @@ class Sides:
 
     def _trained(self, gpus: Pool, cut: Cut) -> tuple[TaskLayout, ...]:
         """Return the training tasks, none where the pool is too small for the cut."""
-        tried = (
-            training(task, gpus, self._work, cut)
+        shaped = self._shaped(gpus, replace(cut, mode=FSDP.mode))
+        if not shaped:
+            return ()
+        mode = cut.mode if len(shaped.replicas) > 1 else replace(cut.mode, sharding=Sharding.NONE)
+        return tuple(
+            replace(shaped, task=task, mode=mode)
             for task in self._work.tasks
             if task in TRAINING_TASKS
         )
-        return tuple(task for task in tried if task)
 
     def _scoring(self, gpus: Pool, tensor: int) -> tuple[TaskLayout, ...] | None:
         """Return the scoring tasks, ``None`` where the size divides no machine or model."""
-        tried = [
-            serving(task, gpus, self._work, tensor=tensor)
+        shaped = serving(Task.REFERENCE_INFERENCE, gpus, self._work, tensor=tensor)
+        if not shaped:
+            return None
+        return tuple(
+            replace(shaped, task=task)
             for task in self._work.training_side
             if task not in TRAINING_TASKS
-        ]
-        return None if None in tried else tuple(task for task in tried if task)
+        )
 
     # Both sides
 
@@ -147,7 +158,7 @@ class Sides:
         """Return the best plan whose tasks all take turns on one of these pools."""
         promising = [
             (options[0].seconds + rollouts.seconds, options, rollouts.seconds)
-            for gpus in pools
+            for gpus in dict.fromkeys(pools)
             if (rollouts := self.best_generation(gpus)) and (options := self.training_options(gpus))
         ]
         best: Evaluation | None = None
