@@ -41,8 +41,8 @@ def main() -> None:
         "reference and reward": replace(
             bare,
             stages=(
-                InferenceStage(name="reference", num_servers=4, sample_seconds=0.02),
-                InferenceStage(name="reward", num_servers=16, sample_seconds=0.05),
+                InferenceStage(name="reference", server_seconds=(0.02,) * 4),
+                InferenceStage(name="reward", server_seconds=(0.05,) * 16),
             ),
         ),
     }.items():

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hetrl_planner.simulator.lengths import Constant, Uniform, lognormal_of_variation
-from hetrl_planner.simulator.pipeline import InferenceStage, RolloutGroup, SharedGpus, TrainerSpec
+from hetrl_planner.simulator.pipeline import (
+    InferenceStage,
+    RolloutGroup,
+    SharedGpus,
+    TrainerSpec,
+    TrainingBeside,
+)
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 
@@ -48,9 +54,9 @@ def test_a_synchronous_step_is_generation_then_scoring_then_training_then_weight
         eta=0,
         train_seconds=3.0,
         stages=(
-            InferenceStage(name="reference", num_servers=8, sample_seconds=0.1,
+            InferenceStage(name="reference", server_seconds=(0.1,) * 8,
                            waits_for_batch=True),
-            InferenceStage(name="critic", num_servers=4, sample_seconds=0.1,
+            InferenceStage(name="critic", server_seconds=(0.1,) * 4,
                            waits_for_batch=True),
         ),
         routes=(a_route(transfer_seconds=0.5, load_seconds=0.25),),
@@ -81,7 +87,7 @@ def test_shared_gpus_do_one_thing_after_the_other() -> None:
         trainer=TrainerSpec(step_seconds=2.0, gpus=("pool",)),
         rollouts=(some_rollouts(gpus="pool"),),
         stages=(
-            InferenceStage(name="reference", num_servers=64, sample_seconds=0.5,
+            InferenceStage(name="reference", server_seconds=(0.5,) * 64,
                            waits_for_batch=True, gpus="pool"),
         ),
         shared_gpus=(SharedGpus(name="pool", switch_seconds=0.1),),
@@ -165,3 +171,19 @@ def test_a_longer_tail_makes_a_synchronous_step_slower() -> None:
         return play(a_pipeline(batch=64, eta=0, lengths=lengths)).step_seconds.mean
 
     assert step_seconds(0) < step_seconds(0.5) < step_seconds(1) < step_seconds(2)
+
+
+def test_a_critic_trains_beside_the_actor_and_the_longer_one_sets_the_pace() -> None:
+    trainer = TrainerSpec(
+        step_seconds=2.0, beside=(TrainingBeside(name="critic", step_seconds=3.0),)
+    )
+    result = play(a_pipeline(batch=64, eta=0, trainer=trainer))
+    assert result.step_seconds.mean == pytest.approx(1.0 + 3.0)
+    assert result.trainer_idle_share == pytest.approx(0.5)
+
+
+def test_servers_of_one_stage_each_work_at_their_own_speed() -> None:
+    # In 0.8 s the fast server scores eight and the slow one two.
+    stage = InferenceStage(name="reward", server_seconds=(0.1, 0.4), waits_for_batch=True)
+    result = play(a_pipeline(batch=10, group=1, eta=0, train_seconds=1.0, stages=(stage,)))
+    assert result.step_seconds.mean == pytest.approx(1.0 + 0.8 + 1.0)

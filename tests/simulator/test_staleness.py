@@ -102,8 +102,8 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         ),
         stages=draw(st.sampled_from([
             (),
-            (InferenceStage(name="reward", num_servers=1, sample_seconds=0.01),),
-            (InferenceStage(name="reward", num_servers=2, sample_seconds=0.01,
+            (InferenceStage(name="reward", server_seconds=(0.01,)),),
+            (InferenceStage(name="reward", server_seconds=(0.01, 0.02),
                             waits_for_batch=True),),
         ])),
         is_interruptible=draw(st.booleans()),

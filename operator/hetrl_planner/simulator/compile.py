@@ -27,6 +27,7 @@ from hetrl_planner.simulator.pipeline import (
     RolloutGroup,
     SharedGpus,
     TrainerSpec,
+    TrainingBeside,
     WeightRoute,
 )
 from hetrl_planner.workload import Workload, workload
@@ -122,9 +123,8 @@ class _Compiler:
             trainer=trainer,
             rollouts=rollouts,
             stages=tuple(
-                self._stage(each, task, number)
-                for number, each in enumerate(self._placed)
-                for task in each.scored_by
+                self._stage(task)
+                for task in dict.fromkeys(task for each in self._placed for task in each.scored_by)
             ),
             routes=tuple(
                 self._route(region) for region in dict.fromkeys(each.region for each in rollouts)
@@ -142,21 +142,34 @@ class _Compiler:
         # Replicas of a task, and tasks on GPUs of their own, work side by side; tasks on the
         # same GPUs take turns.
         turns: dict[str, dict[Task, float]] = defaultdict(dict)
-        for number, each in enumerate(placed):
-            place = turns[each.shared or f"own {number}"]
-            seconds = max(
-                self._work.batch_size * replica.work_share / each.group.samples_per_second
-                for replica in each.group.replicas
-            )
+        for each in placed:
             for task in each.trained_by:
-                place[task] = max(seconds, place.get(task, 0.0))
+                place = turns[each.shared or task]
+                place[task] = max(self._batch_seconds(each.group), place.get(task, 0.0))
+        main = next(place for place, tasks in turns.items() if Task.ACTOR_TRAINING in tasks)
+        shared = {each.shared for each in placed}
         return TrainerSpec(
-            step_seconds=max(sum(each.values()) for each in turns.values())
-            + self._inside_trainer_seconds(placed),
+            step_seconds=sum(turns[main].values()) + self._inside_trainer_seconds(placed),
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
-            gpus=tuple(dict.fromkeys(each.shared for each in placed if each.shared)),
+            gpus=(main,) if main in shared else (),
+            beside=tuple(
+                TrainingBeside(
+                    name=" and ".join(tasks),
+                    step_seconds=sum(tasks.values()),
+                    gpus=(place,) if place in shared else (),
+                )
+                for place, tasks in turns.items()
+                if place != main
+            ),
             dollars_per_hour=self._dollars_per_hour(placed),
+        )
+
+    def _batch_seconds(self, group: ReplicaGroup) -> float:
+        """Return the time of a group's replicas for their shares of a batch."""
+        return max(
+            self._work.batch_size * replica.work_share / group.samples_per_second
+            for replica in group.replicas
         )
 
     def _inside_trainer_seconds(self, placed: Sequence[_Placed]) -> float:
@@ -204,16 +217,20 @@ class _Compiler:
         )
         return max(1, int(held))
 
-    def _stage(self, placed: _Placed, task: Task, number: int) -> InferenceStage:
-        group = placed.group
-        pace = inference_pace(self._work, self._placed_stages(group))
+    def _stage(self, task: Task) -> InferenceStage:
+        """Return the stage of a task: all of its replicas, each at its own speed."""
+        placed = [each for each in self._placed if task in each.scored_by]
         return InferenceStage(
-            name=f"{task.value} on {group.gpu_kind} ({number})",
-            num_servers=len(group.replicas),
-            sample_seconds=pace.slot_seconds,
-            waits_for_batch=self._work.is_synchronous,
-            gpus=placed.shared,
-            dollars_per_hour=self._dollars_per_hour([placed]),
+            name=task.value,
+            server_seconds=tuple(
+                inference_pace(self._work, self._placed_stages(each.group)).slot_seconds
+                for each in placed
+                for _ in each.group.replicas
+            ),
+            # On shared GPUs, scoring one by one would interrupt the others for each trajectory.
+            waits_for_batch=self._work.is_synchronous or bool(placed[0].shared),
+            gpus=placed[0].shared,
+            dollars_per_hour=self._dollars_per_hour(placed),
         )
 
     def _route(self, region: str) -> WeightRoute:
@@ -291,17 +308,25 @@ class _Compiler:
 
 
 def _shared_names(plan: Plan, owned: Sequence[frozenset[Gpu]]) -> list[str]:
-    """Name the GPUs of groups that share any, directly or through others, or have many tasks."""
-    joined = [{number} for number in range(len(owned))]
+    """Name the GPUs on which tasks take turns, group by group; empty where only one task runs.
+
+    Groups belong together that share GPUs or are replicas of one task, directly or through
+    others: a task waits for all of its GPUs.
+    """
+    joined = [{number} for number, _ in enumerate(owned)]
     for first, gpus in enumerate(owned):
         for second in range(first):
-            if gpus & owned[second]:
+            if gpus & owned[second] or set(plan.groups[first].tasks) & set(
+                plan.groups[second].tasks
+            ):
                 together = joined[first] | joined[second]
                 for each in together:
                     joined[each] = together
     return [
-        f"GPUs {min(each)}" if len(each) > 1 or len(group.tasks) > 1 else ""
-        for each, group in zip(joined, plan.groups, strict=True)
+        f"GPUs {min(each)}"
+        if len({task for number in each for task in plan.groups[number].tasks}) > 1
+        else ""
+        for each in joined
     ]
 
 

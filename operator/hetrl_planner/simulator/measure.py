@@ -72,7 +72,7 @@ def totals(parts: Parts) -> Totals:
     return Totals(
         now=parts.calendar.now,
         trainer_busy=trainer.busy_seconds(),
-        trainer_lost=trainer.lost_seconds,
+        trainer_lost=trainer.lost_seconds(),
         groups=tuple(_group_totals(group) for group in parts.groups),
         stages=tuple(each.busy_seconds for each in parts.stages),
         generated_tokens=coordinator.generated_tokens + partial_tokens,

@@ -67,7 +67,7 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
         pipeline.trainer,
         coordinator,
         batch_size=pipeline.batch_size,
-        gpus=[turns[name] for name in sorted(set(pipeline.trainer.gpus))],
+        turns=turns,
         publish=publish,
     )
     coordinator.on_ready = trainer.consider

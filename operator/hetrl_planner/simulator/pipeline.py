@@ -84,9 +84,8 @@ class InferenceStage:
     """Servers that score each finished trajectory: reference, reward or critic."""
 
     name: str
-    num_servers: int
-    sample_seconds: float
-    """Of one trajectory on one server."""
+    server_seconds: tuple[float, ...]
+    """That each server takes for one trajectory."""
 
     waits_for_batch: bool = False
     """Whether it starts only when a whole batch has been generated."""
@@ -97,8 +96,25 @@ class InferenceStage:
 
     def __post_init__(self) -> None:
         at_least(f"stage {self.name}: num_servers", self.num_servers, 1)
-        at_least(f"stage {self.name}: sample_seconds", self.sample_seconds, 0)
+        at_least(f"stage {self.name}: server_seconds", min(self.server_seconds), 0)
         at_least(f"stage {self.name}: dollars_per_hour", self.dollars_per_hour, 0)
+
+    @property
+    def num_servers(self) -> int:
+        """Trajectories that are scored at once."""
+        return len(self.server_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingBeside:
+    """What else is trained on each batch at the same time, on other GPUs: a critic."""
+
+    name: str
+    step_seconds: float
+    gpus: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        above(f"training of {self.name}: step_seconds", self.step_seconds, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +133,13 @@ class TrainerSpec:
 
     checkpoint_every_steps: int = 1
     gpus: tuple[str, ...] = ()
+    """Names of the shared GPUs that it needs all of."""
+
+    beside: tuple[TrainingBeside, ...] = ()
+    """A version is done when these are done too."""
+
     dollars_per_hour: float = 0.0
+    """Of all that trains."""
 
     def __post_init__(self) -> None:
         above("trainer: step_seconds", self.step_seconds, 0)
@@ -255,7 +277,9 @@ class Pipeline:
             multiple("globalBatchSize", self.batch_size, of="minibatches x groupSize", unit=unit)
         known = {each.name for each in self.shared_gpus}
         used = {each.gpus for each in self.rollouts} | {each.gpus for each in self.stages}
-        for name in sorted(used | set(self.trainer.gpus)):
+        used |= set(self.trainer.gpus)
+        used |= {name for each in self.trainer.beside for name in each.gpus}
+        for name in sorted(used):
             if name and name not in known:
                 raise ValueError(f"shared GPUs {name!r} are not among {sorted(known)}")
         sizes = {each.name: each.num_replicas for each in self.rollouts}

@@ -6,6 +6,7 @@ Which stages a trajectory needs, and what happens when it has them all, is ``Sco
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import heappop, heappush
 
 from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.gpus import GpuTurns
@@ -26,7 +27,8 @@ class Stage:
         self._calendar = calendar
         self._gpus = gpus
         self._line: deque[Trajectory] = deque()
-        self._num_serving = 0
+        # The fastest first.
+        self._free = sorted(spec.server_seconds)
         self._has_turn = gpus is None
         self._is_waiting_for_turn = False
         self.spec = spec
@@ -46,18 +48,19 @@ class Stage:
             return
         if self._gpus and self._gpus.is_wanted_for_training:
             return
-        while self._line and self._num_serving < self.spec.num_servers:
-            trajectory = self._line.popleft()
-            self._num_serving += 1
-            self._calendar.after(self.spec.sample_seconds, partial(self._finish, trajectory))
+        while self._line and self._free:
+            server_seconds = heappop(self._free)
+            self._calendar.after(
+                server_seconds, partial(self._finish, self._line.popleft(), server_seconds)
+            )
 
-    def _finish(self, trajectory: Trajectory) -> None:
-        self._num_serving -= 1
-        self.busy_seconds += self.spec.sample_seconds
+    def _finish(self, trajectory: Trajectory, server_seconds: float) -> None:
+        heappush(self._free, server_seconds)
+        self.busy_seconds += server_seconds
         # First, so that a trainer whose batch this completes is in line for the next turn.
         self.on_scored(trajectory)
         self._serve()
-        if self._gpus and not self._num_serving:
+        if self._gpus and len(self._free) == self.spec.num_servers:
             self._has_turn = False
             self._gpus.leave()
             if self._line:
