@@ -12,9 +12,12 @@ from math import ceil, log2
 
 import numpy as np
 
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.hetrl.descent import descend
 from hetrl_planner.hetrl.evolution import Asked, Population, evolve
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
+from hetrl_planner.hetrl.neighbours import Neighbours
 from hetrl_planner.hetrl.starts import Starts
 from hetrl_planner.hetrl.variation import Variation
 
@@ -25,6 +28,16 @@ FINAL_SHARE = 0.5
 """Of the budget, kept for the groupings that survive."""
 
 FINALISTS = 3
+
+DESCENT_SHARE = 0.4
+"""Of the budget, kept for single changes of the best."""
+
+DESCENTS = 4
+"""Genomes from which descents start."""
+
+
+SCORING = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
+"""Tasks that cost the same, for all models have the actor's dimensions."""
 
 
 @dataclass(slots=True)
@@ -53,7 +66,11 @@ class Halving:
 
     def search(self, *, evaluations: int) -> Asked:
         """Ask for genomes until the budget is spent."""
-        arms = [Arm(grouping=grouping, populations=[]) for grouping in self.groupings]
+        evaluations, kept = (
+            int(evaluations * (1 - DESCENT_SHARE)),
+            int(evaluations * DESCENT_SHARE),
+        )
+        arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
         per_arm = max(1, min(COUNTS_PER_GROUPING, evaluations // 4 // len(arms)))
         for arm in arms:
             yield from self._begin(arm, count=per_arm)
@@ -67,6 +84,28 @@ class Halving:
         left = max(0, evaluations - spent)
         # The longer the final, the more of it belongs to the arm that leads.
         yield from self._final(arms, evaluations=left)
+        yield from self._descents(arms, evaluations=kept)
+
+    @property
+    def _possible(self) -> list[Grouping]:
+        """Groupings with a GPU for each group, once where alike tasks only change places."""
+        num_gpus = self.variation.num_gpus
+        seeded = {seed.grouping for seed in self.seeds}
+        found: dict[object, Grouping] = {}
+        for grouping in sorted(self.groupings, key=lambda each: each not in seeded):
+            if len(grouping) <= num_gpus or grouping in seeded:
+                found.setdefault(_likeness(grouping), grouping)
+        return list(found.values())
+
+    def _descents(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
+        """Go down from the best, then from the next best, as long as the budget lasts."""
+        members = [member for arm in arms for each in arm.populations for member in each.members]
+        members.sort(key=lambda member: member[0])
+        seen: set[Genome] = set()
+        neighbours = Neighbours(self.variation.decoder)
+        left = evaluations
+        for member in members[:DESCENTS]:
+            left -= yield from descend(member, neighbours, self.rng, evaluations=left, seen=seen)
 
     def _begin(self, arm: Arm, *, count: int) -> Asked:
         seeds = [seed for seed in self.seeds if seed.grouping == arm.grouping]
@@ -102,3 +141,11 @@ class Halving:
 def _better_half(arms: Sequence[Arm]) -> list[Arm]:
     ranked = sorted(arms, key=lambda arm: arm.best.best)
     return ranked[: ceil(len(ranked) / 2)]
+
+
+def _likeness(grouping: Grouping) -> object:
+    """Return what groupings have in common that differ only by which model scores where."""
+    return tuple(
+        sorted(tuple(sorted("scoring" if task in SCORING else task for task in group))
+               for group in grouping)
+    )  # fmt: skip

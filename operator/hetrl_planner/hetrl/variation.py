@@ -14,9 +14,13 @@ import numpy as np
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Counts, Genome
+from hetrl_planner.hetrl.neighbours import parts
 from hetrl_planner.layout.devices import Devices
 
 T = TypeVar("T")
+
+MAX_SHIFTED_STAGES = 8
+"""Stages between which layers are moved: of longer pipelines, the first."""
 
 Rows = list[list[int]]
 """Counts that may change; the last column counts idle GPUs."""
@@ -26,16 +30,23 @@ class Variation:
     """Changes genomes of one job on one fleet."""
 
     def __init__(self, decoder: Decoder, rng: np.random.Generator) -> None:
-        self._decoder = decoder
+        self.decoder = decoder
         self._devices: Devices = decoder.fitting.devices
         self._rng = rng
         self._changes: tuple[tuple[Callable[[Genome], Genome], float], ...] = (
-            (self._swap_groups, 0.30),
-            (self._move_gpus, 0.30),
-            (self._swap_places, 0.15),
-            (self._cut_anew, 0.15),
-            (self._split_anew, 0.10),
+            (self._swap_groups, 0.25),
+            (self._move_gpus, 0.25),
+            (self._swap_places, 0.12),
+            (self._cut_anew, 0.12),
+            (self._use_anew, 0.12),
+            (self._split_anew, 0.08),
+            (self._shift_layer, 0.06),
         )
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of the fleet."""
+        return self._devices.num_gpus
 
     def child(self, parent: Genome) -> Genome:
         """Return a changed copy: one change, or now and then two or three."""
@@ -90,7 +101,10 @@ class Variation:
 
     def _swap_places(self, genome: Genome) -> Genome:
         """Exchange two machines in the order in which stages are laid, or turn a part round."""
-        order = list(genome.order)
+        trained = [task for tasks in genome.grouping for task in tasks if task in TRAINING_TASKS]
+        own = dict(genome.orders)
+        whose = self._pick([None, *trained])
+        order = list(own.get(whose, genome.order) if whose else genome.order)
         if len(order) < 2:  # noqa: PLR2004 - a pair is two
             return genome
         first, last = sorted(self._rng.choice(len(order), size=2, replace=False).tolist())
@@ -98,7 +112,23 @@ class Variation:
             order[first], order[last] = order[last], order[first]
         else:
             order[first : last + 1] = reversed(order[first : last + 1])
-        return replace(genome, order=tuple(order))
+        if whose is None:
+            return replace(genome, order=tuple(order), orders=())
+        return replace(genome, orders=tuple({**own, whose: tuple(order)}.items()))
+
+    def _use_anew(self, genome: Genome) -> Genome:
+        """Let a task take another part of what its group has on a machine, or all of it."""
+        had = [(group, machine) for machine, row in enumerate(genome.counts)
+               for group, count in enumerate(row) if count]  # fmt: skip
+        if not had:
+            return genome
+        group, machine = self._pick(had)
+        task = self._pick(genome.grouping[group])
+        others = tuple(use for use in genome.uses if use[:2] != (task, machine))
+        if len(others) < len(genome.uses) and self._rng.random() < 1 / 2:
+            return replace(genome, uses=others)
+        first, count = self._pick(list(parts(genome.counts[machine][group])))
+        return replace(genome, uses=(*others, (task, machine, first, count)))
 
     # Level 4: cuts
 
@@ -109,10 +139,22 @@ class Variation:
         group, task = self._pick(trained)
         others = tuple(pair for pair in genome.cuts if pair[0] is not task)
         gpus = sum(row[group] for row in genome.counts)
-        cuts = self._decoder.cuts(gpus)
+        cuts = self.decoder.cuts(gpus)
         if not cuts or (len(others) < len(genome.cuts) and self._rng.random() < 1 / 3):
             return replace(genome, cuts=others)
         return replace(genome, cuts=(*others, (task, self._pick(cuts))))
+
+    def _shift_layer(self, genome: Genome) -> Genome:
+        """Move a layer of a training task to another stage, or all back to the balance."""
+        if genome.shifts and self._rng.random() < 1 / 2:
+            return replace(genome, shifts=())
+        trained = [task for tasks in genome.grouping for task in tasks if task in TRAINING_TASKS]
+        most = min(self.decoder.fitting.work.architecture.num_layers, self._devices.num_gpus)
+        if most < 2:  # noqa: PLR2004 - a move needs two stages
+            return genome
+        give, take = self._rng.choice(min(MAX_SHIFTED_STAGES, most), size=2, replace=False)
+        shift = (self._pick(trained), int(give), int(take))
+        return replace(genome, shifts=(*genome.shifts, shift))
 
     def _split_anew(self, genome: Genome) -> Genome:
         """Split the replicas of a task on one site in another way, or as the decoder would."""
@@ -120,7 +162,7 @@ class Variation:
         task: Task = self._pick(tasks)
         site = self._pick(range(len(self._devices.sites)))
         others = tuple(each for each in genome.splits if each[:2] != (task, site))
-        splits = self._decoder.fitting.splits(task, site, reserved_bytes=0)
+        splits = self.decoder.fitting.splits(task, site, reserved_bytes=0)
         if not splits or (len(others) < len(genome.splits) and self._rng.random() < 1 / 3):
             return replace(genome, splits=others)
         return replace(genome, splits=(*others, (task, site, self._pick(splits))))

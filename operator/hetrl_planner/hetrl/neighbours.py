@@ -1,0 +1,169 @@
+"""Every genome that differs from one in a single respect, for descent to the nearest optimum.
+
+``variation`` makes such changes at random; here they are all listed, those of tasks' groups too,
+which the arms of ``halving`` keep. How many of them are tried is ``descent``'s choice.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, combinations, permutations
+
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Counts, Genome
+from hetrl_planner.hetrl.groupings import Grouping
+
+
+class Neighbours:
+    """The neighbours of genomes of one job on one fleet."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._devices = decoder.fitting.devices
+
+    def of(self, genome: Genome) -> Iterator[Genome]:
+        """Yield every neighbour, in an order that says nothing of their worth."""
+        return chain(
+            self._other_counts(genome),
+            self._swapped_counts(genome),
+            self._other_uses(genome),
+            self._other_cuts(genome),
+            self._other_splits(genome),
+            self._other_orders(genome),
+            self._other_shifts(genome),
+            self._other_groups(genome),
+        )
+
+    def _other_counts(self, genome: Genome) -> Iterator[Genome]:
+        """Move one GPU of a machine, or all that a group has there."""
+        for machine, row in enumerate(self._rows(genome.counts)):
+            for gives, takes in permutations(range(len(row)), 2):
+                for size in {1, row[gives]} if row[gives] else ():
+                    changed = list(row)
+                    changed[gives] -= size
+                    changed[takes] += size
+                    yield _with_row(genome, machine, changed)
+
+    def _swapped_counts(self, genome: Genome) -> Iterator[Genome]:
+        """Let two machines change places."""
+        for here, there in combinations(range(len(genome.counts)), 2):
+            mine, theirs = genome.counts[here], genome.counts[there]
+            sizes = self._devices.machine_sizes
+            if mine != theirs and sum(mine) <= sizes[there] and sum(theirs) <= sizes[here]:
+                yield _with_row(_with_row(genome, here, theirs, 0), there, mine, 0)
+
+    def _rows(self, counts: Counts) -> list[list[int]]:
+        sizes = self._devices.machine_sizes
+        return [[*row, size - sum(row)] for row, size in zip(counts, sizes, strict=True)]
+
+    def _other_uses(self, genome: Genome) -> Iterator[Genome]:
+        """Let a task take another part of what its group has on a machine."""
+        for group, tasks in enumerate(genome.grouping):
+            for machine, row in enumerate(genome.counts):
+                for task in tasks if row[group] else ():
+                    others = tuple(use for use in genome.uses if use[:2] != (task, machine))
+                    for first, count in parts(row[group]):
+                        yield replace(genome, uses=(*others, (task, machine, first, count)))
+                    if len(others) < len(genome.uses):
+                        yield replace(genome, uses=others)
+
+    def _other_cuts(self, genome: Genome) -> Iterator[Genome]:
+        for group, tasks in enumerate(genome.grouping):
+            num_gpus = sum(row[group] for row in genome.counts)
+            for task in TRAINING_TASKS.intersection(tasks):
+                others = tuple(pair for pair in genome.cuts if pair[0] is not task)
+                for cut in self._decoder.cuts(num_gpus):
+                    yield replace(genome, cuts=(*others, (task, cut)))
+                if len(others) < len(genome.cuts):
+                    yield replace(genome, cuts=others)
+
+    def _other_splits(self, genome: Genome) -> Iterator[Genome]:
+        for task in (task for tasks in genome.grouping for task in tasks):
+            for site in range(len(self._devices.sites)) if task not in TRAINING_TASKS else ():
+                others = tuple(each for each in genome.splits if each[:2] != (task, site))
+                for split in self._decoder.fitting.splits(task, site, reserved_bytes=0):
+                    yield replace(genome, splits=(*others, (task, site, split)))
+                if len(others) < len(genome.splits):
+                    yield replace(genome, splits=others)
+
+    def _other_orders(self, genome: Genome) -> Iterator[Genome]:
+        """Exchange two machines, for everybody or for one task."""
+        own = dict(genome.orders)
+        trained = TRAINING_TASKS.intersection(task for tasks in genome.grouping for task in tasks)
+        for first, last in combinations(range(len(genome.order)), 2):
+            yield replace(genome, order=exchanged(genome.order, first, last))
+            for task in trained:
+                order = exchanged(own.get(task, genome.order), first, last)
+                yield replace(genome, orders=tuple({**own, task: order}.items()))
+
+    def _other_shifts(self, genome: Genome) -> Iterator[Genome]:
+        """Move one layer between two of the first stages, or take a move back."""
+        for number in range(len(genome.shifts)):
+            yield replace(genome, shifts=genome.shifts[:number] + genome.shifts[number + 1 :])
+        for task in TRAINING_TASKS.intersection(task for each in genome.grouping for task in each):
+            for give, take in permutations(range(self._most_stages), 2):
+                yield replace(genome, shifts=(*genome.shifts, (task, give, take)))
+
+    @property
+    def _most_stages(self) -> int:
+        return min(4, self._decoder.fitting.work.architecture.num_layers, self._devices.num_gpus)
+
+    def _other_groups(self, genome: Genome) -> Iterator[Genome]:
+        """Move a task into another group, or join two groups."""
+        groups = range(len(genome.grouping))
+        for here, there in permutations(groups, 2):
+            for task in genome.grouping[here]:
+                yield self._moved(genome, task, here, there)
+        for here, there in combinations(groups, 2):
+            yield self._joined(genome, here, there)
+
+    def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
+        """Move a task; GPUs of a group that has none left go with it."""
+        if genome.grouping[here] == (task,):
+            return self._joined(genome, here, there)
+        groups = [list(group) for group in genome.grouping]
+        groups[here].remove(task)
+        groups[there].append(task)
+        return self._arranged(genome, groups, [list(row) for row in genome.counts])
+
+    def _joined(self, genome: Genome, here: int, there: int) -> Genome:
+        groups = [list(group) for group in genome.grouping]
+        rows = [list(row) for row in genome.counts]
+        for row in rows:
+            row[there] += row[here]
+            del row[here]
+        groups[there] += groups[here]
+        del groups[here]
+        return self._arranged(genome, groups, rows)
+
+    def _arranged(
+        self, genome: Genome, groups: Sequence[Sequence[Task]], rows: Sequence[Sequence[int]]
+    ) -> Genome:
+        """Return a genome of other groups, tasks and groups in the iteration's order."""
+        tasks = self._decoder.fitting.work.tasks
+        ordered = [tuple(sorted(group, key=tasks.index)) for group in groups]
+        ranks = sorted(range(len(groups)), key=lambda group: tasks.index(ordered[group][0]))
+        grouping: Grouping = tuple(ordered[rank] for rank in ranks)
+        counts = tuple(tuple(row[rank] for rank in ranks) for row in rows)
+        return replace(genome, grouping=grouping, counts=counts)
+
+
+def parts(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of one to all but one of so many GPUs at either end, and none."""
+    yield 0, 0
+    for size in range(1, count):
+        yield 0, size
+        yield count - size, size
+
+
+def exchanged(order: Sequence[int], first: int, last: int) -> tuple[int, ...]:
+    """Return an order with two of its members exchanged."""
+    changed = list(order)
+    changed[first], changed[last] = changed[last], changed[first]
+    return tuple(changed)
+
+
+def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -> Genome:
+    counts = list(genome.counts)
+    counts[machine] = tuple(row[: len(row) - idle])
+    return replace(genome, counts=tuple(counts))
