@@ -264,14 +264,13 @@ def _draw(found: list[Run], seconds: float, path: Path) -> None:
 
 
 def _commit() -> str:
+    """Return the commit that last touched what is timed, and whether it was touched since."""
+    rooms = ["operator/hetrl_planner/partition", "operator/hetrl_planner/presets"]
     said = [
-        subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
-        for arguments in (
-            ["rev-parse", "--short=12", "HEAD"],
-            ["status", "--porcelain", "operator/hetrl_planner/partition"],
-        )
+        subprocess.run(["git", *arguments, *rooms], check=True, capture_output=True, text=True)
+        for arguments in (["log", "-1", "--format=%h", "--"], ["status", "--porcelain", "--"])
     ]
-    return said[0].strip() + (" and uncommitted changes" if said[1].strip() else "")
+    return said[0].stdout.strip() + (" and uncommitted changes" if said[1].stdout.strip() else "")
 
 
 if __name__ == "__main__":

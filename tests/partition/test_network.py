@@ -67,7 +67,7 @@ def test_one_stage_has_no_pipeline() -> None:
     assert cost(np.zeros(4, dtype=np.intp)) == pytest.approx(3 * 2 / 40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), levels=st.integers(1, 4))
 def test_it_is_what_the_definition_says(seed: int, levels: int) -> None:
     graph = a_random_graph(seed, num_devices=9, levels=levels)
@@ -79,6 +79,7 @@ def test_it_is_what_the_definition_says(seed: int, levels: int) -> None:
     )
 
 
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000))
 def test_renaming_devices_and_parts_changes_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def test_whatever_is_proposed_has_the_sizes(shape: Shape) -> None:
     assert all(proposed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=SEEDS, name=st.sampled_from(sorted(SIZES)))
 def test_each_step_keeps_the_sizes(seed: int, name: str) -> None:
     rng, shape = np.random.default_rng(seed), SIZES[name]
@@ -77,7 +77,7 @@ def test_each_step_keeps_the_sizes(seed: int, name: str) -> None:
         assert shape.is_kept_by(found)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=SEEDS, name=st.sampled_from(sorted(SIZES)))
 def test_kernighan_lin_never_worsens_a_cut(seed: int, name: str) -> None:
     attraction = attractions(a_random_graph(seed, num_devices=12), message_bytes=1e8).fast
@@ -85,7 +85,7 @@ def test_kernighan_lin_never_worsens_a_cut(seed: int, name: str) -> None:
     assert inside(kernighan_lin(start, attraction), attraction) >= inside(start, attraction) - 1e-9
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(seed=SEEDS)
 def test_chains_of_swaps_never_worsen_and_leave_no_better_swap(seed: int) -> None:
     graph, shape = a_random_graph(seed, num_devices=8), Shape.even(num_parts=4, part_size=2)
@@ -125,7 +125,7 @@ def test_cuts_find_the_mix_that_leaves_sites_to_pipelines(
     assert len(set(zip(found, graph.class_of, strict=True))) == 12
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=SEEDS, levels=st.integers(2, 5))
 def test_small_instances_are_solved_to_the_optimum(seed: int, levels: int) -> None:
     graph, shape = (

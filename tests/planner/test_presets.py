@@ -1,22 +1,28 @@
-import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from hetrl_cli.main import hetrl
+from hetrl_cli.topology import named_fleet
 from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import PoolSpec, ResourcesSpec
 from hetrl_planner.presets.dtfm import CASES, NUM_GPUS
 from hetrl_planner.presets.fleets import FLEETS, UnknownPreset, preset
 from hetrl_planner.presets.regions import DELAY_MS_AND_GBPS, REGIONS, ten_regions
 
 GIGABIT = 1e9 / 8
-QWEN3_8B = {
-    "hiddenSize": 4096, "layers": 36, "queryHeads": 32, "kvHeads": 8, "headDim": 128,
-    "ffnSize": 12288, "vocabSize": 151936, "tiedEmbeddings": False, "queryKeyNorm": True,
-}  # fmt: skip
+JOB = """
+apiVersion: hetrl.dev/v1alpha1
+kind: HetRLJob
+metadata: {name: math}
+spec:
+  model: {source: {hub: Qwen/Qwen3-8B}}
+  data: {prompts: {path: train.jsonl}}
+  training: {steps: 100}
+"""
 PAPER_FLEET = {"A100-40GB": 24, "L40S": 24, "L4": 16}
 
 
@@ -99,31 +105,21 @@ def test_a_single_region_has_no_links_across() -> None:
     assert across(found("single-region")) == []
 
 
-def ask(topology: str, **resources: object) -> Result:
-    job = {
-        "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLJob", "metadata": {"name": "math"},
-        "spec": {
-            "model": {"source": {"hub": "Qwen/Qwen3-8B"}, "architecture": QWEN3_8B},
-            "data": {"prompts": {"path": "train.jsonl"}},
-            "training": {"steps": 100},
-            "planning": {"timeBudgetSeconds": 600},
-            "resources": resources,
-        },
-    }  # fmt: skip
-    arguments = ["plan", "-f", "-", "-t", topology, "-o", "json"]
-    return CliRunner().invoke(hetrl, arguments, input=yaml.safe_dump(job))
+def test_pools_choose_machines_of_a_preset_by_product_and_region() -> None:
+    pools = (
+        PoolSpec(name="big", gpu_product="NVIDIA-A100-SXM4-40GB"),
+        PoolSpec(name="edge", node_selector=(("topology.kubernetes.io/region", "edge"),)),
+    )
+    fleet = named_fleet(Path("preset:multi-region-hybrid")).snapshot(ResourcesSpec(pools=pools))
+    assert [(machine.gpu_kind, machine.pool) for machine in fleet.machines] == [
+        *[("A100-40GB", "big")] * 3, *[("L4", "edge")] * 2,
+    ]  # fmt: skip
 
 
-def test_a_user_plans_for_a_preset_and_chooses_pools_in_it() -> None:
-    result = ask("preset:single-region", pools=[{"name": "big", "gpuProduct": "A100-40GB"}])
-    assert result.exit_code == 0, result.output
-    assert {group["gpuKind"] for group in json.loads(result.stdout)["spec"]["groups"]} == {
-        "A100-40GB"
-    }
-
-
-def test_a_user_who_asks_for_no_preset_of_ours_reads_which_there_are() -> None:
-    result = ask("preset:mars")
+def test_a_user_who_asks_for_no_preset_of_ours_reads_which_there_are(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB)
+    result = CliRunner().invoke(hetrl, ["plan", "-f", str(job), "-t", "preset:mars"])
     assert result.exit_code == 1
     assert "--topology: unknown preset 'mars'; there are single-region, " in result.stderr
 
