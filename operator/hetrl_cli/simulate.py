@@ -40,7 +40,7 @@ from hetrl_planner.simulator.lengths import (
 from hetrl_planner.simulator.pipeline import Failures, Pipeline, ReplicaLoss
 from hetrl_planner.simulator.rates import GROUP, pipeline_of_rates
 from hetrl_planner.simulator.result import SimulationResult
-from hetrl_planner.simulator.simulate import MAX_EVENTS, simulate
+from hetrl_planner.simulator.simulate import simulate
 
 DEFAULT_STEPS = 100
 TABLE_WIDTH = 120
@@ -85,10 +85,6 @@ class Question:
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
-    "--max-events", type=click.IntRange(min=1), default=MAX_EVENTS, show_default=True,
-    help="End a run that makes no progress.",
-)  # fmt: skip
-@click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 @click.option(
@@ -105,7 +101,6 @@ def command(
     steps: int | None,
     warmup_steps: int | None,
     seed: int,
-    max_events: int,
     output: str,
     plot_file: Path | None,
 ) -> None:
@@ -128,7 +123,6 @@ def command(
             steps=steps or question.steps,
             warmup_steps=question.warmup_steps if warmup_steps is None else warmup_steps,
             generator=np.random.default_rng(seed),
-            max_events=max_events,
         )
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error

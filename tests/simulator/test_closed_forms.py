@@ -27,8 +27,8 @@ def test_slow_rollouts_give_places_over_latency() -> None:
     pipeline = a_pipeline(
         batch=32, eta=50, train_seconds=0.001, lengths=Uniform(min_tokens=50, max_tokens=150)
     )
-    result = play(pipeline, steps=400)
-    assert result.samples_per_second == pytest.approx(64 / 1.0, rel=0.02)
+    result = play(pipeline, steps=120)
+    assert result.samples_per_second == pytest.approx(64 / 1.0, rel=0.03)
     assert result.rollouts[0].idle_share == pytest.approx(0, abs=1e-6)
     assert result.rollouts[0].mean_running == pytest.approx(16, rel=1e-6)
 
@@ -43,9 +43,9 @@ def test_a_replica_of_fixed_total_rate_makes_as_many_tokens_with_any_places() ->
         batch=16, eta=50, train_seconds=1e-6, rollouts=(group,),
         lengths=lognormal_of_variation(mean_tokens=100, variation=1, max_tokens=2000),
     )  # fmt: skip
-    result = play(pipeline, steps=600)
+    result = play(pipeline, steps=250)
     generated_per_second = result.generated_tokens / result.seconds
-    assert generated_per_second == pytest.approx(1000, rel=0.02)
+    assert generated_per_second == pytest.approx(1000, rel=0.03)
 
 
 def test_a_synchronous_step_is_generation_then_scoring_then_training_then_weights() -> None:
@@ -135,8 +135,8 @@ def test_draining_costs_what_interruption_does_not() -> None:
     pipeline = a_pipeline(
         eta=4, lengths=lengths, train_seconds=0.2, routes=(a_route(load_seconds=0.05),)
     )
-    fast = play(pipeline, steps=200)
-    slow = play(replace(pipeline, is_interruptible=False), steps=200)
+    fast = play(pipeline, steps=100)
+    slow = play(replace(pipeline, is_interruptible=False), steps=100)
     assert slow.samples_per_second < fast.samples_per_second
     assert slow.rollouts[0].mean_running < fast.rollouts[0].mean_running
 

@@ -52,6 +52,7 @@ def test_a_synchronous_step_is_as_long_as_predicted() -> None:
     assert result.step_seconds.mean == pytest.approx(made.prediction.step_seconds, rel=0.15)
 
 
+@pytest.mark.slow
 def test_a_longer_tail_slows_a_synchronous_step_in_model_and_simulation_alike() -> None:
     def steps(max_response_tokens: int) -> tuple[float, float]:
         job = a_job(MODEL, mode=Mode.SYNC, max_response_tokens=max_response_tokens)

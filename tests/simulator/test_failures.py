@@ -45,7 +45,7 @@ def test_chance_takes_the_share_of_time_that_its_rates_say() -> None:
         lengths=Constant(tokens=10), train_seconds=5.0, lease_seconds=1.0, failures=failures,
         rollouts=(some_rollouts(replicas=20),),
     )  # fmt: skip
-    result = play(pipeline, steps=400)
+    result = play(pipeline, steps=150)
     # The next failure is drawn from the last one, not from the return: 5 s in 20 s, less overlap.
     assert result.rollouts[0].lost_share == pytest.approx(0.22, abs=0.03)
 
@@ -97,6 +97,15 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
             id="every replica lost for good",
         ),
         pytest.param(
+            {
+                "lengths": Constant(tokens=10),
+                "trainer": TrainerSpec(step_seconds=1.0, checkpoint_every_steps=50),
+                "failures": Failures(trainer_mean_seconds=10.0, trainer_restart_seconds=1.0),
+            },
+            "events",
+            id="a trainer that never reaches its next checkpoint",
+        ),
+        pytest.param(
             {"renews_leases": False, "lease_seconds": 0.5},
             "events",
             id="leases shorter than every response",
@@ -115,7 +124,8 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
 def test_a_run_that_cannot_end_says_how_far_it_came(
     changes: dict[str, object], ended_by: str
 ) -> None:
-    limits = {"max_seconds": changes.pop("max_seconds")} if "max_seconds" in changes else {}
-    result = play(a_pipeline(**changes), steps=1000, max_events=1_000, **limits)  # type: ignore[arg-type]
+    limits = {"patience": 2000}
+    limits |= {name: changes.pop(name) for name in ("max_seconds",) if name in changes}
+    result = play(a_pipeline(**changes), steps=1000, **limits)  # type: ignore[arg-type]
     assert result.ended_by == ended_by
     assert f"at version {result.steps}, with" in result.reason

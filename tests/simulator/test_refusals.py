@@ -83,7 +83,6 @@ def of_rates(**changes: object) -> object:
         (lambda: of_rates(load_sensitivity=1.5), "loadSensitivity must be in [0, 1], got 1.5"),
         (lambda: play(a_pipeline(), steps=0), "steps must be >= 1 and finite, got 0"),
         (lambda: play(a_pipeline(), steps=5, warmup_steps=5), "warmupSteps must be < steps (5)"),
-        (lambda: play(a_pipeline(), max_events=0), "maxEvents must be >= 1"),
     ],
 )  # fmt: skip
 def test_a_wrong_number_is_refused_in_one_line(make: Callable[[], object], said: str) -> None:

@@ -13,12 +13,12 @@ Action = Callable[[], None]
 class Calendar:
     """The one clock of a simulation. Equal moments keep the order in which they were set."""
 
-    __slots__ = ("_is_stopped", "_line", "_number", "events", "now")
+    __slots__ = ("_line", "_most_events", "_number", "events", "now")
 
     def __init__(self) -> None:
         self._line: list[tuple[float, int, Action, Alarm | None]] = []
         self._number = 0
-        self._is_stopped = False
+        self._most_events = 0
         self.now = 0.0
         """Seconds since the start."""
         self.events = 0
@@ -30,14 +30,19 @@ class Calendar:
         heappush(self._line, (self.now + seconds, number, action, alarm))
         return number
 
-    def stop(self) -> None:
-        """Let nothing happen after the present event."""
-        self._is_stopped = True
+    @property
+    def has_more(self) -> bool:
+        """Whether anything is still to happen."""
+        return bool(self._line)
 
-    def play(self, *, max_events: int) -> None:
-        """Let events happen until one stops it, none is left, or there were so many."""
+    def allow(self, events: int) -> None:
+        """Let so many more events happen, and no more whatever was allowed before."""
+        self._most_events = self.events + events
+
+    def play(self) -> None:
+        """Let events happen while there are any and they are allowed."""
         line = self._line
-        while line and self.events < max_events and not self._is_stopped:
+        while line and self.events < self._most_events:
             at, number, action, alarm = heappop(line)
             if alarm is not None:
                 if alarm.pending != number:

@@ -4,7 +4,6 @@ What is counted where is the parts' own; how figures follow from counts is ``mea
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 from hetrl_planner.simulator import measure
 from hetrl_planner.simulator.parts import Parts
@@ -21,20 +20,10 @@ from hetrl_planner.simulator.result import (
 class Meter:
     """Told of every version; remembers the moment at which the warm-up ended."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        parts: Parts,
-        *,
-        warmup_steps: int,
-        last_step: int,
-        on_last_step: Callable[[], None],
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, parts: Parts, *, warmup_steps: int) -> None:
         self._pipeline = pipeline
         self._parts = parts
         self._warmup_steps = warmup_steps
-        self._last_step = last_step
-        self._on_last_step = on_last_step
         self._ages: Counter[int] = Counter()
         self._timeline: list[StepRecord] = []
         self._start = measure.totals(parts)
@@ -50,8 +39,6 @@ class Meter:
             self._ages.update(ages)
         elif version >= self._warmup_steps:
             self._warm = self._previous
-        if version >= self._last_step:
-            self._on_last_step()
 
     def result(self, ended_by: EndedBy, *, reason: str) -> SimulationResult:
         """Return what was measured since the warm-up, or since the start where it never ended."""

@@ -124,7 +124,8 @@ class SimulationResult:
     """One simulated run."""
 
     ended_by: EndedBy
-    """``stalled``: nothing more could happen. ``events``, ``time``: a limit was reached."""
+    """``stalled``: nothing more could happen. ``events``: too many without a newer version.
+    ``time``: the limit was reached."""
 
     reason: str
     """Why it ended before its steps; empty where it did not."""

@@ -1,7 +1,10 @@
 """A pipeline played to its last step: the simulator's one public function."""
 
+from math import inf
+
 import numpy as np
 
+from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.coordinator import Coordinator
 from hetrl_planner.simulator.limits import at_least
 from hetrl_planner.simulator.meter import Meter
@@ -9,8 +12,8 @@ from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline import Pipeline
 from hetrl_planner.simulator.result import EndedBy, SimulationResult
 
-MAX_EVENTS = 50_000_000
-"""Ends a run that makes no progress, such as one whose every response is too old."""
+EVENTS_PER_TRAJECTORY = 100
+"""Far more than training on one takes, with all that is thrown away. See ``patience``."""
 
 
 def simulate(
@@ -19,8 +22,8 @@ def simulate(
     steps: int,
     generator: np.random.Generator,
     warmup_steps: int | None = None,
-    max_events: int = MAX_EVENTS,
-    max_seconds: float = float("inf"),
+    patience: int | None = None,
+    max_seconds: float = inf,
 ) -> SimulationResult:
     """Play a pipeline until it has published so many versions.
 
@@ -33,52 +36,89 @@ def simulate(
             stream of its own.
         warmup_steps: first versions that are not measured; None: η + 2, or fewer where that
             is half of the steps.
-        max_events: ends the run early.
+        patience: ends a run that has not come to a newer version after so many events, such as
+            one whose every response is too old; None: by batch, places and checkpoints.
         max_seconds: of simulated time; ends the run early.
 
     Raises:
         ValueError: a number is out of its range, or nothing is left after the warm-up.
     """
     at_least("steps", steps, 1)
-    at_least("maxEvents", max_events, 1)
     if warmup_steps is None:
         warmup_steps = min(steps // 2, (pipeline.max_staleness or 0) + 2)
     at_least("warmupSteps", warmup_steps, 0)
     if warmup_steps >= steps:
         raise ValueError(f"warmupSteps must be < steps ({steps}), got {warmup_steps}")
     parts = assemble(pipeline, generator)
-    meter = Meter(
-        pipeline,
-        parts,
-        warmup_steps=warmup_steps,
-        last_step=steps,
-        on_last_step=parts.calendar.stop,
+    meter = Meter(pipeline, parts, warmup_steps=warmup_steps)
+    end = _End(
+        parts.calendar, parts.coordinator, steps=steps, patience=patience or _patience(pipeline)
     )
-    parts.trainer.on_step = meter.record_step
+
+    def record(ages: list[int]) -> None:
+        meter.record_step(ages)
+        end.draw_nearer()
+
+    parts.trainer.on_step = record
     parts.start()
-    if max_seconds < float("inf"):
-        parts.calendar.after(max_seconds, parts.calendar.stop)
-    parts.calendar.play(max_events=max_events)
-    ended_by: EndedBy = "stalled"
-    if parts.coordinator.version >= steps:
-        ended_by = "steps"
-    elif parts.calendar.now >= max_seconds:
-        ended_by = "time"
-    elif parts.calendar.events >= max_events:
-        ended_by = "events"
-    return meter.result(ended_by, reason=_reason(ended_by, parts.coordinator))
+    if max_seconds < inf:
+        parts.calendar.after(max_seconds, end.come_early)
+    parts.calendar.play()
+    return meter.result(end.ended_by, reason=end.reason)
 
 
-def _reason(ended_by: EndedBy, coordinator: Coordinator) -> str:
-    said = {
-        "steps": "",
-        "stalled": "nothing more could happen",
-        "events": "the limit of events was reached",
-        "time": "the limit of simulated seconds was reached",
-    }[ended_by]
-    if not said:
-        return ""
-    return (
-        f"{said} at version {coordinator.version}, with {coordinator.num_running} trajectories "
-        f"running, {coordinator.num_buffered} buffered and room for {coordinator.capacity()} more"
-    )
+def _patience(pipeline: Pipeline) -> int:
+    """Return the events in which even a trainer that was lost gets beyond where it was."""
+    again = pipeline.trainer.checkpoint_every_steps * pipeline.batch_size
+    return EVENTS_PER_TRAJECTORY * (pipeline.num_places + pipeline.batch_size) + 10 * again
+
+
+class _End:
+    """Decides when a run is over, and says why."""
+
+    def __init__(
+        self, calendar: Calendar, coordinator: Coordinator, *, steps: int, patience: int
+    ) -> None:
+        self._calendar = calendar
+        self._coordinator = coordinator
+        self._steps = steps
+        self._patience = patience
+        self._newest = 0
+        self._is_early = False
+        calendar.allow(patience)
+
+    def draw_nearer(self) -> None:
+        """Take note of a version; only one that was never reached before is progress."""
+        version = self._coordinator.version
+        if version > self._newest:
+            self._newest = version
+            self._calendar.allow(self._patience if version < self._steps else 0)
+
+    def come_early(self) -> None:
+        """End the run where it is."""
+        self._is_early = True
+        self._calendar.allow(0)
+
+    @property
+    def ended_by(self) -> EndedBy:
+        """What ended it."""
+        if self._coordinator.version >= self._steps:
+            return "steps"
+        if self._is_early:
+            return "time"
+        return "events" if self._calendar.has_more else "stalled"
+
+    @property
+    def reason(self) -> str:
+        """Say why it ended before its steps; empty where it did not."""
+        said = {
+            "steps": "",
+            "stalled": "nothing more could happen",
+            "events": f"no newer version was trained in {self._patience} events",
+            "time": "the limit of simulated seconds was reached",
+        }[self.ended_by]
+        now = self._coordinator
+        return said and (
+            f"{said}, at version {now.version}, with {now.num_running} trajectories running, "
+            f"{now.num_buffered} buffered and room for {now.capacity()} more"
+        )
