@@ -1,0 +1,58 @@
+"""HetRL's planner asked for one step's work on a fleet, without a job around it."""
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import ResourcesSpec, Strategy
+from hetrl_planner.candidates import rollout_candidates, training_candidates
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.milp import Fastest, Goal, Limits
+from hetrl_planner.plan_job import never
+from hetrl_planner.portfolio import Portfolio
+from hetrl_planner.search import Space
+from hetrl_planner.sites import sites
+from hetrl_planner.workload import Workload
+
+NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)
+
+
+def space(work: Workload, snapshot: ClusterSnapshot, *, limits: Limits = NO_LIMITS) -> Space:
+    """Return everything that phase 1 may choose from, as `hetrl plan` does for a job."""
+    here = sites(snapshot, ResourcesSpec())
+    return Space(
+        work=work,
+        snapshot=snapshot,
+        sites=here,
+        rollouts=tuple(
+            candidate
+            for site in here
+            for candidate in rollout_candidates(
+                site, work, snapshot, runnable_only=False, merge=True
+            )
+        ),
+        trainings=tuple(
+            candidate
+            for site in here
+            for candidate in training_candidates(site, work, snapshot, runnable_only=False)
+        ),
+        limits=limits,
+    )
+
+
+def plan(
+    work: Workload,
+    snapshot: ClusterSnapshot,
+    *,
+    strategy: Strategy = Strategy.AUTO,
+    seed: int = 1,
+    evaluations: int | None = None,
+    goal: Goal | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Evaluation | None:
+    """Return the plan of a strategy, ended by its work; ``None`` where nothing fits."""
+    decided = Portfolio(
+        space=space(work, snapshot, limits=limits),
+        goal=goal or Fastest(),
+        seed=seed,
+        should_stop=never,
+        evaluations=evaluations,
+    ).decide(strategy)
+    return decided.evaluation if decided else None
