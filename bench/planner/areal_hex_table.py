@@ -137,6 +137,7 @@ def _record(case: Case, evaluations: int | None, *, fresh: bool = False) -> Reco
                 for ratio in PRICE_RATIOS
             },
             "search_seconds": time.process_time() - begin,
+            "evaluations": evaluations,
         }
 
     return kept(_path(case), make, fresh=fresh)
@@ -167,9 +168,12 @@ def _page() -> Iterator[str]:
     commits = sorted({record["commit"] for record in records.values()})
     yield "# AReaL-Hex's table"
     yield ""
+    evaluations = sorted({str(record["evaluations"] or "all") for record in records.values()})
+    seconds = sum(record["search_seconds"] for record in records.values())
     yield (
         f"`python -m bench.planner.areal_hex_table` on {machine()}; plans at commit "
-        f"{', '.join(commits)}, the page at {commit()}; seed 1."
+        f"{', '.join(commits)}, the page at {commit()}; seed 1, {' and '.join(evaluations)} "
+        f"evaluations a plan, {seconds:.0f} s of one core in all."
     )
     yield (
         "GRPO on long mathematical reasoning (256 prompt and 4,096 response tokens on average, 512 "
