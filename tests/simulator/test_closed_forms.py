@@ -187,3 +187,12 @@ def test_servers_of_one_stage_each_work_at_their_own_speed() -> None:
     stage = InferenceStage(name="reward", server_seconds=(0.1, 0.4), waits_for_batch=True)
     result = play(a_pipeline(batch=10, group=1, eta=0, train_seconds=1.0, stages=(stage,)))
     assert result.step_seconds.mean == pytest.approx(1.0 + 0.8 + 1.0)
+
+
+def test_places_that_a_full_queue_held_are_used_as_soon_as_the_trainer_takes() -> None:
+    # No queue at all: 64 finished wait in their places while the trainer has the first 64.
+    pipeline = a_pipeline(batch=64, group=1, eta=None, train_seconds=1.5, queue_capacity=0)
+    result = play(pipeline)
+    # Training sets the pace, for generation starts anew when training does.
+    assert result.step_seconds.mean == pytest.approx(1.5)
+    assert result.rollouts[0].mean_running == pytest.approx(16 * 1.0 / 1.5)

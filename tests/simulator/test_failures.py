@@ -129,3 +129,13 @@ def test_a_run_that_cannot_end_says_how_far_it_came(
     result = play(a_pipeline(**changes), steps=1000, **limits)  # type: ignore[arg-type]
     assert result.ended_by == ended_by
     assert f"at version {result.steps}, with" in result.reason
+
+
+def test_a_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
+    loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=0.25)
+    pipeline = a_pipeline(
+        eta=0, train_seconds=1.0, rollouts=(some_rollouts(replicas=2),), lease_seconds=30.0,
+        failures=Failures(replicas=(loss,)),
+    )  # fmt: skip
+    first = play(pipeline, steps=3).timeline[0]
+    assert first.ended_at_seconds == pytest.approx(0.5 + 0.25 + 1.0 + 1.0)

@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from hetrl_core.staleness import Ledger, StalenessBound, staleness
 from hetrl_planner.simulator.calendar import Alarm, Calendar
 from hetrl_planner.simulator.pipeline import NO_BOUND, Pipeline
+from hetrl_planner.simulator.queue import GroupQueue
 from hetrl_planner.simulator.replica import Replica
 from hetrl_planner.simulator.trajectory import Ending, PromptGroup, Trajectory
 
@@ -45,8 +46,7 @@ class Coordinator:
         self._pending: deque[PromptGroup] = deque()
         self._leased: dict[Trajectory, float] = {}
         self._accepted: dict[Trajectory, None] = {}
-        self._ready: deque[PromptGroup] = deque()
-        self._blocked: deque[PromptGroup] = deque()
+        self._queue = GroupQueue(self._room)
         self._waiting: dict[Replica, None] = {}
         self._will_serve = False
         self._deadline = Alarm(calendar, self._expire_overdue)
@@ -82,7 +82,7 @@ class Coordinator:
     @property
     def num_ready(self) -> int:
         """Trajectories in whole, scored groups."""
-        return len(self._ready) * self._group_size
+        return len(self._queue) * self._group_size
 
     def capacity(self) -> int:
         """Return how many trajectories may be lent now."""
@@ -103,7 +103,8 @@ class Coordinator:
         left = min(wanted, self.capacity()) if self._may_lease(replica) else 0
         while left and (lent := self._lend(replica, most=left)):
             left -= lent
-        if replica.num_free:
+            wanted -= lent
+        if wanted:
             self._waiting[replica] = None
 
     def ask_with_others(self, replica: Replica) -> None:
@@ -133,7 +134,11 @@ class Coordinator:
 
     def lose(self, lost: list[Trajectory]) -> None:
         """Wait out the leases of a replica that went down."""
-        self._calendar.after(self._pipeline.lease_seconds, lambda: self._expire(lost))
+        self._calendar.after(self._pipeline.lease_seconds, lambda: self.release(lost))
+
+    def release(self, lost: list[Trajectory]) -> None:
+        """End leases, where they have not ended yet, of work that is known to be lost."""
+        self._expire(lost)
 
     # What stages do
 
@@ -149,12 +154,8 @@ class Coordinator:
         if self._is_filtered():
             self._drop(group.accepted, Ending.FILTERED)
             self.serve_waiting()
-        elif self._has_room():
-            self._ready.append(group)
+        elif self._queue.offer(group):
             self.on_ready()
-        else:
-            self._blocked.append(group)
-            group.accepted[-1].replica.num_held_places += 1
 
     # What the trainer does
 
@@ -164,11 +165,7 @@ class Coordinator:
         The strict check was made when each was accepted and at every version since.
         """
         self.num_handed += count
-        return [
-            each
-            for _ in range(count // self._group_size)
-            for each in self._ready.popleft().accepted
-        ]
+        return self._queue.take(count // self._group_size)
 
     def ages(self, batch: Iterable[Trajectory]) -> list[int]:
         """Return the staleness of each trajectory of a batch."""
@@ -197,26 +194,22 @@ class Coordinator:
         """
         self.version = version
         self.num_handed = 0
-        self._ready.extendleft(reversed(list(dict.fromkeys(each.group for each in handed))))
+        self._queue.put_back(dict.fromkeys(each.group for each in handed))
         future = [each for each in self._accepted if each.versions[1] > version]
         self._make_again(future, Ending.FENCED)
         self._end_leases(list(self._leased), Ending.FENCED)
 
     def admit_blocked(self) -> None:
         """Let finished groups into the queue while it has room."""
-        while self._blocked and self._has_room():
-            group = self._blocked.popleft()
-            self._ready.append(group)
-            replica = group.accepted[-1].replica
-            replica.num_held_places -= 1
-            self._waiting[replica] = None
+        for replica in self._queue.admit():
+            self.ask_with_others(replica)
 
     def serve_waiting(self) -> None:
         """Share out the capacity among replicas with free places, the emptiest first."""
         if not self._waiting or not (capacity := self.capacity()):
             return
         able = [each for each in self._waiting if each.num_free and self._may_lease(each)]
-        line = [(len(each.work) / each.num_places, n, each) for n, each in enumerate(able)]
+        line = [(len(each.work.ends) / each.num_places, n, each) for n, each in enumerate(able)]
         heapify(line)
         for _, _, replica in line:
             replica.work.settle()
@@ -227,7 +220,7 @@ class Coordinator:
             if not lent:
                 heappop(line)
             elif replica.num_free:
-                heapreplace(line, (len(replica.work) / replica.num_places, number, replica))
+                heapreplace(line, (len(replica.work.ends) / replica.num_places, number, replica))
             else:
                 heappop(line)
                 del self._waiting[replica]
@@ -246,13 +239,14 @@ class Coordinator:
             worker_version=replica.version, version=self.version
         )
 
-    def _has_room(self) -> bool:
+    def _room(self) -> int | None:
+        """Return the groups that may wait for the trainer."""
         room = self._pipeline.queue_capacity
         if room is None:
-            return True
+            return None
         # A trainer that waits takes groups out of the queue as they come, up to its batch.
         taken = self._batch_size if self.trainer_waits() else 0
-        return self.num_ready + self._group_size <= room + taken
+        return (room + taken) // self._group_size
 
     def _lend(self, replica: Replica, *, most: int) -> int:
         """Lend what comes next, one trajectory or a whole new group; return how many."""
@@ -328,12 +322,8 @@ class Coordinator:
     def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:
         """Drop accepted trajectories of groups that are still wanted."""
         self._drop(trajectories, ending)
-        broken = {each.group for each in trajectories}
-        self._ready = deque(each for each in self._ready if each not in broken)
-        for group in self._blocked:
-            if group in broken:
-                group.accepted[-1].replica.num_held_places -= 1
-        self._blocked = deque(each for each in self._blocked if each not in broken)
+        for replica in self._queue.discard({each.group for each in trajectories}):
+            self.ask_with_others(replica)
         for trajectory in trajectories:
             group = trajectory.group
             group.accepted.remove(trajectory)

@@ -21,8 +21,8 @@ class PacedWork(Generic[Member]):
     """
 
     __slots__ = (
-        "_alarm", "_calendar", "_ends", "_held", "_number", "_on_done", "_resumes_at",
-        "_seconds_per_unit", "_since", "_stalled_seconds", "held_seconds",
+        "_alarm", "_calendar", "_held", "_number", "_on_done", "_resumes_at",
+        "_seconds_per_unit", "_since", "_stalled_seconds", "ends", "held_seconds",
         "is_stopped", "mark", "member_seconds", "occupied_seconds", "stopped_seconds",
     )  # fmt: skip
 
@@ -36,7 +36,8 @@ class PacedWork(Generic[Member]):
         self._seconds_per_unit = seconds_per_unit
         self._on_done = on_done
         self._alarm = Alarm(calendar, self._reach_end)
-        self._ends: list[tuple[float, int, Member]] = []
+        self.ends: list[tuple[float, int, Member]] = []
+        """Mark at which each member ends, its number, and the member: a heap."""
         self._number = 0
         self._since = calendar.now
         self._resumes_at = 0.0
@@ -53,16 +54,13 @@ class PacedWork(Generic[Member]):
         self.member_seconds = 0.0
         """Not held, times the members."""
 
-    def __len__(self) -> int:
-        return len(self._ends)
-
     def settle(self) -> None:
         """Bring the mark and the times to the present."""
         now = self._calendar.now
         elapsed = now - self._since
         if elapsed <= 0:
             return
-        load = len(self._ends)
+        load = len(self.ends)
         if self._held:
             self.held_seconds += elapsed
         elif self.is_stopped:
@@ -79,22 +77,22 @@ class PacedWork(Generic[Member]):
     def add(self, member: Member, units: float) -> None:
         """Let a member begin that has so many units to go."""
         self._number += 1
-        heappush(self._ends, (self.mark + units, self._number, member))
+        heappush(self.ends, (self.mark + units, self._number, member))
 
     def remove(self, members: set[Member]) -> None:
         """Take out members before their end."""
-        self._ends = [each for each in self._ends if each[2] not in members]
-        heapify(self._ends)
+        self.ends = [each for each in self.ends if each[2] not in members]
+        heapify(self.ends)
 
     def clear(self) -> list[Member]:
         """Take out everybody, oldest first."""
-        members = [each[2] for each in sorted(self._ends, key=lambda end: end[1])]
-        self._ends = []
+        members = [each[2] for each in sorted(self.ends, key=lambda end: end[1])]
+        self.ends = []
         return members
 
     def members(self) -> list[Member]:
         """Return who is running."""
-        return [each[2] for each in self._ends]
+        return [each[2] for each in self.ends]
 
     def stall(self, seconds: float) -> None:
         """Stand still for so long, after whatever stalls it already."""
@@ -121,17 +119,17 @@ class PacedWork(Generic[Member]):
 
     def look_ahead(self) -> None:
         """Set the alarm to the next end."""
-        if not self._ends or self._held:
+        if not self.ends or self._held:
             self._alarm.call_off()
             return
-        units = self._ends[0][0] - self.mark
-        seconds = units * self._seconds_per_unit[len(self._ends)] if units > 0 else 0.0
+        units = self.ends[0][0] - self.mark
+        seconds = units * self._seconds_per_unit[len(self.ends)] if units > 0 else 0.0
         stalled = self._resumes_at - self._calendar.now
         self._alarm.set(seconds + stalled if stalled > 0 else seconds)
 
     def _reach_end(self) -> None:
         self.settle()
-        ends = self._ends
+        ends = self.ends
         # The mark that was aimed at, not the sum of rounded steps towards it.
         self.mark = ends[0][0]
         done = [heappop(ends)[2]]

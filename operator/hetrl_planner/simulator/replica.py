@@ -27,7 +27,10 @@ class Lender(Protocol):
         """The same where many may ask at one moment: they share what there is."""
 
     def lose(self, lost: list[Trajectory]) -> None:
-        """Know that trajectories will never come."""
+        """Hear no more of trajectories, which will never come."""
+
+    def release(self, lost: list[Trajectory]) -> None:
+        """Know that they will never come."""
 
 
 class Replica:
@@ -50,6 +53,7 @@ class Replica:
         self._loaded = Alarm(calendar, self._go_on)
         self._lost_since: float | None = None
         self._lost_seconds = 0.0
+        self._lost_work: list[Trajectory] = []
         self.group = group
         self.num_places = group.num_places
         self.num_held_places = 0
@@ -71,7 +75,7 @@ class Replica:
         """Places for new work."""
         if self._wanted is not None or self._loading is not None or self._lost_since is not None:
             return 0
-        return max(0, self.num_places - len(self.work) - self.num_held_places)
+        return max(0, self.num_places - len(self.work.ends) - self.num_held_places)
 
     def lost_seconds(self) -> float:
         """Return the time that it was down so far."""
@@ -108,17 +112,18 @@ class Replica:
         self._wanted = self._loading = None
         self._loaded.call_off()
         self.work.is_stopped = False
-        lost = self.work.clear()
-        self._discard(lost)
+        self._lost_work = self.work.clear()
+        self._discard(self._lost_work)
         self.work.look_ahead()
-        self._lender.lose(lost)
+        self._lender.lose(self._lost_work)
 
     def come_back(self, version: int, *, seconds: float) -> None:
-        """Come up again, and load the newest weights that the region has."""
+        """Come up again, own up to what was lost, load the newest weights of the region."""
         self.work.settle()
         self._lost_seconds = self.lost_seconds()
         self._lost_since = None
         self.load(version, seconds=seconds)
+        self._lender.release(self._lost_work)
 
     def _finish(self, done: list[Trajectory]) -> None:
         for trajectory in done:
@@ -153,7 +158,7 @@ class Replica:
         return self._versions[bisect_right(self._marks, mark) - 1]
 
     def _begin_load(self) -> None:
-        can_stop = self._is_interruptible or not len(self.work)
+        can_stop = self._is_interruptible or not len(self.work.ends)
         if self._wanted is None or self._loading is not None or not can_stop:
             return
         (self._loading, seconds), self._wanted = self._wanted, None
