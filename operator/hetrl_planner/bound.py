@@ -227,5 +227,5 @@ def _solve(program: pulp.LpProblem) -> bool:
 
 
 def _dual(program: pulp.LpProblem, name: str) -> float:
-    row = program.get_constraint_by_name(name)
+    row = program.get_constraint_by_name(name.replace(" ", "_"))
     return abs(float(row.pi)) if row is not None and row.pi is not None else 0.0

@@ -5,6 +5,7 @@ What each costs comes from ``cost``; how many of which are taken is the MILP's c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from hetrl_core.capabilities import split_obstacle
@@ -14,7 +15,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
-from hetrl_planner.cost.inference import inference_pace
+from hetrl_planner.cost.inference import Pace, inference_pace
 from hetrl_planner.cost.network import (
     Channel,
     between_machines,
@@ -23,12 +24,22 @@ from hetrl_planner.cost.network import (
 )
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards, split_layers
-from hetrl_planner.cost.stage import uniform_stages
-from hetrl_planner.cost.training import Ring, TrainingTime, pipeline, training_time
+from hetrl_planner.cost.stage import PlacedStage, uniform_stages
+from hetrl_planner.cost.training import Pipeline, Ring, TrainingTime, pipeline, training_time
 from hetrl_planner.sites import SHARE_SIZES, Site
 from hetrl_planner.workload import Workload
 
 TENSOR_SIZES = SHARE_SIZES
+DIVIDED_MODES = (
+    (TrainingMode(recompute=Recompute.NONE, sharding=Sharding.OPTIMIZER),),
+    (
+        TrainingMode(recompute=Recompute.FULL, sharding=Sharding.OPTIMIZER),
+        TrainingMode(recompute=Recompute.NONE, sharding=Sharding.FULL),
+    ),
+    (TrainingMode(recompute=Recompute.FULL, sharding=Sharding.FULL),),
+)
+"""Of several replicas, in rows: see ``modes_by_speed``."""
+
 STAGE_COUNTS = (1, 2, 3, 4, 6, 8)
 
 
@@ -115,26 +126,21 @@ def training_candidates(
     found = [
         candidate
         for split in splits(site, work, Task.ACTOR_TRAINING, runnable_only=runnable_only)
+        for copies in [_Copies(site, split, work, snapshot)]
         for num_replicas in replica_counts(
             work, most=site.capacity(split.share_size) // split.num_gpus
         )
-        for mode in training_modes(num_replicas, runnable_only=runnable_only)
-        if (
-            candidate := _training(
-                site, split, work, snapshot, num_replicas=num_replicas, mode=mode
-            )
-        )
+        for candidate in copies.candidates(num_replicas, runnable_only=runnable_only)
     ]
-    found.sort(key=lambda each: (each.num_gpus, each.split.share_size, each.total_seconds))
-    kept: list[TrainingCandidate] = []
-    for each in found:
-        if not any(
-            other.total_seconds <= each.total_seconds
-            and other.split.share_size <= each.split.share_size
-            for other in kept
-        ):
-            kept.append(each)
-    return tuple(kept)
+    rated = sorted(
+        ((each.num_gpus, each.split.share_size, each.total_seconds), number)
+        for number, each in enumerate(found)
+    )
+    kept: list[tuple[int, float, TrainingCandidate]] = []
+    for (_, share_size, seconds), number in rated:
+        if not any(other <= seconds and size <= share_size for size, other, _ in kept):
+            kept.append((share_size, seconds, found[number]))
+    return tuple(candidate for *_, candidate in kept)
 
 
 def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> Iterator[Split]:
@@ -171,16 +177,20 @@ def replica_counts(work: Workload, *, most: int) -> list[int]:
     return sorted(count for count in counts if count <= most)
 
 
-def training_modes(num_replicas: int, *, runnable_only: bool) -> tuple[TrainingMode, ...]:
-    """Return the ways to trade time for memory; one replica has nothing to divide."""
+def modes_by_speed(
+    num_replicas: int, *, runnable_only: bool
+) -> tuple[tuple[TrainingMode, ...], ...]:
+    """Return the ways to trade time for memory, in rows.
+
+    None of a later row is faster than one of an earlier row that fits. One replica has nothing
+    to divide. Several lose nothing by dividing the optimizer, which costs no more traffic, so
+    leaving it whole is never better.
+    """
     if runnable_only:
-        return (REPLICATED,)
-    shardings = tuple(Sharding) if num_replicas > 1 else (Sharding.NONE,)
-    return tuple(
-        TrainingMode(recompute=recompute, sharding=sharding)
-        for recompute in Recompute
-        for sharding in shardings
-    )
+        return ((REPLICATED,),)
+    if num_replicas == 1:
+        return tuple((TrainingMode(recompute=each),) for each in (Recompute.NONE, Recompute.FULL))
+    return DIVIDED_MODES
 
 
 def fullest_training_gpu(
@@ -265,42 +275,63 @@ def _rollout(
     )
 
 
-def _training(
-    site: Site,
-    split: Split,
-    work: Workload,
-    snapshot: ClusterSnapshot,
-    *,
-    num_replicas: int,
-    mode: TrainingMode,
-) -> TrainingCandidate | None:
-    use = fullest_training_gpu(site, split, work, mode=mode, num_replicas=num_replicas)
-    if use.total_bytes > site.kind.memory_bytes:
-        return None
-    stages = uniform_stages(
-        work.architecture, split.parallelism, site.kind, _stage_channel(site, split, snapshot)
-    )
-    per_minibatch = ceil(work.batch_size / work.minibatches)
-    most, fewest = ceil(per_minibatch / num_replicas), per_minibatch // num_replicas
-    replica = pipeline(work, stages, recompute=mode.recompute)
-    time = training_time(
-        work,
-        [(replica, most)] + [(replica, fewest)] * (num_replicas - 1),
-        _rings(site, split, work, snapshot, num_replicas=num_replicas),
-        mode=mode,
-    )
-    scoring = inference_pace(work, stages).seconds(ceil(work.batch_size / num_replicas))
-    side = work.training_side
-    trained = sum(task in TRAINING_TASKS for task in side)
-    return TrainingCandidate(
-        site=site,
-        split=split,
-        num_replicas=num_replicas,
-        mode=mode,
-        time=time,
-        side_seconds=(trained - 1) * time.total_seconds + (len(side) - trained) * scoring,
-        memory=use,
-    )
+@dataclass(frozen=True)
+class _Copies:
+    """Data-parallel copies of one split on one site; what they have in common is priced once."""
+
+    site: Site
+    split: Split
+    work: Workload
+    snapshot: ClusterSnapshot
+
+    def candidates(self, num_replicas: int, *, runnable_only: bool) -> list[TrainingCandidate]:
+        """Return the candidates in the first row of modes that fits."""
+        for modes in modes_by_speed(num_replicas, runnable_only=runnable_only):
+            found = [self._candidate(num_replicas, mode) for mode in modes]
+            if any(found):
+                return [each for each in found if each]
+        return []
+
+    def _candidate(self, num_replicas: int, mode: TrainingMode) -> TrainingCandidate | None:
+        use = fullest_training_gpu(
+            self.site, self.split, self.work, mode=mode, num_replicas=num_replicas
+        )
+        if use.total_bytes > self.site.kind.memory_bytes:
+            return None
+        per_minibatch = ceil(self.work.batch_size / self.work.minibatches)
+        time = training_time(
+            self.work,
+            [(self._pipelines[mode.recompute], ceil(per_minibatch / num_replicas))],
+            _rings(self.site, self.split, self.work, self.snapshot, num_replicas=num_replicas),
+            mode=mode,
+        )
+        scoring = self._scoring.seconds(ceil(self.work.batch_size / num_replicas))
+        side = self.work.training_side
+        trained = sum(task in TRAINING_TASKS for task in side)
+        return TrainingCandidate(
+            site=self.site,
+            split=self.split,
+            num_replicas=num_replicas,
+            mode=mode,
+            time=time,
+            side_seconds=(trained - 1) * time.total_seconds + (len(side) - trained) * scoring,
+            memory=use,
+        )
+
+    @cached_property
+    def _stages(self) -> tuple[PlacedStage, ...]:
+        return uniform_stages(
+            self.work.architecture, self.split.parallelism, self.site.kind,
+            _stage_channel(self.site, self.split, self.snapshot),
+        )  # fmt: skip
+
+    @cached_property
+    def _pipelines(self) -> dict[Recompute, Pipeline]:
+        return {each: pipeline(self.work, self._stages, recompute=each) for each in Recompute}
+
+    @cached_property
+    def _scoring(self) -> Pace:
+        return inference_pace(self.work, self._stages)
 
 
 def _rings(

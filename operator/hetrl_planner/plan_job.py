@@ -60,7 +60,7 @@ def plan(
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
-    space = _space(snapshot, job, runnable_only=runnable_only)
+    space = space_of(snapshot, job, runnable_only=runnable_only)
 
     # 3. The searches that the strategy names: the fastest plan, or the cheapest.
     goal = goal_of(job)
@@ -151,7 +151,8 @@ def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _space(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:
+def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:
+    """Return all that a job may choose from on a fleet."""
     assert job.model.architecture is not None
     work = workload(job, job.model.architecture)
     here = sites(snapshot, job.resources)

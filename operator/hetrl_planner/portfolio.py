@@ -30,8 +30,11 @@ FULL_EFFORT_GPUS = 64
 EVALUATIONS_PER_GPU = 60
 """On small fleets, for each grouping: there is no more to find."""
 
+MOST_EVOLVED_GPUS = 2048
+"""Larger fleets are left to phase 1, whose effort does not grow with the machines."""
+
 LEAST_EVALUATIONS = 60
-PHASE_2_SHARE = 0.25
+PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
 
 
@@ -140,6 +143,8 @@ class Portfolio:
     def _effort(self, devices: Devices, num_arms: int) -> int:
         if self.evaluations is not None:
             return self.evaluations
+        if devices.num_gpus > MOST_EVOLVED_GPUS:
+            return 0
         small = EVALUATIONS_PER_GPU * devices.num_gpus * num_arms
         large = EVALUATIONS * FULL_EFFORT_GPUS // max(FULL_EFFORT_GPUS, devices.num_gpus)
         return max(LEAST_EVALUATIONS, min(small, large))

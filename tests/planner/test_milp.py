@@ -12,7 +12,7 @@ from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.choice import Choice, with_concurrency
 from hetrl_planner.milp import Cheapest, Fastest, Problem, price
 from hetrl_planner.placement import place
-from hetrl_planner.plan_job import _space, never
+from hetrl_planner.plan_job import never, space_of
 from hetrl_planner.search import Searcher, Space, _problems
 from tests.builders import a_fleet, a_job, both
 
@@ -20,7 +20,7 @@ SEARCHER = Searcher(should_stop=never, seed=1)
 
 
 def a_space(fleet: ClusterSnapshot, job: JobSpec) -> Space:
-    return _space(fleet, job, runnable_only=True)
+    return space_of(fleet, job, runnable_only=True)
 
 
 def every_choice(space: Space) -> Iterator[Choice]:

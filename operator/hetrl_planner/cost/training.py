@@ -132,14 +132,14 @@ def training_time(
 ) -> TrainingTime:
     """Return the time to train on one batch.
 
-    ``shares`` are the replicas and the sequences that each has of a minibatch; all wait for
-    the one that ends last.
+    ``shares`` are replicas and the sequences that each has of a minibatch, at least of those
+    that may end last; all others wait for them. ``rings`` know how many replicas there are.
     """
     slowest, sequences = max(shares, key=lambda share: share[0].pace.seconds(share[1]))
     turns = work.minibatches * sequences
     passes = ceil(max(share[1] for share in shares) * work.sample_tokens / pass_tokens(work))
     # Each replica updates only its part where the optimizer is divided.
-    updates = 1 if mode.sharding is Sharding.NONE else len(shares)
+    updates = 1 if mode.sharding is Sharding.NONE else rings[0].members
     return TrainingTime(
         compute_seconds=turns * slowest.slowest.compute_seconds,
         tensor_parallel_seconds=turns * slowest.slowest.tensor_parallel_seconds,

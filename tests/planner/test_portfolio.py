@@ -1,0 +1,89 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import MinimiseCost, Mode, Strategy
+from hetrl_core.plan import Plan
+from hetrl_core.task import Task
+from hetrl_planner.bound import bound
+from hetrl_planner.hetrl.groupings import groupings
+from hetrl_planner.milp import Fastest
+from hetrl_planner.plan_job import plan, space_of
+from tests.builders import a_fleet, a_job, both
+
+SMALL = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))
+
+
+def made(
+    fleet: ClusterSnapshot, strategy: Strategy, *, evaluations: int = 150, seed: int = 1
+) -> Plan:
+    job = a_job("Qwen3-1.7B", strategy=strategy, seed=seed)
+    found = plan(fleet, job, evaluations=evaluations)
+    assert isinstance(found, Plan)
+    return found
+
+
+@pytest.mark.parametrize(("count", "bell"), [(1, 1), (2, 2), (3, 5), (4, 15), (6, 203)])
+def test_tasks_are_grouped_in_every_way(count: int, bell: int) -> None:
+    found = list(groupings(tuple(Task)[:count]))
+    assert len(found) == len(set(found)) == bell
+
+
+def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
+    first = made(SMALL, Strategy.AUTO, evaluations=0)
+    assert made(SMALL, Strategy.AUTO).prediction.step_seconds <= first.prediction.step_seconds
+
+
+@pytest.mark.parametrize("strategy", [Strategy.AUTO, Strategy.HETRL, Strategy.AREAL_HEX])
+def test_the_same_seed_gives_the_same_plan(strategy: Strategy) -> None:
+    assert made(SMALL, strategy, evaluations=60) == made(SMALL, strategy, evaluations=60)
+
+
+@given(seed=st.integers(1, 50), mode=st.sampled_from(list(Mode)))
+@settings(max_examples=6)
+def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
+    job = a_job("Qwen3-1.7B", strategy=Strategy.HETRL, mode=mode, seed=seed)
+    space = space_of(SMALL, job, runnable_only=False)
+    known = bound(space.work, space.sites, space.rollouts, space.limits, Fastest())
+    found = plan(SMALL, job, evaluations=40)
+    assert known
+    assert isinstance(found, Plan)
+    assert found.prediction.step_seconds >= known.value
+    assert found.gap == pytest.approx(1 - known.value / found.prediction.step_seconds)
+
+
+def test_one_gpu_more_is_worth_something_where_it_is_scarce() -> None:
+    space = space_of(SMALL, a_job("Qwen3-1.7B"), runnable_only=False)
+    known = bound(space.work, space.sites, space.rollouts, space.limits, Fastest())
+    assert known
+    assert all(worth >= 0 for worth in known.gpu_worth.values())
+    assert max(known.gpu_worth.values()) > 0
+
+
+def test_a_stop_from_outside_still_gives_a_plan() -> None:
+    asked = iter([False] * 40)
+    found = plan(
+        SMALL, a_job("Qwen3-1.7B"), should_stop=lambda: next(asked, True), evaluations=10_000
+    )
+    assert isinstance(found, Plan)
+    assert found.ended_by == "time"
+
+
+def test_evolution_spends_no_more_than_a_pace_needs() -> None:
+    job = a_job("Qwen3-1.7B", objective=MinimiseCost(required_samples_per_second=20))
+    first = plan(SMALL, job, evaluations=0)
+    found = plan(SMALL, job, evaluations=150)
+    assert isinstance(first, Plan)
+    assert isinstance(found, Plan)
+    assert found.prediction.dollars_per_hour <= first.prediction.dollars_per_hour
+    assert found.prediction.samples_per_second >= 20 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_two_tasks_share_one_gpu_where_there_is_but_one(mode: Mode) -> None:
+    found = plan(a_fleet(h100=1), replace(a_job("Qwen3-0.6B", mode=mode)), evaluations=40)
+    assert isinstance(found, Plan)
+    assert found.num_gpus == 1
