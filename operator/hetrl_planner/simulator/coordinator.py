@@ -122,10 +122,7 @@ class Coordinator:
             return
         age = staleness(trajectory.versions, version=self.version)
         if self._checks and not self._bound.admits(age):
-            self._end_lease(trajectory, Ending.REJECTED)
-            self.discarded_tokens += trajectory.num_tokens
-            self._pending.append(trajectory.group)
-            self.serve_waiting()
+            self._reject(trajectory)
             return
         del self._leased[trajectory]
         self._accepted[trajectory] = None
@@ -304,6 +301,15 @@ class Coordinator:
         if stale_versions:
             stale = [each for each in self._accepted if each.versions in stale_versions]
             self._make_again(stale, Ending.REJECTED)
+
+    def _reject(self, trajectory: Trajectory) -> None:
+        self._end_lease(trajectory, Ending.REJECTED)
+        self.discarded_tokens += trajectory.num_tokens
+        self._pending.append(trajectory.group)
+        # Whoever delivers asks next and takes the slot itself, unless it cannot.
+        replica = trajectory.replica
+        if not (replica.num_free and self._may_lease(replica)):
+            self.serve_waiting()
 
     def _end_leases(self, trajectories: list[Trajectory], ending: Ending) -> None:
         """End running leases; their prompts are lent again, and whoever runs them stops."""
