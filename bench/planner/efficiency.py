@@ -2,7 +2,7 @@
 
 `python -m bench.planner.efficiency` makes it. 64 GPUs in four networks, Qwen3-8B, synchronous
 GRPO; ten seeds a search, seconds of one core, so that a busy machine changes little. Runs that
-are done are kept; --fresh forgets them.
+are done are kept until --fresh forgets them.
 """
 
 import argparse
@@ -154,17 +154,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of one core, for each search")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--part", default="1/1", help="number and count of parts")
-    parser.add_argument("--fresh", action="store_true", help="forget our runs, not the others'")
+    parser.add_argument(
+        "--fresh", choices=("ours", "all"), help="forget our runs, or the others' too"
+    )
     options = parser.parse_args()
     seeds = SEEDS[: options.seeds]
     wanted = list(product(seeds, scenarios.SCENARIOS, SEARCHES))
     for seed, scenario, name in part_of(options.part, wanted):
-        _run(scenario, name, seed, options.seconds, fresh=options.fresh and name in OURS)
+        _run(scenario, name, seed, options.seconds, fresh=_is_stale(options.fresh, name))
+    for scenario, name in product(scenarios.SCENARIOS, FIXED):
+        _fixed(scenario, name, fresh=options.fresh == "all")
     missing = [
         each for each in wanted if not _path(each[1], each[2], each[0], options.seconds).exists()
     ]
     if not missing:
         _write(seeds, options.seconds)
+
+
+def _is_stale(fresh: str | None, name: str) -> bool:
+    return fresh == "all" or (fresh == "ours" and name in OURS)
 
 
 def _work() -> Workload:
@@ -194,14 +202,14 @@ def _run(
     return [tuple(each) for each in record["improvements"]]
 
 
-def _fixed(scenario: str, name: str) -> float:
+def _fixed(scenario: str, name: str, *, fresh: bool = False) -> float:
     def make() -> Record:
         evaluator = EqualShares(_work(), scenarios.devices(scenarios.fleet(scenario)))
         layout = FIXED[name](evaluator)
         found = evaluator.evaluate(layout) if layout else None
         return {"seconds": found.step_seconds if isinstance(found, Evaluation) else None}
 
-    seconds = kept(FOLDER / "fixed" / f"{scenario}-{name}.json", make)["seconds"]
+    seconds = kept(FOLDER / "fixed" / f"{scenario}-{name}.json", make, fresh=fresh)["seconds"]
     return inf if seconds is None else float(seconds)
 
 

@@ -75,14 +75,16 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cells whose name contains this")
     parser.add_argument("--baselines-only", action="store_true")
     parser.add_argument("--evaluations", type=int, default=None, help="of our search")
-    parser.add_argument("--fresh", action="store_true", help="forget our plans, not the baselines'")
+    parser.add_argument(
+        "--fresh", choices=("ours", "all"), help="forget our plans, or the others' too"
+    )
     options = parser.parse_args()
     cells = [case for case in scenarios.HETRL_CASES if options.only in str(case)]
     for case in part_of(options.part, cells):
-        _baselines(case)
+        _baselines(case, fresh=options.fresh == "all")
         if not options.baselines_only:
-            _ours(case, options.evaluations, fresh=options.fresh)
-            _a100s_alone(case, options.evaluations, fresh=options.fresh)
+            _ours(case, options.evaluations, fresh=bool(options.fresh))
+            _a100s_alone(case, options.evaluations, fresh=bool(options.fresh))
     done = [case for case in scenarios.HETRL_CASES if _path("ours", case).exists()]
     if done:
         RESULTS.mkdir(parents=True, exist_ok=True)
@@ -98,7 +100,7 @@ def _path(what: str, case: Case) -> Path:
     return FOLDER / what / f"{str(case).replace(' ', '-')}.json"
 
 
-def _baselines(case: Case) -> Record:
+def _baselines(case: Case, *, fresh: bool = False) -> Record:
     def make() -> Record:
         found: Record = {}
         for name, policy in POLICIES.items():
@@ -112,7 +114,7 @@ def _baselines(case: Case) -> Record:
             found[name] = _planned(evaluator.evaluate(layout) if layout else None, begin)
         return found
 
-    return kept(_path("baselines", case), make)
+    return kept(_path("baselines", case), make, fresh=fresh)
 
 
 def _ours(case: Case, evaluations: int | None, *, fresh: bool = False) -> Record:
@@ -194,13 +196,9 @@ def _ratios(case: Case) -> dict[str, float]:
 
 
 def _modelled(case: Case) -> dict[str, float]:
-    """Return the same by the cost model."""
-    mine = _ours(case, None)["seconds"]
-    return {
-        name: found["seconds"] / mine
-        for name, found in _baselines(case).items()
-        if name in POLICIES and found["seconds"]
-    }
+    """Return every plan's step by the cost model."""
+    plans = _plans(case, scenarios.fleet(case.scenario))
+    return {name: _seconds(*priced) for name, priced in plans.items()}
 
 
 def _changed(case: Case) -> Changes:
@@ -236,10 +234,7 @@ def _tornado(case: Case) -> Record:
     def make() -> Record:
         found: Record = {}
         for change, fleet in _changed(case).items():
-            seconds = {
-                name: _seconds(evaluator, layout)
-                for name, (evaluator, layout) in _plans(case, fleet).items()
-            }
+            seconds = {name: _seconds(*priced) for name, priced in _plans(case, fleet).items()}
             own = seconds.pop(OURS)
             found[change] = {name: each / own for name, each in seconds.items()}
         return found
@@ -298,7 +293,8 @@ def _cell(case: Case, name: str) -> str:
         return "-"
     if name not in _ratios(case):
         return "none"
-    return f"{_ratios(case)[name]:.2f} ({_modelled(case)[name]:.2f})"
+    modelled = _modelled(case)
+    return f"{_ratios(case)[name]:.2f} ({modelled[name] / modelled[OURS]:.2f})"
 
 
 def _summary(cases: list[Case]) -> Iterator[str]:

@@ -186,7 +186,7 @@ def test_ranks_are_laid_as_megatron_lays_them(replicas_first: bool) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_searches_spend_their_budget_find_a_plan_and_repeat_themselves(search: Callable) -> None:  # type: ignore[type-arg]
-    evaluator = prices(is_synchronous=False)
+    evaluator = prices(is_synchronous=False, gpus_per_machine=2, a100=2, l40s=2)
     found = []
     for _ in range(2):
         best_so_far = []
