@@ -4,7 +4,10 @@ Each is searched as the plan itself was, so the comparison is with its best, not
 straw man.
 """
 
-from hetrl_core.plan import Plan, Prediction, Rejected
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetrl_core.plan import Plan, Prediction, Rejected, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
 from hetrl_planner.milp import Fastest, Goal
@@ -14,27 +17,59 @@ MAX_ALTERNATIVES = 20
 """As many as a HetRLPlan holds."""
 
 
-def alternatives(
-    space: Space, goal: Goal, chosen: Plan, searcher: Searcher
-) -> tuple[Rejected, ...]:
-    """Return the best plan of each GPU kind alone, and of each other kind as the trainer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """The best plan with fewer kinds to choose from."""
+
+    kind: str
+    trains_only: bool
+    """Whether only training is bound to the kind, or everything."""
+
+    space: Space
+    choice: Choice | None
+
+    @property
+    def summary(self) -> str:
+        """Say what it is."""
+        return f"training on {self.kind}" if self.trains_only else f"{self.kind} alone"
+
+
+def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternative, ...]:
+    """Return the best plan of each GPU kind alone, and with each kind as the trainer."""
     kinds = sorted({site.kind.name for site in space.sites})
-    used = set().union(*(group.gpu_kinds for group in chosen.groups))
-    training = set().union(*(group.gpu_kinds for group in chosen.groups_with(Task.ACTOR_TRAINING)))
-    others = [(f"{kind} alone", space.only(kind=kind)) for kind in kinds if used != {kind}]
-    others += [
-        (f"training on {kind}", space.only(training_kind=kind))
-        for kind in kinds
-        if training != {kind} and len(kinds) > 1
-    ]
+    if len(kinds) == 1:
+        return ()
+    parts = [(kind, False, space.only(kind=kind)) for kind in kinds]
+    parts += [(kind, True, space.only(training_kind=kind)) for kind in kinds]
     found = []
-    for summary, part in others[:MAX_ALTERNATIVES]:
+    for kind, trains_only, part in parts[:MAX_ALTERNATIVES]:
         if searcher.should_stop():
             break
-        other = searcher.best(part, goal)
-        reason = _reason(part, goal, chosen.prediction, other.choice if other else None)
-        found.append(Rejected(summary=summary, reason=reason))
+        best = searcher.best(part, goal)
+        found.append(
+            Alternative(
+                kind=kind, trains_only=trains_only, space=part, choice=best.choice if best else None
+            )
+        )
     return tuple(found)
+
+
+def rejected(others: Sequence[Alternative], chosen: Plan, goal: Goal) -> tuple[Rejected, ...]:
+    """Return why each alternative lost; what the plan itself is, is none."""
+    used = _kinds(chosen.groups)
+    training = _kinds(chosen.groups_with(Task.ACTOR_TRAINING))
+    return tuple(
+        Rejected(
+            summary=other.summary,
+            reason=_reason(other.space, goal, chosen.prediction, other.choice),
+        )
+        for other in others
+        if (training if other.trains_only else used) != {other.kind}
+    )
+
+
+def _kinds(groups: Sequence[ReplicaGroup]) -> set[str]:
+    return {kind for group in groups for kind in group.gpu_kinds}
 
 
 def _reason(part: Space, goal: Goal, chosen: Prediction, other: Choice | None) -> str:

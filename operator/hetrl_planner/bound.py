@@ -17,6 +17,7 @@ from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal, Limits
+from hetrl_planner.search import Space
 from hetrl_planner.sites import Site
 from hetrl_planner.workload import Workload
 
@@ -38,15 +39,10 @@ class Bound:
     """The same for one dollar an hour more."""
 
 
-def bound(
-    work: Workload,
-    sites: Sequence[Site],
-    rollouts: Sequence[RolloutCandidate],
-    limits: Limits,
-    goal: Goal,
-) -> Bound | None:
+def bound_on(space: Space, goal: Goal) -> Bound | None:
     """Return the bound on a goal, ``None`` where not even the relaxation meets the limits."""
-    relaxed = _Relaxation(work, sites, rollouts, limits)
+    work = space.work
+    relaxed = _Relaxation(work, space.sites, space.rollouts, space.limits)
     if not isinstance(goal, Fastest):
         return relaxed.cheapest(goal)
     shared = relaxed.fastest(work.tasks)

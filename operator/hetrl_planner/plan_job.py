@@ -13,8 +13,8 @@ from hetrl_core.job import (
     Strategy,
 )
 from hetrl_core.plan import Infeasible, Outcome, Plan
-from hetrl_planner.alternatives import alternatives
-from hetrl_planner.bound import bound
+from hetrl_planner.alternatives import alternatives, rejected
+from hetrl_planner.bound import bound_on
 from hetrl_planner.candidates import rollout_candidates, training_candidates
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.layout.to_plan import prediction, replica_groups
@@ -62,43 +62,10 @@ def plan(
     # 2. Every way to run one replica, per GPU kind, region and pool.
     space = space_of(snapshot, job, runnable_only=runnable_only)
 
-    # 3. The searches that the strategy names: the fastest plan, or the cheapest.
+    # 3. Phase 1 of AReaL-Hex, for this plan and for those that it is compared with.
     goal = goal_of(job)
-    decided = _portfolio(
-        space, job, goal, should_stop, runnable_only=runnable_only, evaluations=evaluations
-    ).decide(job.planning.strategy)
     searcher = Searcher(should_stop=should_stop, seed=job.planning.seed)
-    if decided is None:
-        return Infeasible(
-            reasons=reasons_against(
-                space, job, goal, searcher=searcher, runnable_only=runnable_only
-            )
-        )
-
-    # 4. On which machines, how far from the best there is, and what else was possible.
-    found = Plan(
-        strategy=job.planning.strategy,
-        groups=replica_groups(decided.evaluation, decided.evaluator),
-        prediction=prediction(decided.evaluation, space.work),
-        gap=_gap(space, goal, decided, runnable_only=runnable_only),
-        ended_by="work" if decided.is_complete else "time",
-        seed=job.planning.seed,
-    )
-    if should_stop():
-        return found
-    return replace(found, rejected=alternatives(space, goal, found, searcher))
-
-
-def _portfolio(
-    space: Space,
-    job: JobSpec,
-    goal: Goal,
-    should_stop: Callable[[], bool],
-    *,
-    runnable_only: bool,
-    evaluations: int | None,
-) -> Portfolio:
-    return Portfolio(
+    portfolio = Portfolio(
         space=space,
         goal=goal,
         seed=job.planning.seed,
@@ -106,14 +73,36 @@ def _portfolio(
         # Evolution cuts models in ways that this release does not run yet.
         evaluations=0 if runnable_only else evaluations,
     )
+    first = portfolio.begin(job.planning.strategy)
+    others = alternatives(space, goal, searcher) if first else ()
+
+    # 4. HetRL's search goes on from there, where the strategy asks for it.
+    decided = portfolio.go_on(job.planning.strategy, first)
+    if decided is None:
+        return Infeasible(
+            reasons=reasons_against(
+                space, job, goal, searcher=searcher, runnable_only=runnable_only
+            )
+        )
+
+    # 5. On which machines, how far from the best there is, and what else was possible.
+    found = Plan(
+        strategy=job.planning.strategy,
+        groups=replica_groups(decided.evaluation, portfolio.evaluator),
+        prediction=prediction(decided.evaluation, space.work),
+        gap=_gap(portfolio, decided, runnable_only=runnable_only),
+        ended_by="work" if decided.is_complete else "time",
+        seed=job.planning.seed,
+    )
+    return replace(found, rejected=rejected(others, found, goal))
 
 
-def _gap(space: Space, goal: Goal, decided: Decided, *, runnable_only: bool) -> float | None:
+def _gap(portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> float | None:
     """Return the distance from the best bound known on the space that was searched."""
     if runnable_only:
         return decided.milp.gap if decided.milp and decided.is_complete else None
-    known = bound(space.work, space.sites, space.rollouts, space.limits, goal)
-    value = decided.objective.value(decided.evaluation)
+    known = bound_on(portfolio.space, portfolio.goal)
+    value = portfolio.objective.value(decided.evaluation)
     return max(0.0, 1 - known.value / value) if known and value else None
 
 

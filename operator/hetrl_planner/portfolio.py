@@ -4,8 +4,9 @@
 HetRL's search go on from there; so there is an answer whenever time runs out.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,8 +44,6 @@ class Decided:
     """The layout that a strategy takes."""
 
     evaluation: Evaluation
-    evaluator: Evaluator
-    objective: Objective
     is_complete: bool
     """Whether work, not a stop from outside, ended the searches."""
 
@@ -52,7 +51,7 @@ class Decided:
     """What phase 1 found, where it was asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Portfolio:
     """The searches for one job on one fleet."""
 
@@ -63,26 +62,34 @@ class Portfolio:
     evaluations: int | None = None
     """Budget of HetRL's search; ``None``: by the size of the fleet."""
 
-    def decide(self, strategy: Strategy) -> Decided | None:
-        """Return what a strategy takes, ``None`` where it finds nothing within the limits."""
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """What prices layouts."""
         devices = Devices(snapshot=self.space.snapshot, sites=self.space.sites)
-        evaluator = Evaluator(self.space.work, devices)
-        objective = Objective(goal=self.goal, limits=self.space.limits, devices=devices)
+        return Evaluator(self.space.work, devices)
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What compares them."""
+        return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
+
+    def begin(self, strategy: Strategy) -> Decided | None:
+        """Return phase 1's answer where the strategy asks it, within moments."""
+        if strategy is Strategy.HETRL:
+            return None
+        return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
+
+    def go_on(self, strategy: Strategy, first: Decided | None) -> Decided | None:
+        """Return the better of a first answer and what evolution finds from there."""
         match strategy:
             case Strategy.HOMOGENEOUS:
-                return self._phase_1(evaluator, objective, homogeneous=True)
+                return first
             case Strategy.AREAL_HEX:
-                first = self._phase_1(evaluator, objective)
-                return first and self._go_on(evaluator, objective, first, [self._disjoint])
-            case Strategy.HETRL:
-                return self._go_on(evaluator, objective, None, self._groupings)
+                return first and self._evolve(first, [self._disjoint], share=PHASE_2_SHARE)
             case _:
-                first = self._phase_1(evaluator, objective)
-                return self._go_on(evaluator, objective, first, self._groupings)
+                return self._evolve(first, list(groupings(self.space.work.tasks)))
 
-    def _phase_1(
-        self, evaluator: Evaluator, objective: Objective, *, homogeneous: bool = False
-    ) -> Decided | None:
+    def _phase_1(self, *, homogeneous: bool) -> Decided | None:
         searcher = Searcher(should_stop=self.should_stop, seed=self.seed)
         spaces = [self.space]
         if homogeneous:
@@ -90,70 +97,62 @@ class Portfolio:
             spaces = [self.space.only(kind=kind) for kind in kinds]
         decided = []
         for found in (searcher.best(space, self.goal) for space in spaces):
-            evaluation = found and evaluator.evaluate(layout_of(found.choice, evaluator.devices))
+            layout = found and layout_of(found.choice, self.evaluator.devices)
+            evaluation = layout and self.evaluator.evaluate(layout)
             if found and isinstance(evaluation, Evaluation):
                 decided.append(
                     Decided(
                         evaluation=evaluation,
-                        evaluator=evaluator,
-                        objective=objective,
                         is_complete=found.is_complete,
                         milp=found,
                     )
                 )
-        return min(decided, key=lambda each: objective.score(each.evaluation), default=None)
+        return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
 
-    def _go_on(
-        self,
-        evaluator: Evaluator,
-        objective: Objective,
-        first: Decided | None,
-        arms: list[Grouping],
+    def _evolve(
+        self, first: Decided | None, arms: Sequence[Grouping], *, share: float = 1.0
     ) -> Decided | None:
-        """Return the better of what is known and what evolution finds from there."""
-        evaluations = self._effort(evaluator.devices, len(arms))
-        if first is not None and len(arms) == 1:
-            evaluations = int(evaluations * PHASE_2_SHARE)
-        if not evaluations or self.should_stop():
+        evaluations = int(share * self._effort(len(arms)))
+        if not evaluations:
             return first
+        if self.should_stop():
+            return first and replace(first, is_complete=False)
         evolved = search(
-            evaluator, objective, arms,
+            self.evaluator, self.objective, arms,
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
-            seeds=self._seeds(first, evaluator.devices),
+            seeds=self._seeds(first),
         )  # fmt: skip
         if evolved is None:
             return first
-        better = first is None or evolved.score < objective.score(first.evaluation)
-        return Decided(
-            evaluation=evolved.evaluation if better or first is None else first.evaluation,
-            evaluator=evaluator,
-            objective=objective,
-            is_complete=evolved.is_complete and (first is None or first.is_complete),
-            milp=first.milp if first else None,
+        if first is None:
+            return Decided(evaluation=evolved.evaluation, is_complete=evolved.is_complete)
+        is_better = evolved.score < self.objective.score(first.evaluation)
+        return replace(
+            first,
+            evaluation=evolved.evaluation if is_better else first.evaluation,
+            is_complete=evolved.is_complete and first.is_complete,
         )
 
-    def _seeds(self, first: Decided | None, devices: Devices) -> tuple[Genome, ...]:
+    def _seeds(self, first: Decided | None) -> tuple[Genome, ...]:
         if first is None:
             return ()
         tasks = self.space.work.tasks
-        return (genome_of(first.evaluation.layout, devices, tasks=tasks),)
+        return (genome_of(first.evaluation.layout, self.evaluator.devices, tasks=tasks),)
 
-    def _effort(self, devices: Devices, num_arms: int) -> int:
+    def _effort(self, num_arms: int) -> int:
+        """Return the layouts that evolution may price."""
+        num_gpus = self.evaluator.devices.num_gpus
         if self.evaluations is not None:
             return self.evaluations
-        if devices.num_gpus > MOST_EVOLVED_GPUS:
+        if num_gpus > MOST_EVOLVED_GPUS:
             return 0
-        small = EVALUATIONS_PER_GPU * devices.num_gpus * num_arms
-        large = EVALUATIONS * FULL_EFFORT_GPUS // max(FULL_EFFORT_GPUS, devices.num_gpus)
+        small = EVALUATIONS_PER_GPU * num_gpus * num_arms
+        large = EVALUATIONS * FULL_EFFORT_GPUS // max(FULL_EFFORT_GPUS, num_gpus)
         return max(LEAST_EVALUATIONS, min(small, large))
 
     @property
     def _disjoint(self) -> Grouping:
         side = self.space.work.training_side
         return ((Task.ACTOR_GENERATION,), side)
-
-    @property
-    def _groupings(self) -> list[Grouping]:
-        return list(groupings(self.space.work.tasks))

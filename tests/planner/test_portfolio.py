@@ -8,7 +8,7 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import MinimiseCost, Mode, Strategy
 from hetrl_core.plan import Plan
 from hetrl_core.task import Task
-from hetrl_planner.bound import bound
+from hetrl_planner.bound import bound_on
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.milp import Fastest
 from hetrl_planner.plan_job import plan, space_of
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_plan(strategy: Strategy) -> None:
 def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
     job = a_job("Qwen3-1.7B", strategy=Strategy.HETRL, mode=mode, seed=seed)
     space = space_of(SMALL, job, runnable_only=False)
-    known = bound(space.work, space.sites, space.rollouts, space.limits, Fastest())
+    known = bound_on(space, Fastest())
     found = plan(SMALL, job, evaluations=40)
     assert known
     assert isinstance(found, Plan)
@@ -57,7 +57,7 @@ def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
 
 def test_one_gpu_more_is_worth_something_where_it_is_scarce() -> None:
     space = space_of(SMALL, a_job("Qwen3-1.7B"), runnable_only=False)
-    known = bound(space.work, space.sites, space.rollouts, space.limits, Fastest())
+    known = bound_on(space, Fastest())
     assert known
     assert all(worth >= 0 for worth in known.gpu_worth.values())
     assert max(known.gpu_worth.values()) > 0
@@ -87,3 +87,4 @@ def test_two_tasks_share_one_gpu_where_there_is_but_one(mode: Mode) -> None:
     found = plan(a_fleet(h100=1), replace(a_job("Qwen3-0.6B", mode=mode)), evaluations=40)
     assert isinstance(found, Plan)
     assert found.num_gpus == 1
+    assert any(group.concurrency for group in found.groups_with(Task.ACTOR_GENERATION))

@@ -66,20 +66,28 @@ class _Writer:
             cut_alike[task.replicas].append(task)
         numbered = len(cut_alike) > 1
         for together in cut_alike.values():
-            # What trains decides how the group is described.
+            # What trains says how the group is cut, what generates how much it does at once.
             first = min(together, key=lambda task: task.mode is None)
             names = tuple(task.task for task in together)
+            places = max(
+                (self._found.tasks[name].concurrency for name in names), default=(), key=len
+            )
             if set(names) == set(SIDE):
                 names = (Task.ACTOR_TRAINING,)
-            yield from self._task_groups(first, names, numbered=numbered)
+            yield from self._task_groups(first, names, places, numbered=numbered)
 
     def _task_groups(
-        self, task: TaskLayout, names: tuple[Task, ...], *, numbered: bool
+        self,
+        task: TaskLayout,
+        names: tuple[Task, ...],
+        concurrency: Sequence[int],
+        *,
+        numbered: bool,
     ) -> Iterator[ReplicaGroup]:
         cost = self._found.tasks[task.task]
         alike: dict[Alike, list[int]] = defaultdict(list)
         for number, replica in enumerate(task.replicas):
-            places = cost.concurrency[number] if cost.concurrency else 0
+            places = concurrency[number] if concurrency else 0
             alike[self._shape(replica), places].append(number)
         for (shape, places), numbers in alike.items():
             shares = self._shares([task.replicas[number] for number in numbers], numbered=numbered)
