@@ -19,12 +19,14 @@ from hetrl_api.fleet import Fleet
 from hetrl_api.load import load_job
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
-from hetrl_cli.show import show_plan
+from hetrl_cli.show import show_frontier, show_plan
 from hetrl_cli.topology import named_fleet
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, ResourcesSpec
 from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.explanation import Explanation, explanation
+from hetrl_planner.frontier import frontier
 from hetrl_planner.plan_job import plan
 
 TABLE_WIDTH = 160
@@ -49,6 +51,13 @@ TABLE_WIDTH = 160
 @click.option(
     "--runnable", is_flag=True, help="Only plans that this release can run, not just preview."
 )
+@click.option(
+    "--explain", is_flag=True, help="Say also who waits, and what one more GPU would be worth."
+)
+@click.option(
+    "--frontier", "frontier_points", type=click.IntRange(2, 50), is_flag=False, flag_value=8,
+    help="Plan for this many budgets instead, and list what each buys.  [default: 8]",
+)  # fmt: skip
 def command(
     *,
     job_file: Path,
@@ -56,6 +65,8 @@ def command(
     context: str | None,
     output: str,
     runnable: bool,
+    explain: bool,
+    frontier_points: int | None,
 ) -> None:
     """Plan a job, and say what would run where, how fast, for how much, and what binds.
 
@@ -66,6 +77,9 @@ def command(
         fleet, left_out = _fleet(topology, job.resources, context=context)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
+    if frontier_points:
+        _frontier(fleet, job, points=frontier_points, output=output, runnable=runnable)
+        return
     outcome = plan(
         fleet, job, should_stop=_deadline(job.planning.time_budget_seconds), runnable_only=runnable
     )
@@ -73,7 +87,24 @@ def command(
         _refuse(outcome, output=output, left_out=left_out)
     else:
         notes = (*left_out, *_notes(outcome, job))
-        _print(outcome, job, fleet, output=output, notes=notes)
+        why = explanation(fleet, job, outcome, runnable_only=runnable) if explain else None
+        _print(outcome, job, fleet, output=output, notes=notes, why=why)
+
+
+def _frontier(
+    fleet: ClusterSnapshot, job: JobSpec, *, points: int, output: str, runnable: bool
+) -> None:
+    found = frontier(
+        fleet, job, points=points, runnable_only=runnable,
+        should_stop=_deadline(points * job.planning.time_budget_seconds),
+    )  # fmt: skip
+    if isinstance(found, Infeasible):
+        _refuse(found, output=output, left_out=())
+    elif output == "table":
+        show_frontier(_console(), found)
+    else:
+        plans = {"kind": "Frontier", "plans": [as_object(each, job) for each in found]}
+        click.echo(_text(plans, output), nl=False)
 
 
 def _job(path: Path) -> JobSpec:
@@ -113,17 +144,25 @@ def _notes(found: Plan, job: JobSpec) -> tuple[str, ...]:
 
 
 def _print(
-    found: Plan, job: JobSpec, fleet: ClusterSnapshot, *, output: str, notes: tuple[str, ...]
+    found: Plan,
+    job: JobSpec,
+    fleet: ClusterSnapshot,
+    *,
+    output: str,
+    notes: tuple[str, ...],
+    why: Explanation | None,
 ) -> None:
     if output == "table":
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=TABLE_WIDTH, color_system=None)
-        show_plan(console, found, job, fleet, notes)
+        show_plan(_console(), found, job, fleet, notes, why=why)
         return
     click.echo(_text(as_object(found, job), output), nl=False)
     for note in notes:
         click.echo(f"note: {note}", err=True)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=TABLE_WIDTH, color_system=None)
 
 
 def as_object(found: Plan, job: JobSpec) -> dict[str, Any]:

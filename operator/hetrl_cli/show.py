@@ -1,6 +1,7 @@
 """A plan as a person reads it: who does what where, what to expect, what binds."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from rich.console import Console, Group
@@ -9,7 +10,7 @@ from rich.text import Text
 
 from hetrl_api.ranges import compress
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
+from hetrl_core.job import JobSpec, MaximiseThroughput
 from hetrl_core.plan import (
     REPLICATED,
     MemoryUse,
@@ -21,6 +22,7 @@ from hetrl_core.plan import (
 )
 from hetrl_core.task import Task
 from hetrl_core.units import GIB, gib
+from hetrl_planner.explanation import Explanation
 
 _TASK_WORDS = {
     Task.ACTOR_TRAINING: "train",
@@ -39,7 +41,13 @@ _MAX_RUNS = 4
 
 
 def show_plan(
-    console: Console, plan: Plan, job: JobSpec, fleet: ClusterSnapshot, notes: Iterable[str]
+    console: Console,
+    plan: Plan,
+    job: JobSpec,
+    fleet: ClusterSnapshot,
+    notes: Iterable[str],
+    *,
+    why: Explanation | None = None,
 ) -> None:
     """Print a plan as tables."""
     console.print(
@@ -47,6 +55,7 @@ def show_plan(
             _groups(plan, fleet),
             Text(),
             _expected(plan, job, fleet),
+            *(_why(why, job) if why else ()),
             *_rejected(plan),
             *(Text(f"note: {each}", style="yellow") for each in notes),
         )
@@ -118,6 +127,55 @@ def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:
         f"GPUs: {plan.num_gpus} of {fleet.num_gpus}" + (f", at most {most}" if most else "")
     )
     return found
+
+
+def show_frontier(console: Console, plans: Sequence[Plan]) -> None:
+    """Print what each budget buys, the cheapest first."""
+    table = Table(title="What each budget buys", title_justify="left", box=None)
+    for name in ("$/h", "samples/s", "$ for 1,000 samples", "step", "GPUs"):
+        table.add_column(name, justify="right")
+    for name in ("trains", "generates"):
+        table.add_column(name, overflow="fold")
+    for plan in plans:
+        expected = plan.prediction
+        each_dollars = expected.dollars_per_hour / 3600 / expected.samples_per_second
+        table.add_row(
+            f"{expected.dollars_per_hour:.2f}",
+            _rate(expected.samples_per_second),
+            f"{1000 * each_dollars:.3f}",
+            _duration(expected.step_seconds),
+            str(plan.num_gpus),
+            _kinds(plan.groups_with(Task.ACTOR_TRAINING)),
+            _kinds(plan.groups_with(Task.ACTOR_GENERATION)),
+        )
+    console.print(table)
+
+
+def _kinds(groups: Iterable[ReplicaGroup]) -> str:
+    counts: Counter[str] = Counter()
+    for group in groups:
+        stages = group.stage_sites or ((group.gpu_kind, group.region),) * len(
+            group.parallelism.stage_layers
+        )
+        for kind, _ in stages:
+            counts[kind] += len(group.replicas) * group.parallelism.tensor
+    return " + ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+
+
+def _why(why: Explanation, job: JobSpec) -> list[Table | Text]:
+    table = Table(title="Why", title_justify="left", box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for tasks, share in why.busy:
+        words = " + ".join(_TASK_WORDS.get(task, task.value) for task in tasks)
+        table.add_row(words, f"busy {100 * share:.0f} % of a step")
+    for each in why.worth:
+        table.add_row(each.of, f"worth at most {100 * each.share:.1f} %")
+    if why.bound is not None:
+        is_pace = isinstance(job.planning.objective, MaximiseThroughput)
+        bound = f"{_duration(why.bound)} a step" if is_pace else f"{why.bound:.2f} $/h"
+        table.add_row("no plan passes", f"{bound}, even if GPUs could be shared at will")
+    return [Text(), table]
 
 
 def _rejected(plan: Plan) -> list[Table | Text]:

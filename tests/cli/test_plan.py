@@ -249,3 +249,51 @@ def test_a_plan_for_ten_thousand_gpus_is_a_small_object() -> None:
     assert isinstance(found, Plan)
     assert found.num_gpus > 1000
     assert len(json.dumps(as_object(found, job))) <= 256 * 1024
+
+
+SMALL_FLEET = """
+apiVersion: hetrl.dev/v1alpha1
+kind: HetRLTopology
+metadata: {name: fleet}
+spec:
+  pools:
+    - {name: a100, gpuKind: A100-80GB, machines: 1, gpusPerMachine: 4}
+    - {name: l4, gpuKind: L4, machines: 1, gpusPerMachine: 4}
+"""
+SMALL_MODEL = {
+    "source": {"hub": "Qwen/Qwen3-0.6B"},
+    "architecture": {
+        "hiddenSize": 1024, "layers": 28, "queryHeads": 16, "kvHeads": 8, "headDim": 128,
+        "ffnSize": 3072, "vocabSize": 151936, "tiedEmbeddings": True, "queryKeyNorm": True,
+    },
+}  # fmt: skip
+
+
+def test_who_waits_and_what_one_more_gpu_is_worth_is_explained(folder: Path) -> None:
+    (folder / "fleet.yaml").write_text(SMALL_FLEET)
+    result = ask(folder, "-f", write_job(folder, model=SMALL_MODEL), "--explain")
+
+    assert result.exit_code == 0, result.output
+    for said in ("Why", "% of a step", "one more A100-80GB", "worth at most", "no plan passes"):
+        assert said in result.output, said
+
+
+def test_a_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path) -> None:
+    (folder / "fleet.yaml").write_text(SMALL_FLEET)
+    job = write_job(folder, model=SMALL_MODEL)
+
+    table = ask(folder, "-f", job, "--frontier", "4")
+    assert table.exit_code == 0, table.output
+    assert "What each budget buys" in table.output
+
+    found = json.loads(ask(folder, "-f", job, "--frontier", "4", "-o", "json").output)
+    points = [
+        (
+            plan["spec"]["prediction"]["dollarsPerHour"],
+            plan["spec"]["prediction"]["samplesPerSecond"],
+        )
+        for plan in found["plans"]
+    ]
+    assert len(points) > 1
+    assert points == sorted(points)
+    assert [rate for _, rate in points] == sorted(rate for _, rate in points)
