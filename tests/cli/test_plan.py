@@ -292,7 +292,7 @@ def test_a_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path
             plan["spec"]["prediction"]["dollarsPerHour"],
             plan["spec"]["prediction"]["samplesPerSecond"],
         )
-        for plan in found["plans"]
+        for each in (plan["spec"]["prediction"] for plan in found["plans"])
     ]
     assert len(points) > 1
     assert points == sorted(points)
