@@ -48,11 +48,12 @@ def plan(
     limits: Limits = NO_LIMITS,
 ) -> Evaluation | None:
     """Return the plan of a strategy, ended by its work; ``None`` where nothing fits."""
-    decided = Portfolio(
+    portfolio = Portfolio(
         space=space(work, snapshot, limits=limits),
         goal=goal or Fastest(),
         seed=seed,
         should_stop=never,
         evaluations=evaluations,
-    ).decide(strategy)
+    )
+    decided = portfolio.go_on(strategy, portfolio.begin(strategy))
     return decided.evaluation if decided else None
