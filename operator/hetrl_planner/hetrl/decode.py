@@ -8,7 +8,7 @@ by what they depend on, so that most genomes decode from memory.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
-from math import ceil
+from math import ceil, inf
 
 from hetrl_core.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
@@ -35,6 +35,8 @@ ROOM = (
 )
 """Tasks in the order in which they are given room: generation caches in what is left."""
 
+
+SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
 
 MODES_BY_SPEED = (
     (TrainingMode(recompute=Recompute.NONE, sharding=Sharding.OPTIMIZER),),
@@ -73,11 +75,18 @@ class Room:
     """What tasks of a group that are placed keep on its GPUs, and what the others will."""
 
     kept_bytes: dict[int, float] = field(default_factory=dict)
+    working_bytes: dict[int, float] = field(default_factory=dict)
+    """Of the placed task that needs most of it while it runs."""
+
     later_bytes: float = 0.0
+    own_bytes: float = inf
+    """What the task that is placed next needs while it runs; others may need more beside what it
+    keeps."""
 
     def reserved(self, gpu: int) -> int:
         """Return the bytes of a GPU that a task must leave, rounded up."""
         kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
+        kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
         return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
 
 
@@ -89,7 +98,7 @@ class Decoder:
         self._devices = evaluator.devices
         self.fitting = Fitting(evaluator.work, evaluator.devices)
         self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
-        self._cuts: dict[tuple[object, ...], Cut | None] = {}
+        self._cuts: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
         """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
@@ -106,15 +115,17 @@ class Decoder:
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of a group, those that keep most first.
 
-        Each finds reserved what those before it keep, and what those after it keep at least.
+        Each finds reserved what those before it keep. Where the genome leaves room, it finds
+        reserved as well what those after it keep at least, were that divided among all.
         """
         room, placed = Room(), []
         waiting = sorted(tasks, key=ROOM.index)
         while waiting and owned.machines:
             task = waiting.pop(0)
-            room.later_bytes = sum(
+            room.later_bytes = genome.leaves_room * sum(
                 self.fitting.least_resident_bytes(each, num_gpus=owned.num_gpus) for each in waiting
             )
+            room.own_bytes = self.fitting.scoring_bytes if task in SCORING_TASKS else inf
             found = self._task(genome, task, self._used(genome, task, owned), room)
             if found is None:
                 return None
@@ -131,6 +142,9 @@ class Decoder:
                 footprint = self._costs.footprint(task, key, number)
                 for gpu in stage.gpus:
                     room.kept_bytes[gpu] = room.kept_bytes.get(gpu, 0.0) + footprint.resident_bytes
+                    room.working_bytes[gpu] = max(
+                        room.working_bytes.get(gpu, 0.0), footprint.working_bytes
+                    )
 
     def _owned(self, genome: Genome, group: int) -> Owned:
         machines = []
@@ -162,7 +176,9 @@ class Decoder:
 
     def _task(self, genome: Genome, task: Task, owned: Owned, room: Room) -> TaskLayout | None:
         if task in TRAINING_TASKS:
-            chosen = dict(genome.cuts).get(task) or self._fastest_cut(owned, room)
+            chosen = dict(genome.cuts).get(task)
+            if chosen is None:
+                owned, chosen = self._fastest_cut(owned, room)
             shifts = [(give, take) for each, give, take in genome.shifts if each is task]
             return self._training(task, owned, chosen, room, shifts) if chosen else None
         chosen_splits = {site: split for each, site, split in genome.splits if each is task}
@@ -171,18 +187,31 @@ class Decoder:
 
     # Training
 
-    def _fastest_cut(self, owned: Owned, room: Room) -> Cut | None:
+    def _fastest_cut(self, owned: Owned, room: Room) -> tuple[Owned, Cut | None]:
+        """Return the GPUs that train fastest, of all sites or of some, and their cut."""
         site_of = self._devices.machine_sites
+        by_site: dict[int, list[Segment]] = {}
+        for segment in owned.machines:
+            by_site.setdefault(site_of[segment[0]], []).append(segment)
         key = tuple(
             (site_of[machine], tuple(room.reserved(gpu) for gpu in range(first, first + count)))
             for machine, first, count in owned.machines
         )
         if key not in self._cuts:
-            self._cuts[key] = self._search_cuts(owned, room)
-        return self._cuts[key]
+            tried = [
+                (*self._search_cuts(_only(owned, sites, site_of), room), sites)
+                for sites in _some(tuple(by_site))
+            ]
+            self._cuts[key] = min(tried, key=lambda each: each[0], default=None)
+        found = self._cuts[key]
+        if found is None:
+            return owned, None
+        _, cut, sites = found
+        return _only(owned, sites, site_of), cut
 
-    def _search_cuts(self, owned: Owned, room: Room) -> Cut | None:
-        best, best_seconds = None, float("inf")
+    def _search_cuts(self, owned: Owned, room: Room) -> tuple[float, Cut | None]:
+        best: Cut | None = None
+        best_seconds = float("inf")
         for tensor, num_stages, is_striped in self._shapes(owned.num_gpus):
             for modes in MODES_BY_SPEED:
                 timed = [
@@ -196,7 +225,7 @@ class Decoder:
                         best, best_seconds = cut, seconds
                 if timed:
                     break
-        return best
+        return best_seconds, best
 
     def cuts(self, num_gpus: int) -> list[Cut]:
         """Return every cut for so many GPUs."""
@@ -330,6 +359,17 @@ class Decoder:
             for used in [sum(first <= gpu < first + number for gpu in taken)]
             if number > used * tensor
         ]
+
+
+def _only(owned: Owned, sites: Sequence[int], site_of: Sequence[int]) -> Owned:
+    return Owned(tuple(each for each in owned.machines if site_of[each[0]] in sites))
+
+
+def _some(sites: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the sites, all but each of them, and each alone."""
+    but_one = [tuple(each for each in sites if each != left) for left in sites]
+    found = dict.fromkeys([sites, *but_one, *((each,) for each in sites)])
+    return [each for each in found if each]
 
 
 def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:

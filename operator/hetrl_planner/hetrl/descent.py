@@ -1,22 +1,22 @@
 """Down to the nearest optimum: single changes of a good genome, until none makes it better.
 
 Evolution finds the valley, descent its bottom. All neighbours are tried, in a random order, and
-the first that is better is gone on from; on large fleets the budget ends that long before.
+the first that is better is gone on from.
 """
 
 from collections.abc import Generator
 
 import numpy as np
 
+from hetrl_planner.hetrl.evolution import Guide
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.neighbours import Neighbours
-from hetrl_planner.objective import Score
 
-Descent = Generator[Genome, Score, int]
+Descent = Generator[Genome, Guide, int]
 
 
 def descend(
-    start: tuple[Score, Genome],
+    start: tuple[Guide, Genome],
     neighbours: Neighbours,
     rng: np.random.Generator,
     *,

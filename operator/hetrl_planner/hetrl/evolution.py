@@ -11,7 +11,6 @@ import numpy as np
 
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.variation import Variation
-from hetrl_planner.objective import Score
 
 POPULATION = 12
 """Individuals of one arm. Ours; DT-FM keeps 100 with a local search each."""
@@ -19,22 +18,26 @@ POPULATION = 12
 MAX_REPEATS = 20
 """Changes that lead to a genome seen before, after which it is asked for once more."""
 
-Asked = Generator[Genome, Score, None]
+Guide = tuple[float, float, float, float]
+"""A score with the seconds of all tasks together before what decides a tie: of two layouts with
+one bottleneck, the one with more time left elsewhere is nearer to a better one."""
+
+Asked = Generator[Genome, Guide, None]
 
 
 @dataclass(slots=True)
 class Population:
     """The individuals of an arm, best first."""
 
-    members: list[tuple[Score, Genome]] = field(default_factory=list)
+    members: list[tuple[Guide, Genome]] = field(default_factory=list)
     seen: set[Genome] = field(default_factory=set)
 
     @property
-    def best(self) -> Score:
+    def best(self) -> Guide:
         """The best score."""
         return self.members[0][0]
 
-    def add(self, score: Score, genome: Genome) -> None:
+    def add(self, score: Guide, genome: Genome) -> None:
         """Take an individual in; the worst leaves where there are too many."""
         self.members.append((score, genome))
         self.members.sort(key=lambda member: member[0])

@@ -52,3 +52,7 @@ class Genome:
     shifts: tuple[tuple[Task, int, int], ...] = ()
     """Task, and two of its stages: one layer goes from the first to the second, against the
     decoder's balance, where that leaves a layer."""
+
+    leaves_room: bool = True
+    """Whether tasks that are placed first leave those after them their part of each GPU, or only
+    what they do not need to be fast."""

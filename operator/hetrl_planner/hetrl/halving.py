@@ -12,7 +12,7 @@ from math import ceil, log2
 
 import numpy as np
 
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.hetrl.decode import SCORING_TASKS
 from hetrl_planner.hetrl.descent import descend
 from hetrl_planner.hetrl.evolution import Asked, Population, evolve
 from hetrl_planner.hetrl.genome import Genome
@@ -32,12 +32,11 @@ FINALISTS = 3
 DESCENT_SHARE = 0.4
 """Of the budget, kept for single changes of the best."""
 
-DESCENTS = 4
-"""Genomes from which descents start."""
+DESCENTS = 8
+"""Groupings from whose best genomes descents start, as long as the budget lasts."""
 
-
-SCORING = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
-"""Tasks that cost the same, for all models have the actor's dimensions."""
+MAX_DESCENT_GPUS = 32
+"""On larger fleets a genome has too many neighbours to list them all."""
 
 
 @dataclass(slots=True)
@@ -66,11 +65,12 @@ class Halving:
 
     def search(self, *, evaluations: int) -> Asked:
         """Ask for genomes until the budget is spent."""
-        evaluations, kept = (
-            int(evaluations * (1 - DESCENT_SHARE)),
-            int(evaluations * DESCENT_SHARE),
-        )
+        kept = 0
+        if self.variation.num_gpus <= MAX_DESCENT_GPUS:
+            kept = int(evaluations * DESCENT_SHARE)
+            evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
+        begun = list(arms)
         per_arm = max(1, min(COUNTS_PER_GROUPING, evaluations // 4 // len(arms)))
         for arm in arms:
             yield from self._begin(arm, count=per_arm)
@@ -84,7 +84,7 @@ class Halving:
         left = max(0, evaluations - spent)
         # The longer the final, the more of it belongs to the arm that leads.
         yield from self._final(arms, evaluations=left)
-        yield from self._descents(arms, evaluations=kept)
+        yield from self._descents(begun, evaluations=kept)
 
     @property
     def _possible(self) -> list[Grouping]:
@@ -98,14 +98,13 @@ class Halving:
         return list(found.values())
 
     def _descents(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
-        """Go down from the best, then from the next best, as long as the budget lasts."""
-        members = [member for arm in arms for each in arm.populations for member in each.members]
-        members.sort(key=lambda member: member[0])
+        """Go down from the best of each arm, as long as the budget lasts."""
+        starts = sorted((arm.best.members[0] for arm in arms), key=lambda member: member[0])
         seen: set[Genome] = set()
         neighbours = Neighbours(self.variation.decoder)
         left = evaluations
-        for member in members[:DESCENTS]:
-            left -= yield from descend(member, neighbours, self.rng, evaluations=left, seen=seen)
+        for start in starts[:DESCENTS]:
+            left -= yield from descend(start, neighbours, self.rng, evaluations=left, seen=seen)
 
     def _begin(self, arm: Arm, *, count: int) -> Asked:
         seeds = [seed for seed in self.seeds if seed.grouping == arm.grouping]
@@ -144,8 +143,11 @@ def _better_half(arms: Sequence[Arm]) -> list[Arm]:
 
 
 def _likeness(grouping: Grouping) -> object:
-    """Return what groupings have in common that differ only by which model scores where."""
+    """Return what groupings have in common that differ only by which model scores where.
+
+    All models have the actor's dimensions, so they cost the same.
+    """
     return tuple(
-        sorted(tuple(sorted("scoring" if task in SCORING else task for task in group))
+        sorted(tuple(sorted("scoring" if task in SCORING_TASKS else task for task in group))
                for group in grouping)
     )  # fmt: skip

@@ -24,6 +24,7 @@ class Neighbours:
     def of(self, genome: Genome) -> Iterator[Genome]:
         """Yield every neighbour, in an order that says nothing of their worth."""
         return chain(
+            (replace(genome, leaves_room=not genome.leaves_room),),
             self._other_counts(genome),
             self._swapped_counts(genome),
             self._other_uses(genome),
@@ -113,9 +114,9 @@ class Neighbours:
         groups = range(len(genome.grouping))
         for here, there in permutations(groups, 2):
             for task in genome.grouping[here]:
-                yield self._moved(genome, task, here, there)
+                yield from _either_room(self._moved(genome, task, here, there))
         for here, there in combinations(groups, 2):
-            yield self._joined(genome, here, there)
+            yield from _either_room(self._joined(genome, here, there))
 
     def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
         """Move a task; GPUs of a group that has none left go with it."""
@@ -167,3 +168,8 @@ def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -
     counts = list(genome.counts)
     counts[machine] = tuple(row[: len(row) - idle])
     return replace(genome, counts=tuple(counts))
+
+
+def _either_room(genome: Genome) -> Iterator[Genome]:
+    yield genome
+    yield replace(genome, leaves_room=not genome.leaves_room)

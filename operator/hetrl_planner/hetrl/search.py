@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.evolution import Guide
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
 from hetrl_planner.hetrl.halving import Halving
 from hetrl_planner.hetrl.starts import Starts
 from hetrl_planner.hetrl.variation import Variation
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.objective import Objective, Score
 
 
@@ -67,9 +68,17 @@ def search(
             if should_stop():
                 is_complete = False
                 break
-            genome = asked.send(score)
+            genome = asked.send(_guide(score, found))
     except StopIteration:
         pass
     if best is None or best[0][0] > 0:
         return None
     return Evolved(evaluation=best[1], score=best[0], evaluations=count, is_complete=is_complete)
+
+
+def _guide(score: Score, found: Evaluation | Misfit | None) -> Guide:
+    excess, value, dollars = score
+    busy = (
+        sum(cost.seconds for cost in found.tasks.values()) if isinstance(found, Evaluation) else 0.0
+    )
+    return (excess, value, busy, dollars)

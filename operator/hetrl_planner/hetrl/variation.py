@@ -39,8 +39,9 @@ class Variation:
             (self._swap_places, 0.12),
             (self._cut_anew, 0.12),
             (self._use_anew, 0.12),
-            (self._split_anew, 0.08),
-            (self._shift_layer, 0.06),
+            (self._split_anew, 0.07),
+            (self._shift_layer, 0.05),
+            (self._room_anew, 0.02),
         )
 
     @property
@@ -155,6 +156,9 @@ class Variation:
         give, take = self._rng.choice(min(MAX_SHIFTED_STAGES, most), size=2, replace=False)
         shift = (self._pick(trained), int(give), int(take))
         return replace(genome, shifts=(*genome.shifts, shift))
+
+    def _room_anew(self, genome: Genome) -> Genome:
+        return replace(genome, leaves_room=not genome.leaves_room)
 
     def _split_anew(self, genome: Genome) -> Genome:
         """Split the replicas of a task on one site in another way, or as the decoder would."""

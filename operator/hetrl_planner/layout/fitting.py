@@ -6,7 +6,7 @@ bytes. Searches ask here, so that they need not evaluate what cannot be good.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import ceil
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -63,6 +63,12 @@ class Fitting:
         if task in TRAINING_TASKS:
             return memory.training_state_bytes(whole.num_parameters) / num_gpus
         return memory.inference_footprint(whole, self.work).resident_bytes / num_gpus
+
+    @cached_property
+    def scoring_bytes(self) -> float:
+        """What a GPU that scores with an uncut model needs beside its weights."""
+        (whole,) = shards(self.work.architecture, self._uncut)
+        return memory.inference_footprint(whole, self.work).working_bytes
 
     @property
     def _uncut(self) -> Parallelism:
