@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from itertools import islice
+from statistics import median
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,12 +12,19 @@ from hypothesis import strategies as st
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.shares import balanced
+from hetrl_planner.hetrl.groupings import groupings
+from hetrl_planner.hetrl.search import search
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.layout import faults
+from hetrl_planner.milp import Fastest, Limits
+from hetrl_planner.objective import Objective
+from hetrl_planner.plan_job import never
 from tests.planner.oracle.cuts import Cuts, compositions
 from tests.planner.oracle.exhaustive import all_layouts, best_of_all, partitions
-from tests.planner.oracle.instances import Instance, instance
+from tests.planner.oracle.instances import TASKS, Instance, instance
 from tests.planner.oracle.optimum import Optimum
+
+NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)
 
 THREE = (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING)
 
@@ -90,3 +99,44 @@ def _uniform(num_gpus: int) -> Instance:
     drawn = instance(0, algorithm="GRPO", is_synchronous=False)
     machine = replace(drawn.snapshot.machines[0], num_gpus=num_gpus)
     return replace(drawn, snapshot=replace(drawn.snapshot, machines=(machine,)))
+
+
+@pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize("seed", [21, 25])
+def test_the_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchronous: bool) -> None:
+    drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=3)
+    best, found = _both(drawn, evaluations=600)
+    assert found <= 1.05 * best
+
+
+@pytest.mark.slow
+def test_the_search_is_close_to_the_best_layout_of_most_small_fleets() -> None:
+    gaps = [
+        found / best - 1
+        for seed in range(20, 26)
+        for algorithm in TASKS
+        for is_synchronous in (False, True)
+        for drawn in [instance(seed, algorithm=algorithm, is_synchronous=is_synchronous)]
+        for best, found in [_both(drawn, evaluations=3000)]
+    ]
+    # Places are shared out on a grid, so the oracle's bounds may be off by a trifle.
+    assert min(gaps) > -0.005
+    assert median(gaps) < 1e-6
+    assert sorted(gaps)[-2] <= 0.02
+
+
+def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
+    """The step of the best layout, and of the one that evolution finds."""
+    best = Optimum(Evaluator(drawn.work, drawn.devices)).find()
+    evaluator = Evaluator(drawn.work, drawn.devices)
+    found = search(
+        evaluator,
+        Objective(goal=Fastest(), limits=NO_LIMITS, devices=evaluator.devices),
+        tuple(groupings(drawn.work.tasks)),
+        evaluations=evaluations,
+        rng=np.random.default_rng(1),
+        should_stop=never,
+    )
+    assert best
+    assert found
+    return best.step_seconds, found.evaluation.step_seconds

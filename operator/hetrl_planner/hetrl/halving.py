@@ -101,7 +101,7 @@ class Halving:
         """Go down from the best of each arm, as long as the budget lasts."""
         starts = sorted((arm.best.members[0] for arm in arms), key=lambda member: member[0])
         seen: set[Genome] = set()
-        neighbours = Neighbours(self.variation.decoder)
+        neighbours = Neighbours(self.variation.decoder, self.groupings)
         left = evaluations
         for start in starts[:DESCENTS]:
             left -= yield from descend(start, neighbours, self.rng, evaluations=left, seen=seen)

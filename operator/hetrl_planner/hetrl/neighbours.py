@@ -4,7 +4,7 @@
 which the arms of ``halving`` keep. How many of them are tried is ``descent``'s choice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, permutations
 
@@ -17,8 +17,9 @@ from hetrl_planner.hetrl.groupings import Grouping
 class Neighbours:
     """The neighbours of genomes of one job on one fleet."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, groupings: Collection[Grouping]) -> None:
         self._decoder = decoder
+        self._groupings = frozenset(groupings)
         self._devices = decoder.fitting.devices
 
     def of(self, genome: Genome) -> Iterator[Genome]:
@@ -110,13 +111,18 @@ class Neighbours:
         return min(4, self._decoder.fitting.work.architecture.num_layers, self._devices.num_gpus)
 
     def _other_groups(self, genome: Genome) -> Iterator[Genome]:
-        """Move a task into another group, or join two groups."""
+        """Move a task into another group, or join two groups, where such groups are searched."""
         groups = range(len(genome.grouping))
-        for here, there in permutations(groups, 2):
-            for task in genome.grouping[here]:
-                yield from _either_room(self._moved(genome, task, here, there))
-        for here, there in combinations(groups, 2):
-            yield from _either_room(self._joined(genome, here, there))
+        moved = (
+            self._moved(genome, task, here, there)
+            for here, there in permutations(groups, 2)
+            for task in genome.grouping[here]
+        )
+        joined = (self._joined(genome, *pair) for pair in combinations(groups, 2))
+        for neighbour in chain(moved, joined):
+            if neighbour.grouping in self._groupings:
+                yield neighbour
+                yield replace(neighbour, leaves_room=not neighbour.leaves_room)
 
     def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
         """Move a task; GPUs of a group that has none left go with it."""
@@ -168,8 +174,3 @@ def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -
     counts = list(genome.counts)
     counts[machine] = tuple(row[: len(row) - idle])
     return replace(genome, counts=tuple(counts))
-
-
-def _either_room(genome: Genome) -> Iterator[Genome]:
-    yield genome
-    yield replace(genome, leaves_room=not genome.leaves_room)

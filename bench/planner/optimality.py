@@ -1,0 +1,228 @@
+"""How far the searches' plans are from the best there is, on fleets small enough to know it.
+
+``python -m bench.planner.optimality`` draws instances, asks the tests' oracle and each search,
+keeps what each seed gave, and writes ``docs/results/optimality.md``. Several processes may share
+the work: ``--part 1/2``. Seeds that are done are not done again.
+"""
+
+import argparse
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from bench.planner.ours import NO_LIMITS, space
+from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
+from hetrl_core.job import Strategy
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.milp import Fastest
+from hetrl_planner.plan_job import never
+from hetrl_planner.portfolio import Portfolio
+from tests.planner.oracle.instances import TASKS, Instance, instance
+from tests.planner.oracle.optimum import EVERYTHING, Optimum, Space, disjoint
+
+SEEDS = range(1000, 1075)
+EVALUATIONS = 4_000
+"""Layouts that each strategy's evolution may price."""
+
+MODES = {"async": False, "sync": True}
+COMPARED = {
+    "HetRL": ("HetRL", "everything"),
+    "Auto": ("Auto", "everything"),
+    "ArealHex, phase 1": ("phase 1", "own"),
+    "ArealHex": ("ArealHex", "own"),
+}
+"""What a column of the page compares: a strategy, and the space of its optimum."""
+
+BARS = "median 0 %, 95th percentile at most 2 %, worst at most 5 %"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One instance to be planned."""
+
+    algorithm: str
+    mode: str
+    seed: int
+
+    @property
+    def instance(self) -> Instance:
+        """The fleet and the job."""
+        return instance(
+            self.seed, algorithm=self.algorithm, is_synchronous=MODES[self.mode], max_gpus=5
+        )
+
+    @property
+    def path(self) -> Path:
+        """Where its record is kept."""
+        return RUNS / "optimality" / f"{self.algorithm}-{self.mode}-{self.seed}.json"
+
+
+def main() -> None:
+    """Compute what is missing, and write the page of what there is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", default="1/1", help="which part of the work, as in 2/3")
+    parser.add_argument("--fresh", action="store_true", help="compute what is kept once more")
+    parser.add_argument("--page-only", action="store_true", help="write what there is")
+    chosen = parser.parse_args()
+    cases = [Case(algorithm, mode, seed) for seed in SEEDS for algorithm in TASKS for mode in MODES]
+    if not chosen.page_only:
+        for case in part_of(chosen.part, cases):
+            kept(case.path, partial(_computed, case), fresh=chosen.fresh)
+    records = {case: kept(case.path, dict) for case in cases if case.path.exists()}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "optimality.md").write_text(_page(records, of=len(cases)))
+
+
+def _computed(case: Case) -> Record:
+    drawn = case.instance
+    record: Record = {"instance": drawn.name, "seconds": {}, "steps": {}}
+    devices = drawn.devices
+    _note(record, "everything", lambda: _best(drawn, EVERYTHING))
+    if record["steps"]["everything"] is None:
+        return record
+    own = [disjoint(devices, trainer_site=site) for site in range(len(devices.sites))]
+    _note(
+        record, "own", lambda: min(filter(None, (_best(drawn, each) for each in own)), default=None)
+    )
+    for strategy in (Strategy.HETRL, Strategy.AUTO, Strategy.AREAL_HEX):
+        _note(record, strategy, partial(_planned, drawn, strategy))
+    _note(record, "phase 1", lambda: _phase_1(drawn))
+    return record
+
+
+def _note(record: Record, name: str, find: Any) -> None:
+    """Keep what a search found, and the seconds of CPU that it took."""
+    began = process_time()
+    record["steps"][name] = find()
+    record["seconds"][name] = process_time() - began
+
+
+def _best(drawn: Instance, where: Space) -> float | None:
+    found = Optimum(Evaluator(drawn.work, drawn.devices), where).find()
+    return found.step_seconds if found else None
+
+
+def _portfolio(drawn: Instance) -> Portfolio:
+    return Portfolio(
+        space=space(drawn.work, drawn.snapshot, limits=NO_LIMITS),
+        goal=Fastest(),
+        seed=1,
+        should_stop=never,
+        evaluations=EVALUATIONS,
+    )
+
+
+def _planned(drawn: Instance, strategy: Strategy) -> float | None:
+    portfolio = _portfolio(drawn)
+    found = portfolio.go_on(strategy, portfolio.begin(strategy))
+    return found.evaluation.step_seconds if found else None
+
+
+def _phase_1(drawn: Instance) -> float | None:
+    found = _portfolio(drawn).begin(Strategy.AREAL_HEX)
+    return found.evaluation.step_seconds if found else None
+
+
+def _page(records: dict[Case, Record], *, of: int) -> str:
+    possible = {case: each for case, each in records.items() if each["steps"]["everything"]}
+    commits = sorted({each["commit"] for each in records.values()})
+    return "\n".join(
+        [
+            "# How far from the optimum?",
+            "",
+            f"`python -m bench.planner.optimality` at {commit()} (records of {', '.join(commits)}) "
+            f"on {machine()}.",
+            f"{len(possible)} random instances of 2 to 5 GPUs, 2 to 4 kinds and 1 to 3 regions, "
+            f"seeds {SEEDS.start} to {SEEDS.stop - 1}; {len(records) - len(possible)} more drawn "
+            f"fit no layout at all, {of - len(records)} are not done yet.",
+            "The optimum is the tests' oracle's (`tests/planner/oracle`): all layouts that the "
+            "definition allows, bounded, then priced by the planner's own cost model. ArealHex is "
+            "held against the best of its own space: generation apart, everything else on one kind "
+            "of GPU in one region; its second phase may leave that space and then has no gap.",
+            f"Evolution may price {EVALUATIONS:,} layouts. Bar: {BARS}.",
+            "",
+            "| algorithm | mode | search | instances | median | 95th percentile | worst "
+            "| above 2 % | no plan | CPU seconds, mean |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+            *(
+                _row(name, algorithm, mode, possible)
+                for algorithm in (*TASKS, "both")
+                for mode in (MODES if algorithm != "both" else ["both"])
+                for name in COMPARED
+            ),
+            "",
+            _auto_against_each(possible),
+            "",
+            "## Farthest",
+            "",
+            *_farthest(possible),
+            "",
+        ]
+    )
+
+
+def _row(name: str, algorithm: str, mode: str, records: dict[Case, Record]) -> str:
+    strategy, where = COMPARED[name]
+    chosen = [
+        each
+        for case, each in records.items()
+        if algorithm in {"both", case.algorithm} and mode in {"both", case.mode}
+        and each["steps"][where]
+    ]  # fmt: skip
+    gaps = [gap for each in chosen if (gap := _gap(each, strategy, where)) is not None]
+    if not gaps:
+        return f"| {algorithm} | {mode} | {name} | 0 | | | | | | |"
+    seconds = np.mean([each["seconds"][strategy] for each in chosen])
+    median, nearly, worst = np.percentile(gaps, [50, 95, 100])
+    return (
+        f"| {algorithm} | {mode} | {name} | {len(chosen)} | {median:.2%} | {nearly:.2%} "
+        f"| {worst:.2%} | {sum(gap > 0.02 for gap in gaps)} | {len(chosen) - len(gaps)} "
+        f"| {seconds:.2f} |"
+    )
+
+
+def _gap(record: Record, strategy: str, where: str) -> float | None:
+    """Return the share by which a plan's step is longer than the best; 0 where it is shorter."""
+    found = record["steps"][strategy]
+    return None if found is None else max(0.0, found / record["steps"][where] - 1)
+
+
+def _auto_against_each(records: dict[Case, Record]) -> str:
+    worse = []
+    for case, record in records.items():
+        steps = {name: seconds or float("inf") for name, seconds in record["steps"].items()}
+        alone = min(steps["HetRL"], steps["ArealHex"], steps["phase 1"])
+        if alone < steps["Auto"] * (1 - 1e-9):
+            worse.append((steps["Auto"] / alone - 1, case))
+    said = ", ".join(
+        f"{case.algorithm} {case.mode} {case.seed} ({share:.2%})"
+        for share, case in sorted(worse, key=lambda each: -each[0])[:10]
+    )
+    return (
+        f"Auto, with as many evaluations as each of them has, is worse than HetRL or ArealHex "
+        f"alone on {len(worse)} of {len(records)}" + (f": {said}." if worse else ".")
+    )
+
+
+def _farthest(records: dict[Case, Record]) -> list[str]:
+    gaps = sorted(
+        (
+            (gap, name, case, record)
+            for case, record in records.items()
+            for name, (strategy, where) in COMPARED.items()
+            if record["steps"][where] and (gap := _gap(record, strategy, where)) and gap > 0.02
+        ),
+        key=lambda each: -each[0],
+    )
+    return [
+        f"- {gap:.2%}, {name}: {case.algorithm} {case.mode}, seed {case.seed}: {record['instance']}"
+        for gap, name, case, record in gaps[:20]
+    ] or ["None is farther than 2 %."]
+
+
+if __name__ == "__main__":
+    main()
