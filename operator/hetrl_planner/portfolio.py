@@ -22,6 +22,7 @@ from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.milp import Goal
 from hetrl_planner.objective import Objective
+from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Found, Searcher, Space
 
 EVALUATIONS = 2000
@@ -85,9 +86,27 @@ class Portfolio:
             case Strategy.HOMOGENEOUS:
                 return first
             case Strategy.AREAL_HEX:
-                return first and self._evolve(first, [self._disjoint], share=PHASE_2_SHARE)
-            case _:
+                moved = (
+                    self._evolve(first, [self._disjoint], share=PHASE_2_SHARE) if first else None
+                )
+                return self._repartition(moved)
+            case Strategy.HETRL:
                 return self._evolve(first, list(groupings(self.space.work.tasks)))
+            case _:
+                decided = self._evolve(first, list(groupings(self.space.work.tasks)))
+                return self._repartition(decided)
+
+    def _repartition(self, found: Decided | None) -> Decided | None:
+        if found is None or self.should_stop():
+            return found
+        evaluations = int(PHASE_2_SHARE * self._effort(1))
+        moved = repartition(
+            found.evaluation, self.evaluator, self.objective,
+            evaluations=evaluations,
+            rng=np.random.default_rng(self.seed),
+            should_stop=self.should_stop,
+        )  # fmt: skip
+        return replace(found, evaluation=moved)
 
     def _phase_1(self, *, homogeneous: bool) -> Decided | None:
         searcher = Searcher(should_stop=self.should_stop, seed=self.seed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind
+from hetrl_core.cluster import ClusterSnapshot, GpuKind, Machine
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 from hetrl_planner.sites import Site
 
@@ -63,6 +63,14 @@ class Devices:
     def num_machines(self) -> int:
         """Machines of all sites."""
         return len(self.machine_sizes)
+
+    def machine(self, number: int) -> Machine:
+        """Return a machine by its number."""
+        return self._machines[number]
+
+    @cached_property
+    def _machines(self) -> tuple[Machine, ...]:
+        return tuple(machine for site in self.sites for machine in site.machines)
 
     def site(self, machine: int) -> Site:
         """Return the site of a machine."""

@@ -1,0 +1,130 @@
+"""Phase 2 of AReaL-Hex: the chosen training shape, laid on better links.
+
+Phase 1 says how many stages and replicas; here the graph of their devices is partitioned anew
+into stages, so that pipelines and gradient rings take fast wires, as long as the cost model says
+that it pays (arXiv 2511.00796; the method is ``partition``'s).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from hetrl_core.task import Task
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.inference import hidden_bytes
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.fitting import Fitting
+from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.objective import Objective
+from hetrl_planner.partition.find import find_partition
+from hetrl_planner.partition.graph import DeviceGraph, Labels
+from hetrl_planner.partition.network import PipelineNetworkCost
+from hetrl_planner.partition.shape import Partition, Shape
+
+MAX_DEVICES = 128
+"""Tensor-parallel groups up to which a graph is partitioned. Ours."""
+
+Block = tuple[int, ...]
+
+
+def repartition(
+    found: Evaluation,
+    evaluator: Evaluator,
+    objective: Objective,
+    *,
+    evaluations: int,
+    rng: np.random.Generator,
+    should_stop: Callable[[], bool],
+) -> Evaluation:
+    """Return the layout with actor training on better links, or as it was where none pays."""
+    task = found.layout.task(Task.ACTOR_TRAINING)
+    num_stages, num_replicas = len(task.replicas[0]), len(task.replicas)
+    if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
+        return found
+    mover = _Mover(task, evaluator)
+    best = find_partition(
+        mover.graph, mover.shape, mover.seconds, rng,
+        message_bytes=hidden_bytes(evaluator.work),
+        max_evaluations=evaluations,
+        should_stop=should_stop,
+    )  # fmt: skip
+    moved = mover.task(best.partition)
+    if moved is None:
+        return found
+    again = evaluator.evaluate(_with(found.layout, moved))
+    if isinstance(again, Evaluation) and objective.score(again) < objective.score(found):
+        return again
+    return found
+
+
+class _Mover:
+    """Lays one training task on partitions of its own devices."""
+
+    def __init__(self, task: TaskLayout, evaluator: Evaluator) -> None:
+        self._task = task
+        self._evaluator = evaluator
+        self._fitting = Fitting(evaluator.work, evaluator.devices)
+        self._blocks: list[Block] = [stage.gpus for stage in task.stages]
+        devices, model = evaluator.devices, evaluator.work.architecture
+        self.graph = DeviceGraph.of_machines(
+            devices.snapshot,
+            [devices.machine(devices.gpu_machines[block[0]]) for block in self._blocks],
+            gpus_per_device=len(self._blocks[0]),
+        )
+        num_stages = len(task.replicas[0])
+        self.shape = Shape.even(num_parts=num_stages, part_size=len(task.replicas))
+        self._network = PipelineNetworkCost(
+            self.graph,
+            self.shape,
+            gradient_bytes=BYTES_PER_WEIGHT * model.num_parameters / num_stages,
+            activation_bytes=hidden_bytes(evaluator.work),
+        )
+
+    def seconds(self, part_of: Labels, /) -> float:
+        """Return what training takes on a partition; infinite where it does not fit."""
+        task = self.task(Partition(part_of=tuple(int(part) for part in part_of)))
+        return self._evaluator.training_seconds(task) if task else float("inf")
+
+    def task(self, partition: Partition) -> TaskLayout | None:
+        """Return the task with these stages, in the order in which they are near each other."""
+        stages = self._network.order(partition).stages
+        forward, backward = self._laid(stages), self._laid(stages[::-1])
+        both = [each for each in (forward, backward) if each]
+        return min(both, key=self._evaluator.training_seconds, default=None)
+
+    def _laid(self, stages: tuple[tuple[int, ...], ...]) -> TaskLayout | None:
+        assert self._task.mode is not None
+        devices = self._evaluator.devices
+        blocks = [[self._blocks[device] for device in stage] for stage in stages]
+        places = [
+            tuple(
+                sorted(
+                    {(devices.machine_sites[devices.gpu_machines[block[0]]], 0) for block in stage}
+                )
+            )
+            for stage in blocks
+        ]
+        layers = self._fitting.training_layers(
+            places,
+            tensor=len(self._blocks[0]),
+            mode=self._task.mode,
+            num_replicas=len(self._task.replicas),
+        )
+        if layers is None:
+            return None
+        replicas: list[ReplicaLayout] = [
+            tuple(Stage(block, count) for block, count in zip(replica, layers, strict=True))
+            for replica in zip(*blocks, strict=True)
+        ]
+        return replace(self._task, replicas=tuple(replicas))
+
+
+def _with(layout: Layout, moved: TaskLayout) -> Layout:
+    return Layout(
+        tuple(
+            tuple(moved if each.task is moved.task else each for each in group)
+            for group in layout.groups
+        )
+    )
