@@ -1,17 +1,24 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.job import MinimiseCost, Mode, Strategy
-from hetrl_core.plan import Plan
+from hetrl_core.plan import Plan, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on
 from hetrl_planner.hetrl.groupings import groupings
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
 from hetrl_planner.milp import Fastest
-from hetrl_planner.plan_job import plan, space_of
+from hetrl_planner.objective import Objective
+from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.repartition import repartition
 from tests.builders import a_fleet, a_job, both
 
 SMALL = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))
@@ -88,3 +95,26 @@ def test_two_tasks_share_one_gpu_where_there_is_but_one(mode: Mode) -> None:
     assert isinstance(found, Plan)
     assert found.num_gpus == 1
     assert any(group.concurrency for group in found.groups_with(Task.ACTOR_GENERATION))
+
+
+def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
+    # Each pipeline lies in one region, so gradients cross the slow link: far more than the
+    # activations that would if each stage did.
+    link = Link(source="east", target="west", bytes_per_second=1e9, latency_seconds=0.03)
+    fleet = both(a_fleet(h100=2, region="east"), a_fleet(h100=2, region="west"), links=(link,))
+    space = space_of(fleet, a_job("Qwen3-1.7B"), runnable_only=False)
+    devices = Devices(snapshot=fleet, sites=space.sites)
+    evaluator = Evaluator(space.work, devices)
+    objective = Objective(goal=Fastest(), limits=space.limits, devices=devices)
+    mode = TrainingMode(sharding=Sharding.OPTIMIZER)
+    replicas = tuple(tuple(Stage((gpu,), 14) for gpu in gpus) for gpus in ((0, 1), (2, 3)))
+    spread = TaskLayout(Task.ACTOR_TRAINING, replicas, mode)
+    before = evaluator.training_seconds(spread)
+    generation = TaskLayout(Task.ACTOR_GENERATION, ((Stage((0,), 28),),))
+    found = evaluator.evaluate(Layout(((spread, generation),)))
+    assert isinstance(found, Evaluation)
+    moved = repartition(
+        found, evaluator, objective,
+        evaluations=100, rng=np.random.default_rng(1), should_stop=never,
+    )  # fmt: skip
+    assert moved.tasks[Task.ACTOR_TRAINING].seconds < 0.7 * before
