@@ -100,7 +100,7 @@ def test_two_tasks_share_one_gpu_where_there_is_but_one(mode: Mode) -> None:
 def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
     # Each pipeline lies in one region, so gradients cross the slow link: far more than the
     # activations that would if each stage did.
-    link = Link(source="east", target="west", bytes_per_second=1e9, latency_seconds=0.03)
+    link = Link(source="east", target="west", bytes_per_second=1e9, latency_seconds=1e-4)
     fleet = both(a_fleet(h100=2, region="east"), a_fleet(h100=2, region="west"), links=(link,))
     space = space_of(fleet, a_job("Qwen3-1.7B"), runnable_only=False)
     devices = Devices(snapshot=fleet, sites=space.sites)
