@@ -102,10 +102,10 @@ def _uniform(num_gpus: int) -> Instance:
 
 
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
-@pytest.mark.parametrize("seed", [21, 25])
+@pytest.mark.parametrize("seed", [21])
 def test_the_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchronous: bool) -> None:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=3)
-    best, found = _both(drawn, evaluations=600)
+    best, found = _both(drawn, evaluations=400)
     assert found <= 1.05 * best
 
 
@@ -113,7 +113,7 @@ def test_the_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchro
 def test_the_search_is_close_to_the_best_layout_of_most_small_fleets() -> None:
     gaps = [
         found / best - 1
-        for seed in range(20, 26)
+        for seed in range(20, 23)
         for algorithm in TASKS
         for is_synchronous in (False, True)
         for drawn in [instance(seed, algorithm=algorithm, is_synchronous=is_synchronous)]

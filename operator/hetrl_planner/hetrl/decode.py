@@ -118,7 +118,8 @@ class Decoder:
         Each finds reserved what those before it keep. Where the genome leaves room, it finds
         reserved as well what those after it keep at least, were that divided among all.
         """
-        room, placed = Room(), []
+        room = Room()
+        placed: list[TaskLayout] = []
         waiting = sorted(tasks, key=ROOM.index)
         while waiting and owned.machines:
             task = waiting.pop(0)
@@ -128,8 +129,10 @@ class Decoder:
             room.own_bytes = self.fitting.scoring_bytes if task in SCORING_TASKS else inf
             found = self._task(genome, task, self._used(genome, task, owned), room)
             if found is None:
-                return None
-            if waiting:
+                found = _taken_over(task, placed)
+                if found is None:
+                    return None
+            elif waiting:
                 self._keep(found, room)
             placed.append(found)
         return tuple(placed) or None
@@ -359,6 +362,16 @@ class Decoder:
             for used in [sum(first <= gpu < first + number for gpu in taken)]
             if number > used * tensor
         ]
+
+
+def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:
+    """Give a scoring task that finds no room half of another's replicas: they weigh the same."""
+    for number, other in enumerate(placed):
+        if {task, other.task} <= SCORING_TASKS and len(other.replicas) > 1:
+            half = len(other.replicas) // 2
+            placed[number] = TaskLayout(other.task, other.replicas[:half])
+            return TaskLayout(task, other.replicas[half:])
+    return None
 
 
 def _only(owned: Owned, sites: Sequence[int], site_of: Sequence[int]) -> Owned:

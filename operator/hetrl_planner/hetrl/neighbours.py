@@ -75,7 +75,7 @@ class Neighbours:
             for task in TRAINING_TASKS.intersection(tasks):
                 others = tuple(pair for pair in genome.cuts if pair[0] is not task)
                 for cut in self._decoder.cuts(num_gpus):
-                    yield replace(genome, cuts=(*others, (task, cut)))
+                    yield from _either_room(replace(genome, cuts=(*others, (task, cut))))
                 if len(others) < len(genome.cuts):
                     yield replace(genome, cuts=others)
 
@@ -121,8 +121,7 @@ class Neighbours:
         joined = (self._joined(genome, *pair) for pair in combinations(groups, 2))
         for neighbour in chain(moved, joined):
             if neighbour.grouping in self._groupings:
-                yield neighbour
-                yield replace(neighbour, leaves_room=not neighbour.leaves_room)
+                yield from _either_room(neighbour)
 
     def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
         """Move a task; GPUs of a group that has none left go with it."""
@@ -174,3 +173,9 @@ def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -
     counts = list(genome.counts)
     counts[machine] = tuple(row[: len(row) - idle])
     return replace(genome, counts=tuple(counts))
+
+
+def _either_room(genome: Genome) -> Iterator[Genome]:
+    """Yield a genome as it is, and with the other habit of leaving room."""
+    yield genome
+    yield replace(genome, leaves_room=not genome.leaves_room)

@@ -35,6 +35,7 @@ class Starts:
             grouping=grouping,
             counts=self._dealt(_whole(wanted, self._devices.num_gpus), order),
             order=order,
+            leaves_room=bool(self._rng.integers(2)),
         )
 
     def _order(self) -> tuple[int, ...]:
