@@ -45,6 +45,7 @@ from hetrl_planner.workload import Workload
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 FOLDER = RUNS / "efficiency"
 SEEDS = range(1, 11)
@@ -340,8 +341,9 @@ def _draw(seeds: range, horizon: float) -> None:
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_ylim(*_limits(scenario, seeds, horizon, tuned))
+            axes.yaxis.set_major_locator(MaxNLocator(6))
             axes.yaxis.set_major_formatter("{x:.0f}")
-            axes.yaxis.set_minor_formatter("{x:.0f}")
+            axes.yaxis.set_minor_locator(NullLocator())
         by_seconds.set_xticks([each for each in TICKS if each <= horizon])
         by_seconds.minorticks_off()
         by_seconds.xaxis.set_major_formatter("{x:g}")
