@@ -38,6 +38,9 @@ DOING = {
 }
 """Tasks as bottlenecks name them."""
 
+IN_FLIGHT_STEPS = 64
+"""Parts of the bound, to one of which what may be in flight is found."""
+
 GroupFootprints = dict[int, list[Footprint]]
 
 
@@ -267,12 +270,45 @@ class Evaluator:
         servings: Sequence[Serving],
         paths: WeightPaths,
     ) -> tuple[TaskCost, float]:
-        """Return generation's cost, and how many trajectories it runs at once."""
+        """Return generation's cost, and how many trajectories it runs at once.
+
+        Those that wait to be scored while the trainer trains on others count as in flight too:
+        scoring on GPUs of its own holds the share of a batch that it takes of a step. Where
+        generation is what a step waits for, the step and what may be generated at once depend on
+        each other: the most is taken that agrees with the step that it makes.
+        """
+        limit, fewest = self.work.in_flight_limit, len(servings)
+        scoring = self._scoring_apart_seconds(layout, costs)
+        if not scoring:
+            return self._generate_within(limit, servings, paths)
+        others = max(_busy_seconds(group, costs) for group in layout.groups)
+        beside = _busy_seconds(layout.groups[layout.group_of(Task.ACTOR_GENERATION)], costs)
+
+        def allowed(step_seconds: float) -> int:
+            held = self.work.batch_size * scoring / step_seconds
+            return max(fewest, round(limit - held))
+
+        low, high = allowed(others), limit
+        found = self._generate_within(low, servings, paths)
+        if found[0].seconds + beside <= others:
+            return found
+        while high - low > max(1, limit // IN_FLIGHT_STEPS):
+            middle = (low + high) // 2
+            tried = self._generate_within(middle, servings, paths)
+            if middle <= allowed(max(others, tried[0].seconds + beside)):
+                low, found = middle, tried
+            else:
+                high = middle
+        return found
+
+    def _generate_within(
+        self, limit: int, servings: Sequence[Serving], paths: WeightPaths
+    ) -> tuple[TaskCost, float]:
+        """Return generation's cost with so many in flight, and how many run at once."""
         alike: dict[int, list[int]] = defaultdict(list)
         for number, serving in enumerate(servings):
             alike[id(serving)].append(number)
         classes = list(alike.values())
-        limit = self._in_flight_limit(layout, costs, at_least=len(servings))
         shared = shared_places(
             [(servings[numbers[0]], len(numbers)) for numbers in classes], in_flight_limit=limit
         )
@@ -305,29 +341,20 @@ class Evaluator:
         )
         return cost, sum(places)
 
-    def _in_flight_limit(
-        self, layout: Layout, costs: Mapping[Task, TaskCost], *, at_least: int
-    ) -> int:
-        """Return the trajectories that may be generated at once under the bound.
-
-        Those that wait to be scored while the trainer trains on others count as well: scoring
-        on GPUs of its own holds the share of a batch that it takes of a step.
-        """
-        limit = self.work.in_flight_limit
-        if self.work.is_synchronous or not costs:
-            return limit
+    def _scoring_apart_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
+        """Return how long a batch is scored away from the trainer; 0 where that holds nothing."""
+        if self.work.is_synchronous:
+            return 0.0
         trainer = layout.group_of(Task.ACTOR_TRAINING)
-        apart = [
-            _busy_seconds(group, costs)
-            for number, group in enumerate(layout.groups)
-            if number != trainer
-            and any(task.task in costs and task.task not in TRAINING_TASKS for task in group)
-        ]
-        if not apart:
-            return limit
-        step = max(_busy_seconds(group, costs) for group in layout.groups)
-        held = self.work.batch_size * max(apart) / step
-        return max(at_least, round(limit - held))
+        return max(
+            (
+                _busy_seconds(group, costs)
+                for number, group in enumerate(layout.groups)
+                if number != trainer
+                and any(task.task in costs and task.task not in TRAINING_TASKS for task in group)
+            ),
+            default=0.0,
+        )
 
     def _side_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
         """Return the time from a generated batch to new weights: scoring, then training."""
