@@ -11,7 +11,9 @@ from hetrl_planner.plan_job import plan
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = sorted(path for path in EXAMPLES.glob("*.yaml") if "kind: HetRLJob" in path.read_text())
-FLEETS = sorted(set(EXAMPLES.glob("*.yaml")) - set(JOBS))
+FLEETS = sorted(
+    path for path in EXAMPLES.glob("*.yaml") if "kind: HetRLTopology" in path.read_text()
+)
 
 
 def planned(job: str, fleet: str) -> Plan | Infeasible:

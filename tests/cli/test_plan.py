@@ -288,10 +288,7 @@ def test_a_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path
 
     found = json.loads(ask(folder, "-f", job, "--frontier", "4", "-o", "json").output)
     points = [
-        (
-            plan["spec"]["prediction"]["dollarsPerHour"],
-            plan["spec"]["prediction"]["samplesPerSecond"],
-        )
+        (each["dollarsPerHour"], each["samplesPerSecond"])
         for each in (plan["spec"]["prediction"] for plan in found["plans"])
     ]
     assert len(points) > 1
