@@ -155,14 +155,6 @@ class Evaluator:
         """Return how long a training task takes, whether or not it fits."""
         return self._train(task, self._keys(task)).seconds
 
-    def resident_bytes(self, task: TaskLayout) -> float:
-        """Return what a task keeps on the fullest of its GPUs while others run."""
-        return max(
-            self._replicas.footprint(task, key, number).resident_bytes
-            for key in set(self._keys(task))
-            for number in range(len(key))
-        )
-
     def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
         assert task.mode is not None
         rings = self._rings(task)
