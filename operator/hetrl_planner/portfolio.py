@@ -25,7 +25,7 @@ from hetrl_planner.objective import Objective
 from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Found, Searcher, Space
 
-EVALUATIONS = 2000
+EVALUATIONS = 1000
 """Of HetRL's search on a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
 
 FULL_EFFORT_GPUS = 64

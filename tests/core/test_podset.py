@@ -36,7 +36,7 @@ def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
 
 
 def test_every_gpu_of_a_made_plan_has_one_rank() -> None:
-    made = plan(a_fleet(a100=24, l40s=24, l4=16), a_job("Qwen3-14B"))
+    made = plan(a_fleet(a100=24, l40s=24, l4=16), a_job("Qwen3-14B"), evaluations=0)
     assert isinstance(made, Plan)
     sets = pod_sets(made)
     places = [(pods.name, rank.ordinal, rank.local_gpu) for pods in sets for rank in pods.ranks]

@@ -114,7 +114,7 @@ def test_there_is_no_plan_and_the_reason_has_numbers(
 def test_what_a_later_release_could_split_is_said() -> None:
     found = reasons(FLEET, a_job("Qwen3-8B"), runnable_only=True)
     assert "would fit, but this release trains data-parallel, with one GPU per replica" in found
-    assert isinstance(plan(FLEET, a_job("Qwen3-8B")), Plan)
+    assert isinstance(plan(FLEET, a_job("Qwen3-8B"), evaluations=0), Plan)
 
 
 def test_an_engine_that_does_not_split_is_named() -> None:
@@ -139,4 +139,4 @@ def test_an_engine_that_does_not_split_is_named() -> None:
 )  # fmt: skip
 def test_what_can_only_be_previewed_is_not_run(job: JobSpec, said: str) -> None:
     assert said in reasons(FLEET, job, runnable_only=True)
-    assert isinstance(plan(FLEET, job, evaluations=60), Plan)
+    assert isinstance(plan(FLEET, job, evaluations=10), Plan)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import groupby, product
 from math import ceil, inf
 
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan import TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES, Fitting, Place, Split
@@ -38,16 +38,11 @@ ROOM = (
 
 SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
 
-MODES_BY_SPEED = (
-    (TrainingMode(recompute=Recompute.NONE, sharding=Sharding.OPTIMIZER),),
-    (
-        TrainingMode(recompute=Recompute.FULL, sharding=Sharding.OPTIMIZER),
-        TrainingMode(recompute=Recompute.NONE, sharding=Sharding.FULL),
-    ),
-    (TrainingMode(recompute=Recompute.FULL, sharding=Sharding.FULL),),
-)
-"""None of a later row is faster than one of an earlier row that fits. Dividing the optimizer
-costs no traffic and saves memory, so leaving it whole is never better."""
+FEW_GPUS = 16
+"""GPUs up to which every shape is timed each time. Ours."""
+
+PROMISING_SHAPES = 5
+"""Shapes remembered for more GPUs. Ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +93,7 @@ class Decoder:
         self._devices = evaluator.devices
         self.fitting = Fitting(evaluator.work, evaluator.devices)
         self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
+        self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._cuts: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
@@ -213,29 +209,52 @@ class Decoder:
         return _only(owned, sites, site_of), cut
 
     def _search_cuts(self, owned: Owned, room: Room) -> tuple[float, Cut | None]:
-        best: Cut | None = None
-        best_seconds = float("inf")
-        for tensor, num_stages, is_striped in self._shapes(owned.num_gpus):
-            for modes in MODES_BY_SPEED:
-                timed = [
-                    (self._evaluator.training_seconds(task), cut)
-                    for mode in modes
-                    for cut in [Cut(tensor, num_stages, mode, is_striped)]
-                    if (task := self._training(Task.ACTOR_TRAINING, owned, cut, room))
-                ]
-                for seconds, cut in timed:
-                    if seconds < best_seconds:
-                        best, best_seconds = cut, seconds
-                if timed:
-                    break
-        return best_seconds, best
+        timed = [
+            found
+            for shape in self._promising_shapes(owned)
+            if (found := self._fastest_mode(owned, shape, room))
+        ]
+        if not timed:
+            return float("inf"), None
+        timed.sort(key=lambda each: each[0])
+        if owned.num_gpus > FEW_GPUS:
+            best = [(cut.tensor, cut.num_stages, cut.is_striped) for _, cut in timed]
+            self._promising.setdefault(self._likeness(owned), frozenset(best[:PROMISING_SHAPES]))
+        return timed[0]
+
+    def _fastest_mode(
+        self, owned: Owned, shape: tuple[int, int, bool], room: Room
+    ) -> tuple[float, Cut] | None:
+        """Return the fastest way to train on a shape: one of the first row of modes that fits."""
+        tensor, num_stages, is_striped = shape
+        for modes in DIVIDED_MODES:
+            timed = [
+                (self._evaluator.training_seconds(task), cut)
+                for mode in modes
+                for cut in [Cut(tensor, num_stages, mode, is_striped)]
+                if (task := self._training(Task.ACTOR_TRAINING, owned, cut, room))
+            ]
+            if timed:
+                return min(timed, key=lambda each: each[0])
+        return None
+
+    def _promising_shapes(self, owned: Owned) -> list[tuple[int, int, bool]]:
+        """Return the shapes worth timing: those that were best on much the same GPUs, or all."""
+        every = list(self._shapes(owned.num_gpus))
+        known = self._promising.get(self._likeness(owned), frozenset())
+        return [shape for shape in every if shape in known] or every
+
+    def _likeness(self, owned: Owned) -> tuple[object, ...]:
+        """Return what GPUs have in common on which like shapes are fast."""
+        sites = {self._devices.machine_sites[machine] for machine, *_ in owned.machines}
+        return (tuple(sorted(sites)), owned.num_gpus.bit_length())
 
     def cuts(self, num_gpus: int) -> list[Cut]:
         """Return every cut for so many GPUs."""
         return [
             Cut(tensor, num_stages, mode, is_striped)
             for tensor, num_stages, is_striped in self._shapes(num_gpus)
-            for modes in MODES_BY_SPEED
+            for modes in DIVIDED_MODES
             for mode in modes
         ]
 

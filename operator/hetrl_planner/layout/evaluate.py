@@ -337,6 +337,8 @@ class Evaluator:
         """Return how long a batch is scored away from the trainer; 0 where that holds nothing."""
         if self.work.is_synchronous:
             return 0.0
+        if Task.ACTOR_TRAINING not in costs:
+            return 0.0
         trainer = layout.group_of(Task.ACTOR_TRAINING)
         return max(
             (
