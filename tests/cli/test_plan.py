@@ -32,9 +32,8 @@ kind: HetRLTopology
 metadata: {name: fleet}
 spec:
   pools:
-    - {name: a100, gpuKind: A100-40GB, machines: 3, gpusPerMachine: 8}
-    - {name: l40s, gpuKind: L40S, machines: 3, gpusPerMachine: 8}
-    - {name: l4, gpuKind: L4, machines: 2, gpusPerMachine: 8}
+    - {name: a100, gpuKind: A100-40GB, machines: 2, gpusPerMachine: 8}
+    - {name: l40s, gpuKind: L40S, machines: 1, gpusPerMachine: 8}
 """
 
 
