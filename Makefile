@@ -110,6 +110,10 @@ bench: $(READY) ## Ratios within one run, on this machine.
 proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results.
 	@$(BIN)/python -m bench.proof.learning
 
+proof-planner: $(READY) ## The planner beside the optimum, the baselines and both papers; hours, resumable.
+	@for each in partition optimality efficiency hetrl_table areal_hex_table; do \
+	  $(BIN)/python -m bench.planner.$$each; done
+
 gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
@@ -117,4 +121,4 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning gpu clean
+  cluster cluster-down images e2e bench proof-learning proof-planner gpu clean

@@ -110,7 +110,11 @@ def _machine() -> str:
 def _commit() -> str:
     said = [
         subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
-        for arguments in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "-uno"])
+        for arguments in (
+            ["rev-parse", "--short=12", "HEAD"],
+            # The page that is being written is no change of what it reports on.
+            ["status", "--porcelain", "-uno", ":!docs/results"],
+        )
     ]
     return said[0].strip() + (" and uncommitted changes" if said[1].strip() else "")
 

@@ -1,4 +1,4 @@
-"""Costs reached against seconds on DT-FM's five networks: `python -m bench.partition`.
+"""Costs reached against seconds on DT-FM's five networks: `python -m bench.planner.partition`.
 
 Every search starts from random partitions drawn with its seed, has a cost of its own that
 remembers nothing of others, and is timed in seconds of one core, so that a busy machine
@@ -188,8 +188,8 @@ def _page(found: list[Run], whole: list[Run], seconds: float) -> Iterator[str]:
     yield "# DT-FM's five networks: cost reached against seconds"
     yield ""
     yield (
-        f"`python -m bench.partition` on {platform.machine()}, {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, at commit {', '.join(commits)}."
+        f"`python -m bench.planner.partition` on {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, at commit {', '.join(commits)}."
     )
     yield (
         "64 GPUs in 8 stages of 8; cost `C_dp + 2 C_pp` in seconds "
