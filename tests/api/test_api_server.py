@@ -29,7 +29,9 @@ pytest_plugins = ["e2e.cluster.fixtures"]
 
 ROOT = Path(__file__).parents[2]
 CRDS = ROOT / "crds"
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.yaml") if "\nkind: HetRL" in path.read_text()
+)
 
 
 @pytest.fixture(scope="module")
