@@ -21,8 +21,11 @@ from hetrl_planner.hetrl.neighbours import Neighbours
 from hetrl_planner.hetrl.starts import Starts
 from hetrl_planner.hetrl.variation import Variation
 
+START_SHARE = 0.3
+"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
+
 COUNTS_PER_GROUPING = 4
-"""Level-2 arms of each grouping at the start."""
+"""Level-2 arms of each grouping that go on from there."""
 
 FINAL_SHARE = 0.5
 """Of the budget, kept for the groupings that survive."""
@@ -71,9 +74,11 @@ class Halving:
             evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
         begun = list(arms)
-        per_arm = max(1, min(COUNTS_PER_GROUPING, evaluations // 4 // len(arms)))
+        per_arm = max(1, int(START_SHARE * evaluations) // len(arms))
         for arm in arms:
             yield from self._begin(arm, count=per_arm)
+            arm.populations.sort(key=lambda each: each.best)
+            del arm.populations[COUNTS_PER_GROUPING:]
         spent = per_arm * len(arms)
         rounds = max(1, ceil(log2(len(arms))))
         per_round = max(0, int(evaluations * (1 - FINAL_SHARE)) - spent) // rounds
