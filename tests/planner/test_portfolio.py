@@ -44,7 +44,16 @@ def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
     assert made(SMALL, Strategy.AUTO).prediction.step_seconds <= first.prediction.step_seconds
 
 
-@pytest.mark.parametrize("strategy", [Strategy.AUTO, Strategy.HETRL, Strategy.AREAL_HEX])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Strategy.AUTO,
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (Strategy.HETRL, Strategy.AREAL_HEX)
+        ),
+    ],
+)
 def test_the_same_seed_gives_the_same_plan(strategy: Strategy) -> None:
     assert made(SMALL, strategy, evaluations=30) == made(SMALL, strategy, evaluations=30)
 
