@@ -6,7 +6,7 @@ the better half of the counts of those that stay, and doubles their budget (HetR
 constants: those below are ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from hetrl_planner.hetrl.decode import SCORING_TASKS
 from hetrl_planner.hetrl.descent import descend
-from hetrl_planner.hetrl.evolution import Asked, Population, evolve
+from hetrl_planner.hetrl.evolution import Asked, Guide, Population, evolve
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
 from hetrl_planner.hetrl.neighbours import Neighbours
@@ -123,7 +123,8 @@ class Halving:
             population.add(score, genome)
             arm.populations.append(population)
 
-    def _round(self, arms: Sequence[Arm], *, evaluations: int):  # type: ignore[no-untyped-def]
+    def _round(self, arms: Sequence[Arm], *, evaluations: int) -> Generator[Genome, Guide, int]:
+        """Evolve the better counts of each arm; return the evaluations spent."""
         spent = 0
         for arm in arms:
             arm.populations.sort(key=lambda each: each.best)
