@@ -77,7 +77,8 @@ def plan(
     others = alternatives(space, goal, searcher) if first else ()
 
     # 4. HetRL's search goes on from there, where the strategy asks for it.
-    decided = portfolio.go_on(job.planning.strategy, first)
+    known = [other.choice for other in others if other.choice]
+    decided = portfolio.go_on(job.planning.strategy, first, others=known)
     if decided is None:
         return Infeasible(
             reasons=reasons_against(

@@ -12,6 +12,7 @@ import numpy as np
 
 from hetrl_core.job import Strategy
 from hetrl_core.task import Task
+from hetrl_planner.choice import Choice
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
@@ -80,20 +81,25 @@ class Portfolio:
             return None
         return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
-    def go_on(self, strategy: Strategy, first: Decided | None) -> Decided | None:
-        """Return the better of a first answer and what evolution finds from there."""
+    def go_on(
+        self, strategy: Strategy, first: Decided | None, *, others: Sequence[Choice] = ()
+    ) -> Decided | None:
+        """Return the better of a first answer and what evolution finds from there.
+
+        ``others`` are worse answers of phase 1 from which evolution may come to better ones.
+        """
         match strategy:
             case Strategy.HOMOGENEOUS:
                 return first
             case Strategy.AREAL_HEX:
-                moved = (
-                    self._evolve(first, [self._disjoint], share=PHASE_2_SHARE) if first else None
-                )
+                if first is None:
+                    return None
+                moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
                 return self._repartition(moved)
             case Strategy.HETRL:
-                return self._evolve(first, list(groupings(self.space.work.tasks)))
+                return self._evolve(first, others, list(groupings(self.space.work.tasks)))
             case _:
-                decided = self._evolve(first, list(groupings(self.space.work.tasks)))
+                decided = self._evolve(first, others, list(groupings(self.space.work.tasks)))
                 return self._repartition(decided)
 
     def _repartition(self, found: Decided | None) -> Decided | None:
@@ -129,7 +135,12 @@ class Portfolio:
         return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
 
     def _evolve(
-        self, first: Decided | None, arms: Sequence[Grouping], *, share: float = 1.0
+        self,
+        first: Decided | None,
+        others: Sequence[Choice],
+        arms: Sequence[Grouping],
+        *,
+        share: float = 1.0,
     ) -> Decided | None:
         evaluations = int(share * self._effort(len(arms)))
         if not evaluations:
@@ -141,7 +152,7 @@ class Portfolio:
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
-            seeds=self._seeds(first),
+            seeds=self._seeds(first, others),
         )  # fmt: skip
         if evolved is None:
             return first
@@ -154,11 +165,12 @@ class Portfolio:
             is_complete=evolved.is_complete and first.is_complete,
         )
 
-    def _seeds(self, first: Decided | None) -> tuple[Genome, ...]:
-        if first is None:
-            return ()
-        tasks = self.space.work.tasks
-        return (genome_of(first.evaluation.layout, self.evaluator.devices, tasks=tasks),)
+    def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
+        devices = self.evaluator.devices
+        layouts = [first.evaluation.layout] if first else []
+        layouts += [layout_of(choice, devices) for choice in others]
+        genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
+        return tuple(dict.fromkeys(genomes))
 
     def _effort(self, num_arms: int) -> int:
         """Return the layouts that evolution may price."""
