@@ -2,7 +2,6 @@
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
-from hetrl_planner.candidates import rollout_candidates, training_candidates
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.milp import Fastest, Goal, Limits
 from hetrl_planner.plan_job import never
@@ -17,24 +16,7 @@ NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, 
 def space(work: Workload, snapshot: ClusterSnapshot, *, limits: Limits = NO_LIMITS) -> Space:
     """Return everything that phase 1 may choose from, as `hetrl plan` does for a job."""
     here = sites(snapshot, ResourcesSpec())
-    return Space(
-        work=work,
-        snapshot=snapshot,
-        sites=here,
-        rollouts=tuple(
-            candidate
-            for site in here
-            for candidate in rollout_candidates(
-                site, work, snapshot, runnable_only=False, merge=True
-            )
-        ),
-        trainings=tuple(
-            candidate
-            for site in here
-            for candidate in training_candidates(site, work, snapshot, runnable_only=False)
-        ),
-        limits=limits,
-    )
+    return Space.of(work, snapshot, here, limits, runnable_only=False)
 
 
 def plan(

@@ -15,7 +15,6 @@ from hetrl_core.job import (
 from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import alternatives, rejected
 from hetrl_planner.bound import bound_on
-from hetrl_planner.candidates import rollout_candidates, training_candidates
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.milp import Cheapest, Fastest, Goal, Limits
@@ -87,15 +86,19 @@ def plan(
         )
 
     # 5. On which machines, how far from the best there is, and what else was possible.
-    found = Plan(
+    found = _written(job, portfolio, decided, runnable_only=runnable_only)
+    return replace(found, rejected=rejected(others, found, goal))
+
+
+def _written(job: JobSpec, portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> Plan:
+    return Plan(
         strategy=job.planning.strategy,
         groups=replica_groups(decided.evaluation, portfolio.evaluator),
-        prediction=prediction(decided.evaluation, space.work),
+        prediction=prediction(decided.evaluation, portfolio.space.work),
         gap=_gap(portfolio, decided, runnable_only=runnable_only),
         ended_by="work" if decided.is_complete else "time",
         seed=job.planning.seed,
     )
-    return replace(found, rejected=rejected(others, found, goal))
 
 
 def _gap(portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> float | None:
@@ -153,22 +156,4 @@ def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) ->
         min_replicas=rollout.replicas or rollout.min_replicas,
         max_replicas=rollout.replicas or rollout.max_replicas,
     )
-    number_is_free = limits.max_replicas is None and limits.min_replicas == 1
-    return Space(
-        work=work,
-        snapshot=snapshot,
-        sites=here,
-        rollouts=tuple(
-            candidate
-            for site in here
-            for candidate in rollout_candidates(
-                site, work, snapshot, runnable_only=runnable_only, merge=number_is_free
-            )
-        ),
-        trainings=tuple(
-            candidate
-            for site in here
-            for candidate in training_candidates(site, work, snapshot, runnable_only=runnable_only)
-        ),
-        limits=limits,
-    )
+    return Space.of(work, snapshot, here, limits, runnable_only=runnable_only)

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_planner import milp
-from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate, sync_seconds
+from hetrl_planner.candidates import (
+    RolloutCandidate,
+    TrainingCandidate,
+    rollout_candidates,
+    sync_seconds,
+    training_candidates,
+)
 from hetrl_planner.choice import Choice
 from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal, Limits, Problem, Solution
 from hetrl_planner.sites import Site
@@ -38,6 +44,38 @@ class Space:
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
     limits: Limits
+
+    @staticmethod
+    def of(
+        work: Workload,
+        snapshot: ClusterSnapshot,
+        here: Sequence[Site],
+        limits: Limits,
+        *,
+        runnable_only: bool,
+    ) -> "Space":
+        """Return every candidate of some sites."""
+        number_is_free = limits.max_replicas is None and limits.min_replicas == 1
+        return Space(
+            work=work,
+            snapshot=snapshot,
+            sites=tuple(here),
+            rollouts=tuple(
+                candidate
+                for site in here
+                for candidate in rollout_candidates(
+                    site, work, snapshot, runnable_only=runnable_only, merge=number_is_free
+                )
+            ),
+            trainings=tuple(
+                candidate
+                for site in here
+                for candidate in training_candidates(
+                    site, work, snapshot, runnable_only=runnable_only
+                )
+            ),
+            limits=limits,
+        )
 
     def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
         """Return the part that uses one GPU kind, or that trains on one."""

@@ -6,24 +6,18 @@ by what they depend on, so that most genomes decode from memory.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, product
-from math import ceil, inf
+from math import inf
 
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.hetrl.genome import Cut, Genome
+from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment, only_on, some_of
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES, Fitting, Place, Split
+from hetrl_planner.layout.fitting import Fitting, Place, Split
 from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts
-
-Segment = tuple[int, int, int]
-"""Machine, first GPU, number of GPUs."""
-
-Block = tuple[int, ...]
-"""GPUs of one machine that hold one stage."""
 
 ROOM = (
     Task.ACTOR_TRAINING,
@@ -43,46 +37,6 @@ FEW_GPUS = 16
 
 PROMISING_SHAPES = 5
 """Shapes remembered for more GPUs. Ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """The GPUs of a task group, machine by machine, in the genome's order."""
-
-    machines: tuple[Segment, ...]
-
-    @property
-    def num_gpus(self) -> int:
-        """All of them."""
-        return sum(count for _, _, count in self.machines)
-
-    def blocks(self, size: int) -> list[Block]:
-        """Return as many blocks of a size as the machines hold, in order."""
-        return [
-            tuple(range(first + index * size, first + (index + 1) * size))
-            for _, first, count in self.machines
-            for index in range(count // size)
-        ]
-
-
-@dataclass(slots=True)
-class Room:
-    """What tasks of a group that are placed keep on its GPUs, and what the others will."""
-
-    kept_bytes: dict[int, float] = field(default_factory=dict)
-    working_bytes: dict[int, float] = field(default_factory=dict)
-    """Of the placed task that needs most of it while it runs."""
-
-    later_bytes: float = 0.0
-    own_bytes: float = inf
-    """What the task that is placed next needs while it runs; others may need more beside what it
-    keeps."""
-
-    def reserved(self, gpu: int) -> int:
-        """Return the bytes of a GPU that a task must leave, rounded up."""
-        kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
-        kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
-        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
 
 
 class Decoder:
@@ -198,15 +152,15 @@ class Decoder:
         )
         if key not in self._cuts:
             tried = [
-                (*self._search_cuts(_only(owned, sites, site_of), room), sites)
-                for sites in _some(tuple(by_site))
+                (*self._search_cuts(only_on(owned, sites, site_of), room), sites)
+                for sites in some_of(tuple(by_site))
             ]
             self._cuts[key] = min(tried, key=lambda each: each[0], default=None)
         found = self._cuts[key]
         if found is None:
             return owned, None
         _, cut, sites = found
-        return _only(owned, sites, site_of), cut
+        return only_on(owned, sites, site_of), cut
 
     def _search_cuts(self, owned: Owned, room: Room) -> tuple[float, Cut | None]:
         timed = [
@@ -391,17 +345,6 @@ def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:
             placed[number] = TaskLayout(other.task, other.replicas[:half])
             return TaskLayout(task, other.replicas[half:])
     return None
-
-
-def _only(owned: Owned, sites: Sequence[int], site_of: Sequence[int]) -> Owned:
-    return Owned(tuple(each for each in owned.machines if site_of[each[0]] in sites))
-
-
-def _some(sites: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the sites, all but each of them, and each alone."""
-    but_one = [tuple(each for each in sites if each != left) for left in sites]
-    found = dict.fromkeys([sites, *but_one, *((each,) for each in sites)])
-    return [each for each in found if each]
 
 
 def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:

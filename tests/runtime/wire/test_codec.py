@@ -112,7 +112,9 @@ def test_no_bytes_raise(tokens: bytes, versions: bytes, text: str, reward: float
         response_text=text,
     )
 
-    codec.decode_trajectory(message)
+    found = codec.decode_trajectory(message)
+
+    assert isinstance(found, SampledTrajectory | Malformed)
 
 
 @pytest.mark.parametrize("outcome", Outcome)

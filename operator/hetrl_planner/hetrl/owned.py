@@ -1,0 +1,68 @@
+"""The GPUs that a task group owns, and the room that is left on them while it is placed.
+
+``decode`` gives them out; nothing here knows what a task is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES
+
+Segment = tuple[int, int, int]
+"""Machine, first GPU, number of GPUs."""
+
+Block = tuple[int, ...]
+"""GPUs of one machine that hold one stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The GPUs of a task group, machine by machine, in the genome's order."""
+
+    machines: tuple[Segment, ...]
+
+    @property
+    def num_gpus(self) -> int:
+        """All of them."""
+        return sum(count for _, _, count in self.machines)
+
+    def blocks(self, size: int) -> list[Block]:
+        """Return as many blocks of a size as the machines hold, in order."""
+        return [
+            tuple(range(first + index * size, first + (index + 1) * size))
+            for _, first, count in self.machines
+            for index in range(count // size)
+        ]
+
+
+@dataclass(slots=True)
+class Room:
+    """What tasks of a group that are placed keep on its GPUs, and what the others will."""
+
+    kept_bytes: dict[int, float] = field(default_factory=dict)
+    working_bytes: dict[int, float] = field(default_factory=dict)
+    """Of the placed task that needs most of it while it runs."""
+
+    later_bytes: float = 0.0
+    own_bytes: float = inf
+    """What the task that is placed next needs while it runs; others may need more beside what it
+    keeps."""
+
+    def reserved(self, gpu: int) -> int:
+        """Return the bytes of a GPU that a task must leave, rounded up."""
+        kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
+        kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
+        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+
+
+def only_on(owned: Owned, sites: Sequence[int], site_of: Sequence[int]) -> Owned:
+    """Return the part that stands on some sites; ``site_of`` tells each machine's."""
+    return Owned(tuple(each for each in owned.machines if site_of[each[0]] in sites))
+
+
+def some_of(sites: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the sites, all but each of them, and each alone."""
+    but_one = [tuple(each for each in sites if each != left) for left in sites]
+    found = dict.fromkeys([sites, *but_one, *((each,) for each in sites)])
+    return [each for each in found if each]
