@@ -17,8 +17,8 @@ from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, 
 from hetrl_core.cluster import ClusterSnapshot, Machine
 from hetrl_core.job import Strategy
 from hetrl_core.task import Task
+from hetrl_planner.goals import Cheapest, Goal
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.milp import Cheapest, Goal
 from hetrl_planner.workload import Workload
 
 FOLDER = RUNS / "areal-hex-table"

@@ -32,13 +32,13 @@ from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import Strategy
+from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.milp import Fastest
 from hetrl_planner.objective import Objective
 from hetrl_planner.portfolio import EVALUATIONS
 from hetrl_planner.workload import Workload

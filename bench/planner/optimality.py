@@ -17,8 +17,8 @@ import numpy as np
 from bench.planner.ours import NO_LIMITS, space
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from hetrl_core.job import Strategy
+from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.milp import Fastest
 from hetrl_planner.plan_job import never
 from hetrl_planner.portfolio import Portfolio
 from tests.planner.oracle.instances import TASKS, Instance, instance

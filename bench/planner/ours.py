@@ -2,8 +2,8 @@
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
+from hetrl_planner.goals import Fastest, Goal, Limits
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.milp import Fastest, Goal, Limits
 from hetrl_planner.plan_job import never
 from hetrl_planner.portfolio import Portfolio
 from hetrl_planner.search import Space

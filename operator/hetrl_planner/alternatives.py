@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hetrl_core.plan import Plan, Prediction, Rejected, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
-from hetrl_planner.milp import Fastest, Goal
+from hetrl_planner.goals import Fastest, Goal
 from hetrl_planner.search import Searcher, Space
 
 MAX_ALTERNATIVES = 20

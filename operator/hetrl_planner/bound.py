@@ -16,7 +16,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.shard import Shard
-from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal, Limits
+from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.search import Space
 from hetrl_planner.sites import Site
 from hetrl_planner.workload import Workload

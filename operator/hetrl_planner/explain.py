@@ -20,7 +20,7 @@ from hetrl_planner.candidates import (
 )
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
-from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal
+from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import Site, without_machines
 from hetrl_planner.workload import Workload

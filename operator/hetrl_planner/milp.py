@@ -19,6 +19,7 @@ from highspy import SolutionStatus, cb
 
 from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate
 from hetrl_planner.choice import Choice, with_concurrency
+from hetrl_planner.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.sites import SHARE_SIZES, Site
 from hetrl_planner.workload import Workload
 
@@ -27,20 +28,6 @@ MAX_NODES = 20_000
 """Branch-and-bound nodes after which the best found so far is taken."""
 
 MAX_SOLVER_SEED = 2**31 - 1
-
-DOLLARS_PER_GPU = 0.01
-"""Added to the price of each GPU and hour while comparing, so that none is taken idle even
-where GPUs cost nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a plan may not exceed. ``None``: no limit."""
-
-    budget_dollars_per_hour: float | None
-    max_gpus: int | None
-    min_replicas: int
-    max_replicas: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,28 +42,6 @@ class Problem:
     """Weight synchronisation by the rollouts' region."""
 
     limits: Limits
-
-
-@dataclass(frozen=True, slots=True)
-class Fastest:
-    """Make the step as short as can be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cheapest:
-    """Spend as little as a step of this length allows."""
-
-    step_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class FewestGpus:
-    """Take as few GPUs as a step of this length allows, whatever they cost."""
-
-    step_seconds: float
-
-
-Goal = Fastest | Cheapest | FewestGpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

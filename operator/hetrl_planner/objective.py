@@ -6,10 +6,10 @@ Searches compare scores; the MILP has the same goals and limits as rows of its o
 from dataclasses import dataclass
 
 from hetrl_core.task import Task
+from hetrl_planner.goals import DOLLARS_PER_GPU, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout
-from hetrl_planner.milp import DOLLARS_PER_GPU, Fastest, FewestGpus, Goal, Limits
 
 Score = tuple[float, float, float]
 """How far a limit is broken (0 where none is), the goal's value, and what decides a tie."""

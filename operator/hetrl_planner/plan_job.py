@@ -16,8 +16,8 @@ from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import alternatives, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.explain import reasons_against
+from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.layout.to_plan import prediction, replica_groups
-from hetrl_planner.milp import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.portfolio import Decided, Portfolio
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import sites

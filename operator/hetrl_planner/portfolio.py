@@ -13,6 +13,7 @@ import numpy as np
 from hetrl_core.job import Strategy
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
+from hetrl_planner.goals import Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
@@ -21,7 +22,6 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.of_choice import layout_of
-from hetrl_planner.milp import Goal
 from hetrl_planner.objective import Objective
 from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Found, Searcher, Space

@@ -19,7 +19,8 @@ from hetrl_planner.candidates import (
     training_candidates,
 )
 from hetrl_planner.choice import Choice
-from hetrl_planner.milp import Cheapest, Fastest, FewestGpus, Goal, Limits, Problem, Solution
+from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
+from hetrl_planner.milp import Problem, Solution
 from hetrl_planner.sites import Site
 from hetrl_planner.workload import Workload
 

@@ -23,13 +23,13 @@ from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.baselines.pools import Cut, pool, serving, training
 from hetrl_core.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
+from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.starts import Starts
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, faults
-from hetrl_planner.milp import Fastest, Limits
 from hetrl_planner.objective import Objective
 from hetrl_planner.workload import Workload
 from tests.builders import a_fleet

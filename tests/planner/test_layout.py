@@ -7,6 +7,7 @@ from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.job import Mode, ResourcesSpec
 from hetrl_core.plan import REPLICATED
 from hetrl_core.task import Task
+from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import groupings
@@ -18,7 +19,6 @@ from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout, faults
 from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.layout.to_plan import replica_groups
-from hetrl_planner.milp import Fastest
 from hetrl_planner.plan_job import space_of
 from hetrl_planner.search import Searcher
 from hetrl_planner.sites import sites

@@ -10,7 +10,8 @@ from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.job import JobSpec, Mode
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.choice import Choice, with_concurrency
-from hetrl_planner.milp import Cheapest, Fastest, Problem, price
+from hetrl_planner.goals import Cheapest, Fastest
+from hetrl_planner.milp import Problem, price
 from hetrl_planner.placement import place
 from hetrl_planner.plan_job import never, space_of
 from hetrl_planner.search import Searcher, Space, _problems

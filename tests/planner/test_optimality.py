@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.shares import balanced
+from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.layout import faults
-from hetrl_planner.milp import Fastest, Limits
 from hetrl_planner.objective import Objective
 from hetrl_planner.plan_job import never
 from tests.planner.oracle.cuts import Cuts, compositions

@@ -10,12 +10,12 @@ from hetrl_core.job import MinimiseCost, Mode, Strategy
 from hetrl_core.plan import Plan, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on
+from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
-from hetrl_planner.milp import Fastest
 from hetrl_planner.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.repartition import repartition

@@ -1,0 +1,39 @@
+"""What a plan is to be good at, and what it may not exceed. Every search compares by these."""
+
+from dataclasses import dataclass
+
+DOLLARS_PER_GPU = 0.01
+"""Added to the price of each GPU and hour while comparing, so that none is taken idle even
+where GPUs cost nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a plan may not exceed. ``None``: no limit."""
+
+    budget_dollars_per_hour: float | None
+    max_gpus: int | None
+    min_replicas: int
+    max_replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """Make the step as short as can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """Spend as little as a step of this length allows."""
+
+    step_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FewestGpus:
+    """Take as few GPUs as a step of this length allows, whatever they cost."""
+
+    step_seconds: float
+
+
+Goal = Fastest | Cheapest | FewestGpus
