@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetrl_planner.simulator.lengths import lognormal_of_max
+from hetrl_planner.lengths import lognormal_of_max
 from hetrl_planner.simulator.pipeline import (
     InferenceStage,
     Pipeline,

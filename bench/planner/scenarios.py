@@ -126,6 +126,7 @@ def workload(
         max_prompt_tokens=max_tokens,
         max_response_tokens=max_tokens,
         batch_size=1024,
+        group_size=8,
         minibatches=4,
         max_staleness=0 if is_synchronous else 1,
         is_synchronous=is_synchronous,

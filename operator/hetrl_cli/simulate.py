@@ -26,9 +26,7 @@ from hetrl_cli.simulation_table import show_simulation
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, ResourcesSpec
 from hetrl_core.plan import Infeasible, Plan
-from hetrl_planner.plan_job import plan
-from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.lengths import (
+from hetrl_planner.lengths import (
     Constant,
     Empirical,
     Lengths,
@@ -37,6 +35,8 @@ from hetrl_planner.simulator.lengths import (
     lognormal_of_p95,
     lognormal_of_variation,
 )
+from hetrl_planner.plan_job import plan
+from hetrl_planner.simulator.compile import compile_plan
 from hetrl_planner.simulator.pipeline import Failures, Pipeline, ReplicaLoss
 from hetrl_planner.simulator.rates import GROUP, pipeline_of_rates
 from hetrl_planner.simulator.result import SimulationResult

@@ -207,7 +207,7 @@ class _Relaxation:
             used[self._sites.index(candidate.site)].append(candidate.split.num_gpus * replicas)
             rates.append(rate)
             places.append(place)
-        program += pulp.lpSum(places) <= self._work.in_flight_limit, "in flight"
+        program += pulp.lpSum(places) <= self._work.most_running, "running"
         return pulp.lpSum(rates)
 
     def _worth(self, program: pulp.LpProblem, best: float) -> dict[str, float]:

@@ -18,9 +18,10 @@ from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import Pace, inference_pace
 from hetrl_planner.cost.network import (
     Channel,
+    WeightSync,
     between_machines,
     inside_machine,
-    weight_sync_seconds,
+    weight_sync,
 )
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards, split_layers
@@ -239,11 +240,11 @@ def fullest_rollout_gpu(site: Site, split: Split, work: Workload, *, concurrency
     )
 
 
-def sync_seconds(
+def weights_between(
     work: Workload, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
-) -> float:
-    """Return how long a rollout stops for a new version's weights."""
-    return weight_sync_seconds(
+) -> WeightSync:
+    """Return how a new version's weights reach the rollouts of a region."""
+    return weight_sync(
         BYTES_PER_WEIGHT * work.architecture.num_parameters,
         snapshot,
         trainer_region=trainer_region,

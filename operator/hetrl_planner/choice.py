@@ -4,18 +4,14 @@ The MILP makes choices and ``plan_job`` compares them; on which machines they la
 ``placement``'s.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate
-from hetrl_planner.cost.iteration import (
-    Stream,
-    generation_window_seconds,
-    mean_staleness,
-    step_seconds,
-)
-from hetrl_planner.cost.serving import shared_places
+from hetrl_planner.cost.iteration import mean_staleness, step_seconds
+from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated
 from hetrl_planner.workload import Workload
 
 
@@ -25,18 +21,11 @@ class RolloutShare:
 
     candidate: RolloutCandidate
     num_replicas: int
-    concurrency: float
-    """Trajectories that one of them generates at once, on average."""
 
     @property
     def num_gpus(self) -> int:
         """GPUs of all replicas."""
         return self.num_replicas * self.candidate.split.num_gpus
-
-    @property
-    def samples_per_second(self) -> float:
-        """Rate of all replicas together."""
-        return self.num_replicas * self.candidate.samples_per_second(self.concurrency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +35,59 @@ class Choice:
     work: Workload
     training: TrainingCandidate
     rollouts: tuple[RolloutShare, ...]
-    sync_seconds: Mapping[str, float]
-    """Weight synchronisation by the rollouts' region."""
+    weights: Mapping[str, WeightSync]
+    """What rollouts wait for at a new version, by their region."""
 
     @cached_property
-    def generation_seconds(self) -> float:
-        """Time from one version to the next in which a batch is generated."""
-        streams = [
-            Stream(
-                samples_per_second=share.samples_per_second,
-                weight_sync_seconds=self.sync_seconds[share.candidate.site.region],
+    def _generated(self) -> Generated:
+        rollouts = [
+            Rollouts(
+                serving=share.candidate,
+                num_replicas=share.num_replicas,
+                weights=self.weights[share.candidate.site.region],
             )
             for share in self.rollouts
         ]
-        return generation_window_seconds(streams, batch_size=self.work.batch_size)
+        return generated(
+            rollouts,
+            self.work,
+            Beside(
+                training_side_seconds=self.training_seconds, others_seconds=self.training_seconds
+            ),
+        )
+
+    @property
+    def useful(self) -> "Choice":
+        """The choice without rollouts that never generate anything in time."""
+        used = tuple(
+            share for share, at_once in zip(self.rollouts, self.concurrency, strict=True) if at_once
+        )
+        return replace(self, rollouts=used) if used else self
+
+    @property
+    def generation_seconds(self) -> float:
+        """Time from one version to the next in which a batch is generated."""
+        return self._generated.seconds
+
+    @property
+    def concurrency(self) -> tuple[float, ...]:
+        """Trajectories that one replica of each share generates at once, on average."""
+        return self._generated.concurrency
+
+    @property
+    def samples_per_second(self) -> tuple[float, ...]:
+        """Rate of all replicas of each share together."""
+        return tuple(
+            share.num_replicas * share.candidate.samples_per_second(at_once)
+            for share, at_once in zip(self.rollouts, self.concurrency, strict=True)
+        )
+
+    @property
+    def _running(self) -> float:
+        return sum(
+            share.num_replicas * at_once
+            for share, at_once in zip(self.rollouts, self.concurrency, strict=True)
+        )
 
     @property
     def training_seconds(self) -> float:
@@ -69,7 +97,9 @@ class Choice:
     @property
     def weight_sync_seconds(self) -> float:
         """Longest wait of a rollout for new weights."""
-        return max(self.sync_seconds[share.candidate.site.region] for share in self.rollouts)
+        return max(
+            self.weights[share.candidate.site.region].total_seconds for share in self.rollouts
+        )
 
     @property
     def step_seconds(self) -> float:
@@ -100,7 +130,7 @@ class Choice:
             step_seconds=self.step_seconds,
             generation_seconds=self.generation_seconds,
             training_seconds=self.training_seconds,
-            running=sum(share.num_replicas * share.concurrency for share in self.rollouts),
+            running=self._running,
             batch_size=self.work.batch_size,
             max_staleness=self.work.max_staleness,
         )
@@ -110,23 +140,9 @@ class Choice:
         """What the slower side waits for, in words."""
         if self.training_seconds >= self.generation_seconds:
             return f"training: {self.training.time.binding} of the {self.training.site.kind.name}s"
-        largest = max(self.rollouts, key=lambda share: share.samples_per_second)
-        running = sum(share.num_replicas * share.concurrency for share in self.rollouts)
-        places = sum(
-            share.num_replicas * share.candidate.max_concurrency for share in self.rollouts
-        )
-        if places > running >= self.work.in_flight_limit - 1:
-            return f"generation: staleness bound, {self.work.in_flight_limit} in flight"
-        binding = largest.candidate.cost.binding(largest.concurrency)
-        return f"generation: {binding} of the {largest.candidate.site.kind.name}s"
-
-
-def with_concurrency(
-    counts: Sequence[tuple[RolloutCandidate, int]], *, in_flight_limit: int
-) -> tuple[RolloutShare, ...]:
-    """Return the replicas of candidates with the concurrency at which they are fastest."""
-    shared = shared_places(counts, in_flight_limit=in_flight_limit)
-    return tuple(
-        RolloutShare(candidate=candidate, num_replicas=replicas, concurrency=concurrency)
-        for (candidate, replicas), concurrency in zip(counts, shared, strict=True)
-    )
+        rates = self.samples_per_second
+        number = max(range(len(rates)), key=lambda each: rates[each])
+        largest, at_once = self.rollouts[number].candidate, self.concurrency[number]
+        if at_once < largest.max_concurrency - 1:
+            return f"generation: {self.work.limit_on_running}"
+        return f"generation: {largest.cost.binding(at_once)} of the {largest.site.kind.name}s"

@@ -211,11 +211,11 @@ def _replicas_lifted(
 ) -> Iterator[str]:
     limits = space.limits
     fixed = job.rollout.replicas is not None
-    if limits.min_replicas > space.work.in_flight_limit:
+    if limits.min_replicas > space.work.most_running:
         field = "rollout.replicas" if fixed else "rollout.minReplicas"
         yield (
-            f"{field} is {limits.min_replicas}; the staleness bound allows "
-            f"{space.work.in_flight_limit} trajectories in flight, fewer than one a replica"
+            f"{field} is {limits.min_replicas}; the batch and the staleness bound have use for "
+            f"{space.work.most_running} trajectories at once, fewer than one a replica"
         )
         return
     lifted = replace(space, limits=replace(limits, min_replicas=1, max_replicas=None))

@@ -18,7 +18,9 @@ import pulp
 from highspy import SolutionStatus, cb
 
 from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate
-from hetrl_planner.choice import Choice, with_concurrency
+from hetrl_planner.choice import Choice, RolloutShare
+from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.sites import SHARE_SIZES, Site
 from hetrl_planner.workload import Workload
@@ -38,8 +40,8 @@ class Problem:
     sites: tuple[Site, ...]
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
-    sync_seconds: Mapping[str, float]
-    """Weight synchronisation by the rollouts' region."""
+    weights: Mapping[str, WeightSync]
+    """What rollouts wait for at a new version, by their region."""
 
     limits: Limits
 
@@ -74,8 +76,8 @@ def solve(
     """Return the best choice for a goal, ``None`` where no choice meets the limits.
 
     ``window_seconds`` is a step length that the best choice is known not to exceed. A
-    rollout loses its weight synchronisation out of every step, which costs the less the
-    longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
+    rollout loses its weight synchronisation out of every step, and may run the more at once
+    the longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
     """
     model = _build(problem, goal, window_seconds=window_seconds)
     is_complete = _solve(model.program, should_stop=should_stop, seed=seed)
@@ -102,18 +104,14 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
     trains = _variables(program, "trains", len(problem.trainings), category="Binary")
 
     program += pulp.lpSum(trains) == 1, "one training plan is chosen"
-    generation_window_seconds = window_seconds - _least_training_seconds(problem)
     for index, candidate in enumerate(problem.rollouts):
-        sync_seconds = problem.sync_seconds[candidate.site.region]
-        working_share = max(0.0, 1 - sync_seconds / generation_window_seconds)
+        working_share, most_at_once = _use(problem, candidate, window_seconds)
         _bound_rate(
-            program, candidate, index=index, working_share=working_share,
+            program, candidate, index=index,
+            working_share=working_share, most_at_once=most_at_once,
             replicas=replicas[index], places=places[index], rate=rates[index],
         )  # fmt: skip
-    program += (
-        pulp.lpSum(places) <= problem.work.in_flight_limit,
-        "trajectories in flight stay within the staleness bound",
-    )
+    _limit_running(program, problem, places, trains, window_seconds=window_seconds)
     _limit_machines(program, problem, replicas, trains)
     _limit_replicas(program, problem.limits, replicas)
     dollars = _weighted(problem, replicas, trains, lambda site: site.kind.dollars_per_hour)
@@ -130,10 +128,22 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
     return _Model(program=program, replicas=replicas, trains=trains)
 
 
+def _use(
+    problem: Problem, candidate: RolloutCandidate, window_seconds: float
+) -> tuple[float, float]:
+    """Return the share of a step in which a candidate works, and how many at once are in time."""
+    work, weights = problem.work, problem.weights[candidate.site.region]
+    if work.is_synchronous:
+        generating_seconds = window_seconds - _least_training_seconds(problem)
+        working_share = max(0.0, 1 - weights.total_seconds / generating_seconds)
+        return working_share, candidate.max_concurrency
+    useful = useful_seconds(work, weights, window_seconds=window_seconds)
+    working_share = max(0.0, 1 - weights.load_seconds / window_seconds)
+    return working_share, candidate.concurrency_within(useful)
+
+
 def _least_training_seconds(problem: Problem) -> float:
-    """Return how much of a step generation never has: nothing where both run side by side."""
-    if not problem.work.is_synchronous:
-        return 0.0
+    """Return how much of a synchronous step generation never has."""
     return min(candidate.total_seconds for candidate in problem.trainings)
 
 
@@ -194,6 +204,7 @@ def _bound_rate(
     *,
     index: int,
     working_share: float,
+    most_at_once: float,
     replicas: pulp.LpVariable,
     places: pulp.LpVariable,
     rate: pulp.LpVariable,
@@ -205,14 +216,36 @@ def _bound_rate(
     """
     program += places >= replicas, f"every replica of candidate {index} has work"
     program += (
-        places <= candidate.max_concurrency * replicas,
-        f"the KV cache of candidate {index} holds what runs",
+        places <= most_at_once * replicas,
+        f"the KV cache of candidate {index} holds what runs, and it is in time",
     )
     for line in candidate.tangents:
         program += (
             rate <= working_share * (line.intercept * replicas + line.slope * places),
             f"candidate {index} generates no faster than with {line.at} at once",
         )
+
+
+def _limit_running(
+    program: pulp.LpProblem,
+    problem: Problem,
+    places: tuple[pulp.LpVariable, ...],
+    trains: tuple[pulp.LpVariable, ...],
+    *,
+    window_seconds: float,
+) -> None:
+    work = problem.work
+    program += (
+        pulp.lpSum(places) <= work.most_running,
+        "no more is running than the staleness bound has use for",
+    )
+    if work.is_synchronous:
+        return
+    admitted = pulp.lpSum(
+        most_in_flight(work, training_side_share=candidate.total_seconds / window_seconds) * chosen
+        for candidate, chosen in zip(problem.trainings, trains, strict=True)
+    )
+    program += pulp.lpSum(places) <= admitted, "admission counts what is in training too"
 
 
 def _limit_machines(
@@ -336,18 +369,18 @@ def _read_back(
         for candidate, chosen in zip(problem.trainings, model.trains, strict=True)
         if round(chosen.value())
     )
-    counts = [
-        (candidate, round(chosen.value()))
+    counts = tuple(
+        RolloutShare(candidate=candidate, num_replicas=round(chosen.value()))
         for candidate, chosen in zip(problem.rollouts, model.replicas, strict=True)
         if round(chosen.value())
-    ]
+    )
     return Solution(
         choice=Choice(
             work=problem.work,
             training=training,
-            rollouts=with_concurrency(counts, in_flight_limit=problem.work.in_flight_limit),
-            sync_seconds=problem.sync_seconds,
-        ),
+            rollouts=counts,
+            weights=problem.weights,
+        ).useful,
         bound=_bound(float(info.mip_dual_bound), problem, goal),
         is_complete=is_complete,
     )

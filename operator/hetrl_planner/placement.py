@@ -7,9 +7,10 @@ smallest free block that holds it, so large blocks stay whole for large shares.
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from math import ceil
 
 from hetrl_core.cluster import Machine
-from hetrl_core.plan import MemoryUse, Replica, ReplicaGroup, Share
+from hetrl_core.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.candidates import Split, fullest_rollout_gpu
 from hetrl_planner.choice import Choice, RolloutShare
@@ -64,8 +65,10 @@ def place(choice: Choice) -> tuple[ReplicaGroup, ...]:
     free = {site: FreeBlocks(site.machines) for site in used}
     training = _training_group(choice, free[choice.training.site])
     rollouts = [
-        _rollout_group(share, choice, free[share.candidate.site])
-        for share in sorted(choice.rollouts, key=_largest_first)
+        _rollout_group(share, at_once, choice, free[share.candidate.site])
+        for share, at_once in sorted(
+            zip(choice.rollouts, choice.concurrency, strict=True), key=_largest_first
+        )
     ]
     return (training, *rollouts)
 
@@ -91,38 +94,36 @@ def _training_tasks(work: Workload) -> tuple[Task, ...]:
     return tuple(task for task in work.training_side if task is not Task.REFERENCE_INFERENCE)
 
 
-def _rollout_group(share: RolloutShare, choice: Choice, free: FreeBlocks) -> ReplicaGroup:
+def _rollout_group(
+    share: RolloutShare, at_once: float, choice: Choice, free: FreeBlocks
+) -> ReplicaGroup:
     candidate = share.candidate
-    rate = candidate.samples_per_second(share.concurrency)
-    total = sum(each.samples_per_second for each in choice.rollouts)
+    rate = candidate.samples_per_second(at_once)
+    total = sum(choice.samples_per_second)
+    places = _places(share, at_once)
     return ReplicaGroup(
         tasks=(Task.ACTOR_GENERATION,),
         gpu_kind=candidate.site.kind.name,
         region=candidate.site.region,
         parallelism=candidate.split.parallelism,
         replicas=free.replicas(candidate.split, work_shares=[rate / total] * share.num_replicas),
-        concurrency=_places(share),
+        concurrency=places,
         samples_per_second=rate,
-        memory=_memory(share, choice),
+        memory=fullest_rollout_gpu(
+            candidate.site, candidate.split, choice.work, concurrency=places
+        ),
     )
 
 
-def _places(share: RolloutShare) -> int:
+def _places(share: RolloutShare, at_once: float) -> int:
     """Return a replica's concurrency as a whole number, rounded up.
 
     The coordinator's admission holds the run to the bound, so a place too many stays
     empty at times, while a place too few would lose rate for good.
     """
-    return min(share.candidate.max_concurrency, -int(-share.concurrency // 1))
+    return min(share.candidate.max_concurrency, ceil(at_once))
 
 
-def _memory(share: RolloutShare, choice: Choice) -> MemoryUse:
-    candidate = share.candidate
-    return fullest_rollout_gpu(
-        candidate.site, candidate.split, choice.work, concurrency=_places(share)
-    )
-
-
-def _largest_first(share: RolloutShare) -> tuple[int, str, str]:
-    candidate = share.candidate
+def _largest_first(running: tuple[RolloutShare, float]) -> tuple[int, str, str]:
+    candidate = running[0].candidate
     return (-candidate.split.share_size, candidate.site.name, str(candidate.split.parallelism))

@@ -1,9 +1,10 @@
 """From candidates to the best choice: the MILP, asked again until it agrees with the costs.
 
 The MILP is linear, and two things are not: a rollout loses its weight synchronisation out
-of every step, however long the step is, and the trainer's region decides how long that
-is. So it is solved once for each region that could train, and again with the step length
-that it found (Dinkelbach's method for ratios), which also keeps its bound valid.
+of every step and has use for more at once the longer the step is, and the trainer's region
+decides how long weights take. So it is solved once for each region that could train, and again
+with the step length that it found (Dinkelbach's method for ratios), which also keeps its bound
+valid.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +16,8 @@ from hetrl_planner.candidates import (
     RolloutCandidate,
     TrainingCandidate,
     rollout_candidates,
-    sync_seconds,
     training_candidates,
+    weights_between,
 )
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
@@ -206,10 +207,10 @@ def _problems(space: Space) -> Sequence[Problem]:
         Problem(
             work=space.work,
             sites=space.sites,
-            rollouts=space.rollouts,
+            rollouts=rollouts,
             trainings=trainings,
-            sync_seconds={
-                region: sync_seconds(
+            weights={
+                region: weights_between(
                     space.work, space.snapshot, trainer_region=trainer, rollout_region=region
                 )
                 for region in everywhere
@@ -218,8 +219,21 @@ def _problems(space: Space) -> Sequence[Problem]:
         )
         for trainer in regions
         for trainings in _alike(space, trainer_region=trainer)
-        if space.rollouts
+        for rollouts in _reachable(space, trainer_region=trainer)
     ]
+
+
+def _reachable(space: Space, *, trainer_region: str) -> Iterator[tuple[RolloutCandidate, ...]]:
+    """Yield all rollouts, and those beside the trainer alone where a link ages all others.
+
+    The MILP lets each rollout count by its own link, while groups are as old as their oldest
+    member: rollouts far away may look better to it than they are.
+    """
+    near = tuple(each for each in space.rollouts if each.site.region == trainer_region)
+    if space.rollouts:
+        yield space.rollouts
+    if near and near != space.rollouts and not space.work.is_synchronous:
+        yield near
 
 
 def _alike(space: Space, *, trainer_region: str) -> Iterator[tuple[TrainingCandidate, ...]]:

@@ -4,10 +4,21 @@ Made once from a job; what the job's author wrote, and where, no longer matters 
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, JobSpec, Mode
 from hetrl_core.task import Task
+from hetrl_planner.lengths import lognormal_of_max
+
+ON_TIME = 0.85
+"""Share of the staleness bound that a group's expected time may fill, for groups differ.
+
+Ours: with it, steps of the simulator are met within about a tenth (``docs/simulator.md``).
+"""
+
+FEWEST_ALIKE = 2
+"""Trajectories that are waited for at least: a single one is not always of average length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +36,9 @@ class Workload:
     max_response_tokens: int
     batch_size: int
     """Trajectories consumed per version, B."""
+
+    group_size: int
+    """Trajectories of one prompt, trained on together."""
 
     minibatches: int
     """Optimizer steps per version."""
@@ -53,14 +67,36 @@ class Workload:
         return tuple(task for task in self.tasks if task is not Task.ACTOR_GENERATION)
 
     @property
-    def in_flight_limit(self) -> int:
-        """Trajectories that may be generated at once without going stale on average.
+    def most_running(self) -> int:
+        """Trajectories that can usefully be generated at once by all replicas together.
 
-        Admission allows ``(η + version + 1)·B`` since the start; while version ``v``
-        trains, ``(v + 1)·B`` of them are consumed or being consumed, which leaves ``η·B``.
-        A synchronous step generates one whole batch.
+        What is leased under version ``v`` must be whole, with its group, before version
+        ``v + η`` takes its batch: with ``s`` seconds a trajectory and ``κ·s`` a group,
+        ``κ·s <= η·T``, and by Little's law ``B·s/T <= η·B/κ`` run. More than that would be
+        rejected by the strict check. A synchronous step generates one whole batch.
         """
-        return self.batch_size * max(1, self.max_staleness)
+        if self.is_synchronous:
+            return self.batch_size
+        on_time = ON_TIME * self.max_staleness / self.group_spread
+        return max(1, int(self.batch_size * on_time))
+
+    @property
+    def limit_on_running(self) -> str:
+        """What forbids to generate more at once, in words."""
+        if self.is_synchronous:
+            return f"the batch of {self.batch_size}"
+        return f"staleness bound, groups are done within {self.max_staleness} steps"
+
+    @property
+    def group_spread(self) -> float:
+        """κ: how long a whole group takes, in times of an average trajectory."""
+        return _group_spread(self.response_tokens, self.max_response_tokens, self.group_size)
+
+
+@cache
+def _group_spread(mean_tokens: int, max_tokens: int, group_size: int) -> float:
+    lengths = lognormal_of_max(mean_tokens=mean_tokens, max_tokens=max_tokens)
+    return lengths.mean_longest(max(FEWEST_ALIKE, group_size)) / lengths.mean_tokens
 
 
 def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
@@ -73,6 +109,7 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         max_prompt_tokens=data.max_prompt_tokens,
         max_response_tokens=data.max_response_tokens,
         batch_size=algorithm.global_batch_size,
+        group_size=algorithm.group_size,
         minibatches=algorithm.minibatches,
         max_staleness=algorithm.max_staleness,
         is_synchronous=algorithm.mode is Mode.SYNC or algorithm.max_staleness == 0,

@@ -11,7 +11,7 @@ from hetrl_planner.cost.iteration import (
 
 
 def a_stream(rate: float, sync: float = 0.0) -> Stream:
-    return Stream(samples_per_second=rate, weight_sync_seconds=sync)
+    return Stream(samples_per_second=rate, stop_seconds=sync)
 
 
 def test_streams_add_up() -> None:

@@ -7,7 +7,7 @@ from hetrl_planner.cost.network import (
     between_machines,
     inside_machine,
     transfer_seconds,
-    weight_sync_seconds,
+    weight_sync,
 )
 from tests.builders import a_fleet, a_kind
 
@@ -37,15 +37,18 @@ def test_inside_a_machine_the_gpus_own_wires_are_used() -> None:
 
 def test_inside_a_region_weights_cross_one_link() -> None:
     fleet = a_fleet(l4=8)  # 12.5e9 bytes a second, 50 microseconds
-    found = weight_sync_seconds(12.5e9, fleet, trainer_region="local", rollout_region="local")
-    assert found == pytest.approx(1 + 50e-6)
+    found = weight_sync(12.5e9, fleet, trainer_region="local", rollout_region="local")
+    assert found.transfer_seconds == 0
+    assert found.load_seconds == pytest.approx(1 + 50e-6)
 
 
 def test_into_another_region_weights_are_fetched_once_and_relayed() -> None:
     link = Link(source="eu", target="us", bytes_per_second=1e9, latency_seconds=0.1)
     fleet = a_fleet(l4=8, links=(link,))
-    found = weight_sync_seconds(12.5e9, fleet, trainer_region="us", rollout_region="eu")
-    assert found == pytest.approx(12.5 + 0.1 + 1 + 50e-6)
+    found = weight_sync(12.5e9, fleet, trainer_region="us", rollout_region="eu")
+    assert found.transfer_seconds == pytest.approx(12.5 + 0.1)
+    assert found.load_seconds == pytest.approx(1 + 50e-6)
+    assert found.total_seconds == pytest.approx(12.5 + 0.1 + 1 + 50e-6)
 
 
 def test_a_described_link_is_used_between_machines() -> None:

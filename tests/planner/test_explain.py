@@ -76,7 +76,7 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         ),
         pytest.param(
             FLEET, a_job(global_batch_size=8, max_staleness=1, rollout=RolloutSpec(replicas=9)),
-            r"rollout\.replicas is 9; the staleness bound allows 8 trajectories in flight",
+            r"rollout\.replicas is 9; the batch and the staleness bound have use for 4",
             id="staleness bound",
         ),
         pytest.param(

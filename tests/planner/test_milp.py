@@ -9,7 +9,7 @@ import pytest
 from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.job import JobSpec, Mode
 from hetrl_planner.candidates import RolloutCandidate
-from hetrl_planner.choice import Choice, with_concurrency
+from hetrl_planner.choice import Choice, RolloutShare
 from hetrl_planner.goals import Cheapest, Fastest
 from hetrl_planner.milp import Problem, price
 from hetrl_planner.placement import place
@@ -27,15 +27,17 @@ def a_space(fleet: ClusterSnapshot, job: JobSpec) -> Space:
 def every_choice(space: Space) -> Iterator[Choice]:
     """Every choice that the GPUs' counts leave room for; limits and places are not looked at."""
     for problem in _problems(space):
-        limit = problem.work.in_flight_limit
         for rollouts in every_mix(problem):
-            if sum(number for _, number in rollouts) > limit:
+            if sum(number for _, number in rollouts) > problem.work.most_running:
                 continue
-            shares = with_concurrency(rollouts, in_flight_limit=limit)
+            shares = tuple(
+                RolloutShare(candidate=candidate, num_replicas=number)
+                for candidate, number in rollouts
+            )
             for training in problem.trainings:
                 yield Choice(
                     work=problem.work, training=training, rollouts=shares,
-                    sync_seconds=problem.sync_seconds,
+                    weights=problem.weights,
                 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hetrl_planner.simulator.lengths import Constant, Lengths
+from hetrl_planner.lengths import Constant, Lengths
 from hetrl_planner.simulator.pipeline import Pipeline, RolloutGroup, TrainerSpec, WeightRoute
 from hetrl_planner.simulator.result import SimulationResult
 from hetrl_planner.simulator.simulate import simulate

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_planner.simulator.lengths import Constant, Uniform, lognormal_of_variation
+from hetrl_planner.lengths import Constant, Uniform, lognormal_of_variation
 from hetrl_planner.simulator.pipeline import (
     InferenceStage,
     RolloutGroup,

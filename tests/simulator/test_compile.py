@@ -9,9 +9,9 @@ from hetrl_core.cluster import Link
 from hetrl_core.job import JobSpec, Mode
 from hetrl_core.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
+from hetrl_planner.lengths import lognormal_of_max
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.lengths import lognormal_of_max
 from tests.builders import a_fleet, a_job, both
 from tests.simulator.pipelines import play
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_planner.simulator.lengths import Constant, lognormal_of_variation
+from hetrl_planner.lengths import Constant, lognormal_of_variation
 from hetrl_planner.simulator.pipeline import Failures, ReplicaLoss, TrainerSpec
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from hetrl_planner.simulator.lengths import (
+from hetrl_planner.lengths import (
     Constant,
     Empirical,
     Uniform,

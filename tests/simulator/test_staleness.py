@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_planner.simulator.lengths import Empirical, Lengths, lognormal_of_variation
+from hetrl_planner.lengths import Empirical, Lengths, lognormal_of_variation
 from hetrl_planner.simulator.pipeline import Failures, InferenceStage, Pipeline, ReplicaLoss
 from hetrl_planner.simulator.rates import pipeline_of_rates
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts

@@ -12,13 +12,13 @@ models on single GPUs is verl's FSDP worker, whose weights are gathered for each
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from hetrl_core.plan import Sharding
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint, pass_tokens
-from hetrl_planner.cost.network import all_gather_seconds
+from hetrl_planner.cost.network import WeightSync, all_gather_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.training import Ring, training_time
 from hetrl_planner.layout.devices import Devices
@@ -26,15 +26,10 @@ from hetrl_planner.layout.evaluate import Evaluator, GroupFootprints
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaKey
-from hetrl_planner.layout.weights import WeightPaths
 from hetrl_planner.workload import Workload
 
-
-@dataclass(frozen=True, slots=True)
-class _NoWait:
-    """Weights that are there at once: what generation takes at least."""
-
-    seconds: tuple[float, ...]
+NO_WAIT = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
+"""Weights that are there at once: what generation takes at least."""
 
 
 class EqualShares(Evaluator):
@@ -78,7 +73,7 @@ class EqualShares(Evaluator):
         servings = self._servings(layout, keys, footprints)
         if isinstance(servings, Misfit):
             return None
-        return self._generated(layout, {}, servings, (0.0,) * len(servings))[0].seconds
+        return self._generate(layout, {}, servings, (NO_WAIT,) * len(servings))[0].seconds
 
     def _footprints(self, tasks: Iterable[TaskLayout]) -> GroupFootprints:
         footprints: GroupFootprints = defaultdict(list)
@@ -124,26 +119,19 @@ class EqualShares(Evaluator):
         layout: Layout,
         costs: Mapping[Task, TaskCost],
         servings: Sequence[Serving],
-        paths: WeightPaths,
-    ) -> tuple[TaskCost, float]:
-        return self._generated(layout, costs, servings, paths.seconds)
-
-    def _generated(
-        self,
-        layout: Layout,
-        costs: Mapping[Task, TaskCost],
-        servings: Sequence[Serving],
-        sync_seconds: tuple[float, ...],
+        syncs: Sequence[WeightSync],
     ) -> tuple[TaskCost, float]:
         if not self.work.is_synchronous:
-            return super()._generate(layout, costs, servings, _NoWait(sync_seconds))  # type: ignore[arg-type]
+            return super()._generate(layout, costs, servings, syncs)
         each = self.work.batch_size / len(servings)
         places = [min(float(serving.max_concurrency), max(1.0, each)) for serving in servings]
         rates = [
             serving.samples_per_second(running)
             for serving, running in zip(servings, places, strict=True)
         ]
-        seconds = max(sync + each / rate for rate, sync in zip(rates, sync_seconds, strict=True))
+        seconds = max(
+            sync.total_seconds + each / rate for rate, sync in zip(rates, syncs, strict=True)
+        )
         cost = _equal_cost(seconds, len(servings), self.work.batch_size, "HBM bandwidth")
         return (
             replace(

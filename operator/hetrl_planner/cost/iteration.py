@@ -1,7 +1,7 @@
 """From the two sides' times to the step's: what a policy version takes, and how stale it is.
 
 Synchronous: one after the other. Asynchronous: side by side, and the slower one sets the
-pace. Generation stops for its own weights in both.
+pace.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ class Stream:
     samples_per_second: float
     """Of all of them together, while they generate."""
 
-    weight_sync_seconds: float
+    stop_seconds: float
+    """For each new version."""
 
 
 def generation_window_seconds(streams: Sequence[Stream], *, batch_size: int) -> float:
@@ -26,11 +27,11 @@ def generation_window_seconds(streams: Sequence[Stream], *, batch_size: int) -> 
     """
     rate = stopped = 0.0
     window = float("inf")
-    for stream in sorted(streams, key=lambda each: each.weight_sync_seconds):
-        if stream.weight_sync_seconds >= window:
+    for stream in sorted(streams, key=lambda each: each.stop_seconds):
+        if stream.stop_seconds >= window:
             break
         rate += stream.samples_per_second
-        stopped += stream.samples_per_second * stream.weight_sync_seconds
+        stopped += stream.samples_per_second * stream.stop_seconds
         if rate:
             window = (batch_size + stopped) / rate
     return window

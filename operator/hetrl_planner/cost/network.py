@@ -52,19 +52,35 @@ def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
     return all_reduce_seconds(size_bytes, members=members, channel=channel) / 2
 
 
-def weight_sync_seconds(
-    weight_bytes: float, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
-) -> float:
-    """Return the time from publishing weights until a region's rollouts have them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightSync:
+    """What a rollout waits for at each new version."""
 
-    Inside a region the weights are broadcast in a pipelined chain, whose time does not grow
-    with the receivers: ``alpha + n·beta``. Into another region one reader fetches them over the
-    link and relays them to its peers: both times, one after the other.
+    transfer_seconds: float
+    """Over the link into its region, while it still generates with the version before."""
+
+    load_seconds: float
+    """From the region into its GPUs, for which it stops."""
+
+    @property
+    def total_seconds(self) -> float:
+        """From publishing until the rollout has the weights."""
+        return self.transfer_seconds + self.load_seconds
+
+
+def weight_sync(
+    weight_bytes: float, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
+) -> WeightSync:
+    """Return how published weights reach a region's rollouts.
+
+    Inside a region they are broadcast in a pipelined chain, whose time does not grow with the
+    receivers: ``alpha + n·beta``. Into another region one reader fetches them over the link
+    first and relays them to its peers.
     """
-    local = transfer_seconds(
-        weight_bytes, between_machines(snapshot, rollout_region, rollout_region)
-    )
-    if trainer_region == rollout_region:
-        return local
+    local = between_machines(snapshot, rollout_region, rollout_region)
     link = between_machines(snapshot, trainer_region, rollout_region)
-    return transfer_seconds(weight_bytes, link) + local
+    is_near = trainer_region == rollout_region
+    return WeightSync(
+        transfer_seconds=0.0 if is_near else transfer_seconds(weight_bytes, link),
+        load_seconds=transfer_seconds(weight_bytes, local),
+    )

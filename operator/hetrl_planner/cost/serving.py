@@ -3,6 +3,7 @@
 The cost itself is ``generation``'s; how many places a replica gets is the search's choice.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,17 +55,44 @@ class Serving:
         """The rate at each point of the grid."""
         return tuple(self.samples_per_second(at) for at in self.concurrency_grid)
 
+    @cached_property
+    def grid_seconds(self) -> tuple[float, ...]:
+        """A trajectory's time at each point of the grid (Little's law)."""
+        return tuple(
+            at / rate for at, rate in zip(self.concurrency_grid, self.grid_rates, strict=True)
+        )
 
-def shared_places(
-    counts: Sequence[tuple[Serving, int]], *, in_flight_limit: int
-) -> tuple[float, ...]:
-    """Share out the trajectories in flight among so many replicas each; return each one's.
+    def concurrency_within(self, seconds: float) -> float:
+        """Return how many at once are done within so long each; 0 where not even one is.
+
+        Times are convex in the concurrency, so what lies between two points of the grid is
+        a trifle quicker than the line between them.
+        """
+        times, grid = self.grid_seconds, self.concurrency_grid
+        above = bisect_right(times, seconds)
+        if above in {0, len(times)}:
+            return float(grid[-1]) if above else 0.0
+        share = (seconds - times[above - 1]) / (times[above] - times[above - 1])
+        return grid[above - 1] + share * (grid[above] - grid[above - 1])
+
+    def rate_near(self, concurrency: float) -> float:
+        """Return one replica's rate quickly, from times between two points of the grid."""
+        times, grid = self.grid_seconds, self.concurrency_grid
+        above = bisect_right(grid, concurrency)
+        if above in {0, len(grid)}:
+            return concurrency / times[-1 if above else 0]
+        share = (concurrency - grid[above - 1]) / (grid[above] - grid[above - 1])
+        return concurrency / (times[above - 1] + share * (times[above] - times[above - 1]))
+
+
+def shared_places(counts: Sequence[tuple[Serving, int]], *, most_running: int) -> tuple[float, ...]:
+    """Share out what may run at once among so many replicas each; return each one's.
 
     Rates are concave, so giving each next place to the replicas that gain most from it is
-    best. Each replica has at least one; the KV cache and the bound end it.
+    best. Each replica has at least one; the KV cache and the limit end it.
     """
     level = {index: 0 for index, _ in enumerate(counts)}
-    left = float(in_flight_limit - sum(replicas for _, replicas in counts))
+    left = float(most_running - sum(replicas for _, replicas in counts))
     concurrency = [1.0 for _ in counts]
     while left > 0:
         gains = [

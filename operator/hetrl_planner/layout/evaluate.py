@@ -11,14 +11,18 @@ case of two groups).
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil
 
 from hetrl_core.plan import MemoryUse
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.iteration import Stream, generation_window_seconds, mean_staleness
+from hetrl_planner.cost.iteration import mean_staleness
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.serving import Serving, shared_places
+from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
+from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.cost.training import Ring, TrainingTime, training_time
 from hetrl_planner.layout.devices import Devices
@@ -38,9 +42,6 @@ DOING = {
 }
 """Tasks as bottlenecks name them."""
 
-IN_FLIGHT_STEPS = 64
-"""Parts of the bound, to one of which what may be in flight is found."""
-
 GroupFootprints = dict[int, list[Footprint]]
 
 
@@ -55,7 +56,11 @@ class Evaluator:
         self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def evaluate(self, layout: Layout) -> Evaluation | Misfit:
-        """Return what a layout costs, or which GPU is too small for it."""
+        """Return what a layout costs, or which GPU is too small for it.
+
+        Replicas whose responses would always come too late for the staleness bound are left
+        out: they would only hold up the groups that they take part in.
+        """
         footprints: GroupFootprints = defaultdict(list)
         keys = {task.task: self._keys(task) for task in layout.tasks}
         for task in layout.tasks:
@@ -73,7 +78,9 @@ class Evaluator:
         servings = self._servings(layout, keys[Task.ACTOR_GENERATION], footprints)
         if isinstance(servings, Misfit):
             return servings
-        return self._together(layout, costs, servings)
+        found = self._together(layout, costs, servings)
+        late = [not each for each in found.tasks[Task.ACTOR_GENERATION].concurrency]
+        return self.evaluate(_without(layout, late)) if any(late) else found
 
     def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
         return tuple(self._replicas.key(replica) for replica in task.replicas)
@@ -145,8 +152,8 @@ class Evaluator:
             if held < 1:
                 return Misfit("no GPU memory is left for keys and values", 1.05)
             found.append(self._replicas.serving(key, max_concurrency=held))
-        if len(found) > self.work.in_flight_limit:
-            return Misfit("more replicas than trajectories in flight", 1.01)
+        if len(found) > self.work.most_running:
+            return Misfit("more replicas than trajectories that can run at once", 1.01)
         return found
 
     # Tasks
@@ -230,7 +237,7 @@ class Evaluator:
         servings: Sequence[Serving],
     ) -> Evaluation:
         paths = WeightPaths(layout, self.work, self.devices)
-        generation, running = self._generate(layout, costs, servings, paths)
+        generation, running = self._generate(layout, costs, servings, paths.syncs)
         costs = {Task.ACTOR_GENERATION: generation, **costs}
         side_seconds = self._side_seconds(layout, costs)
         step = self._step_seconds(layout, costs, side_seconds)
@@ -240,7 +247,7 @@ class Evaluator:
             step_seconds=step,
             tasks=costs,
             training_side_seconds=side_seconds,
-            weight_sync_seconds=max(paths.seconds),
+            weight_sync_seconds=max(each.total_seconds for each in paths.syncs),
             running=running,
             gpu_dollars_per_hour=self.dollars_per_hour(layout),
             egress_dollars_per_step=paths.egress_dollars,
@@ -260,81 +267,48 @@ class Evaluator:
         layout: Layout,
         costs: Mapping[Task, TaskCost],
         servings: Sequence[Serving],
-        paths: WeightPaths,
+        syncs: Sequence[WeightSync],
     ) -> tuple[TaskCost, float]:
-        """Return generation's cost, and how many trajectories it runs at once.
-
-        Those that wait to be scored while the trainer trains on others count as in flight too:
-        scoring on GPUs of its own holds the share of a batch that it takes of a step. Where
-        generation is what a step waits for, the step and what may be generated at once depend on
-        each other: the most is taken that agrees with the step that it makes.
-        """
-        limit, fewest = self.work.in_flight_limit, len(servings)
-        scoring = self._scoring_apart_seconds(layout, costs)
-        if not scoring:
-            return self._generate_within(limit, servings, paths)
-        others = max(_busy_seconds(group, costs) for group in layout.groups)
-        beside = _busy_seconds(layout.groups[layout.group_of(Task.ACTOR_GENERATION)], costs)
-
-        def allowed(step_seconds: float) -> int:
-            held = self.work.batch_size * scoring / step_seconds
-            return max(fewest, round(limit - held))
-
-        low, high = allowed(others), limit
-        found = self._generate_within(low, servings, paths)
-        if found[0].seconds + beside <= others:
-            return found
-        while high - low > max(1, limit // IN_FLIGHT_STEPS):
-            middle = (low + high) // 2
-            tried = self._generate_within(middle, servings, paths)
-            if middle <= allowed(max(others, tried[0].seconds + beside)):
-                low, found = middle, tried
-            else:
-                high = middle
-        return found
-
-    def _generate_within(
-        self, limit: int, servings: Sequence[Serving], paths: WeightPaths
-    ) -> tuple[TaskCost, float]:
-        """Return generation's cost with so many in flight, and how many run at once."""
-        alike: dict[int, list[int]] = defaultdict(list)
-        for number, serving in enumerate(servings):
-            alike[id(serving)].append(number)
-        classes = list(alike.values())
-        shared = shared_places(
-            [(servings[numbers[0]], len(numbers)) for numbers in classes], in_flight_limit=limit
-        )
+        """Return generation's cost, and how many trajectories it runs at once."""
+        alike: dict[tuple[int, WeightSync], list[int]] = defaultdict(list)
+        for number, (serving, sync) in enumerate(zip(servings, syncs, strict=True)):
+            alike[id(serving), sync].append(number)
+        rollouts = [
+            Rollouts(serving=servings[numbers[0]], num_replicas=len(numbers), weights=sync)
+            for (_, sync), numbers in alike.items()
+        ]
+        found = generated(rollouts, self.work, self._beside(layout, costs))
         rates, places = [0.0] * len(servings), [0.0] * len(servings)
-        for numbers, concurrency in zip(classes, shared, strict=True):
-            rate = servings[numbers[0]].samples_per_second(concurrency)
+        for numbers, at_once in zip(alike.values(), found.concurrency, strict=True):
+            rate = servings[numbers[0]].samples_per_second(at_once)
             for number in numbers:
-                rates[number], places[number] = rate, concurrency
-        seconds = generation_window_seconds(
-            [
-                Stream(samples_per_second=rate, weight_sync_seconds=sync)
-                for rate, sync in zip(rates, paths.seconds, strict=True)
-            ],
-            batch_size=self.work.batch_size,
-        )
+                rates[number], places[number] = rate, at_once
         total = sum(rates)
         fastest = max(range(len(servings)), key=lambda number: rates[number])
         cost = TaskCost(
-            seconds=seconds,
+            seconds=found.seconds,
             shares=tuple(rate / total for rate in rates),
             rates=tuple(rates),
             binding=servings[fastest].cost.binding(places[fastest]),
-            is_held_back=sum(serving.max_concurrency for serving in servings)
-            > sum(places)
-            >= limit - 1,
-            concurrency=tuple(
-                min(serving.max_concurrency, -int(-place // 1))
-                for serving, place in zip(servings, places, strict=True)
-            ),
+            is_held_back=places[fastest] < servings[fastest].max_concurrency - 1,
+            concurrency=tuple(ceil(place) for place in places),
         )
         return cost, sum(places)
 
+    def _beside(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> Beside:
+        group = layout.groups[layout.group_of(Task.ACTOR_GENERATION)]
+        return Beside(
+            training_side_seconds=self._side_seconds(layout, costs),
+            others_seconds=max(_busy_seconds(each, costs) for each in layout.groups),
+            same_gpus_seconds=_busy_seconds(group, costs),
+            scoring_seconds=self._scoring_apart_seconds(layout, costs),
+        )
+
     def _scoring_apart_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
-        """Return how long a batch is scored away from the trainer; 0 where that holds nothing."""
+        """Return how long a trajectory waits for scores away from the trainer.
+
+        Where that takes a share of a step, that share of a batch is on its way through it.
+        """
         if self.work.is_synchronous:
             return 0.0
         if Task.ACTOR_TRAINING not in costs:
@@ -387,9 +361,20 @@ class Evaluator:
         kind = self.devices.kind(self.devices.gpu_machines[first]).name
         cost = costs[longest.task]
         if cost.is_held_back:
-            limit = f"{self.work.in_flight_limit} in flight"
-            return f"{DOING[longest.task]}: staleness bound, {limit}"
+            return f"{DOING[longest.task]}: {self.work.limit_on_running}"
         return f"{DOING[longest.task]}: {cost.binding} of the {kind}s"
+
+
+def _without(layout: Layout, late: Sequence[bool]) -> Layout:
+    """Return a layout without the generating replicas that are marked."""
+
+    def kept(task: TaskLayout) -> TaskLayout:
+        if task.task is not Task.ACTOR_GENERATION:
+            return task
+        replicas = zip(task.replicas, late, strict=True)
+        return replace(task, replicas=tuple(each for each, is_late in replicas if not is_late))
+
+    return Layout(tuple(tuple(kept(task) for task in group) for group in layout.groups))
 
 
 def _busy_seconds(group: Sequence[TaskLayout], costs: Mapping[Task, TaskCost]) -> float:

@@ -271,7 +271,7 @@ class Fitting:
             )
             for stage in stages
         )
-        part = 2 * self.work.in_flight_limit * split[0] * split[1] / self.devices.num_gpus
+        part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
         if not held:
             return 0.0
         cost = GenerationCost(work=self.work, stages=stages)

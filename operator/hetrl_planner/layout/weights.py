@@ -8,7 +8,7 @@ from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.cost.network import WeightSync, transfer_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.workload import Workload
@@ -28,15 +28,21 @@ class WeightPaths:
         self._shares_gpus = layout.group_of(Task.ACTOR_TRAINING) == layout.group_of(
             Task.ACTOR_GENERATION
         )
-        self._fetched: dict[str, float] = {}
+        self._fetched: dict[str, WeightSync] = {}
 
     @cached_property
-    def seconds(self) -> tuple[float, ...]:
-        """How long each generating replica stops for a new version."""
+    def syncs(self) -> tuple[WeightSync, ...]:
+        """What each generating replica waits for at a new version."""
         if self._shares_gpus:
-            return tuple(self._reshard_seconds(replica) for replica in self._generation)
+            return tuple(
+                WeightSync(transfer_seconds=0.0, load_seconds=self._reshard_seconds(replica))
+                for replica in self._generation
+            )
         return tuple(
-            max(self._fetch_seconds(region) for region in self._regions(replica))
+            max(
+                (self._fetch(region) for region in self._regions(replica)),
+                key=lambda each: each.total_seconds,
+            )
             for replica in self._generation
         )
 
@@ -59,15 +65,16 @@ class WeightPaths:
             layers[region] = layers.get(region, 0) + stage.num_layers
         return tuple(sorted(layers, key=lambda region: (-layers[region], region)))
 
-    def _fetch_seconds(self, region: str) -> float:
+    def _fetch(self, region: str) -> WeightSync:
         if region not in self._fetched:
             self._fetched[region] = min(
-                self._from_replica(replica, region) for replica in self._training
+                (self._from_replica(replica, region) for replica in self._training),
+                key=lambda each: each.total_seconds,
             )
         return self._fetched[region]
 
-    def _from_replica(self, replica: ReplicaLayout, region: str) -> float:
-        """Return one source's time: over the slowest link, then once more inside the region."""
+    def _from_replica(self, replica: ReplicaLayout, region: str) -> WeightSync:
+        """Return one source's way: over the slowest link, then once more inside the region."""
         local = transfer_seconds(self._bytes, self._devices.between(region, region))
         parts: dict[str, int] = {}
         for stage in replica:
@@ -80,7 +87,7 @@ class WeightPaths:
             for source, layers in parts.items()
             if source != region
         ]
-        return local + max(away, default=0.0)
+        return WeightSync(transfer_seconds=max(away, default=0.0), load_seconds=local)
 
     def _reshard_seconds(self, replica: ReplicaLayout) -> float:
         """Return the time in which each machine of a replica gathers the layers that it serves.

@@ -19,7 +19,7 @@ from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.network import between_machines, inside_machine, transfer_seconds
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.simulator.lengths import Lengths, lognormal_of_max
+from hetrl_planner.lengths import Lengths, lognormal_of_max
 from hetrl_planner.simulator.pipeline import (
     Failures,
     InferenceStage,

@@ -133,7 +133,8 @@ def _stages(
     if stages:
         scoring = Scoring(
             stages,
-            batch_is_generated=lambda: coordinator.num_waiting >= pipeline.batch_size,
+            batch_size=pipeline.batch_size,
+            group_size=pipeline.group_size,
             on_scored=coordinator.scored,
         )
         coordinator.score = scoring.submit

@@ -6,8 +6,8 @@ described by its rates; the simulator knows nothing else.
 
 from dataclasses import dataclass, field
 
-from hetrl_planner.simulator.lengths import Lengths
-from hetrl_planner.simulator.limits import above, at_least, multiple, share
+from hetrl_planner.lengths import Lengths
+from hetrl_planner.refusals import above, at_least, multiple, share
 
 NO_BOUND = 1_000_000_000
 """A staleness that no run reaches."""

@@ -3,8 +3,8 @@
 So that its staleness can be held against what others have measured of theirs.
 """
 
-from hetrl_planner.simulator.lengths import Lengths
-from hetrl_planner.simulator.limits import above, at_least, multiple
+from hetrl_planner.lengths import Lengths
+from hetrl_planner.refusals import above, at_least, multiple
 from hetrl_planner.simulator.pipeline import (
     Failures,
     Pipeline,

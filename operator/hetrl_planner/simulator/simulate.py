@@ -4,9 +4,9 @@ from math import inf
 
 import numpy as np
 
+from hetrl_planner.refusals import at_least
 from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.coordinator import Coordinator
-from hetrl_planner.simulator.limits import at_least
 from hetrl_planner.simulator.meter import Meter
 from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline import Pipeline

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.gpus import GpuTurns
 from hetrl_planner.simulator.pipeline import InferenceStage
-from hetrl_planner.simulator.trajectory import Trajectory
+from hetrl_planner.simulator.trajectory import PromptGroup, Trajectory
 
 
 class Stage:
@@ -84,15 +84,17 @@ class Scoring:
         self,
         stages: Sequence[Stage],
         *,
-        batch_is_generated: Callable[[], bool],
+        batch_size: int,
+        group_size: int,
         on_scored: Callable[[Trajectory], None],
     ) -> None:
         self._eager = [each for each in stages if not each.spec.waits_for_batch]
         self._patient = [each for each in stages if each.spec.waits_for_batch]
-        self._held: list[Trajectory] = []
+        self._held: dict[PromptGroup, list[Trajectory]] = {}
+        self._num_groups = batch_size // group_size
+        self._group_size = group_size
         for stage in stages:
             stage.on_scored = self.scored
-        self._batch_is_generated = batch_is_generated
         self._on_scored = on_scored
 
     def submit(self, trajectory: Trajectory) -> None:
@@ -101,8 +103,8 @@ class Scoring:
         for stage in self._eager:
             stage.submit(trajectory)
         if self._patient:
-            self._held.append(trajectory)
-            if self._batch_is_generated():
+            self._held.setdefault(trajectory.group, []).append(trajectory)
+            if len(trajectory.group.accepted) == self._group_size:
                 self._release()
 
     def scored(self, trajectory: Trajectory) -> None:
@@ -112,9 +114,18 @@ class Scoring:
             self._on_scored(trajectory)
 
     def _release(self) -> None:
-        held, self._held = self._held, []
+        """Let a batch of whole groups through; what was dropped meanwhile is not scored."""
+        whole = [each for each in self._held if len(each.accepted) == self._group_size]
+        if len(whole) < self._num_groups:
+            return
+        wanted = [
+            trajectory
+            for group in whole
+            for trajectory in self._held.pop(group)
+            if trajectory in group.accepted
+        ]
         for stage in self._patient:
-            for trajectory in held:
+            for trajectory in wanted:
                 stage.submit(trajectory)
 
 

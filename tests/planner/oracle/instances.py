@@ -143,6 +143,7 @@ def _work(rng: np.random.Generator, *, tasks: tuple[Task, ...], is_synchronous: 
         max_prompt_tokens=prompt,
         max_response_tokens=longest,
         batch_size=int(rng.choice([16, 64, 256])),
+        group_size=8,
         minibatches=int(rng.choice([1, 1, 2, 4])),
         max_staleness=0 if is_synchronous else int(rng.integers(1, 5)),
         is_synchronous=is_synchronous,

@@ -226,7 +226,7 @@ class Optimum:
             if places < 1:
                 return float("inf")
             held[key, places] = held.get((key, places), 0) + 1
-        if len(way.replicas) > self._work.in_flight_limit:
+        if len(way.replicas) > self._work.most_running:
             return float("inf")
         signature = tuple(sorted(held.items()))
         if signature not in self._rates:
@@ -238,7 +238,7 @@ class Optimum:
             (self._ways.replicas.serving(key, max_concurrency=places), count)  # type: ignore[arg-type]
             for (key, places), count in held.items()
         ]
-        shared = shared_places(counts, in_flight_limit=self._work.in_flight_limit)
+        shared = shared_places(counts, most_running=self._work.most_running)
         return sum(
             count * serving.samples_per_second(places)
             for (serving, count), places in zip(counts, shared, strict=True)

@@ -132,7 +132,10 @@ class Ways:
                 for probe in probes
             ]
             self._asked[key] = tuple(
-                max(WeightPaths(layout, self.evaluator.work, self.devices).seconds)
+                max(
+                    each.total_seconds
+                    for each in WeightPaths(layout, self.evaluator.work, self.devices).syncs
+                )
                 for layout in layouts
             )
         return self._asked[key]

@@ -10,11 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-from hetrl_planner.simulator.limits import above, at_least
+from hetrl_planner.refusals import above, at_least
 
 _Z95 = 1.6448536269514722
 _Z99 = 2.3263478740408408
 _BISECTIONS = 80
+_POINTS = 2001
+"""Of an integral over lengths."""
 
 
 class Lengths(Protocol):
@@ -89,6 +91,16 @@ class LogNormal:
             return min(exp(mean), float(self.max_tokens))
         below = exp(mean + sigma**2 / 2) * _normal_cdf((cut - mean - sigma**2) / sigma)
         return below + self.max_tokens * _normal_cdf((mean - cut) / sigma)
+
+    def mean_longest(self, count: int) -> float:
+        """Return the mean of the longest of so many: ``E[max] = integral of 1 - F(x)^n``."""
+        if self.log_sigma == 0:
+            return self.mean_tokens
+        points = np.linspace(0.0, float(self.max_tokens), _POINTS)
+        below = [0.0] + [
+            _normal_cdf((log(point) - self.log_mean) / self.log_sigma) for point in points[1:]
+        ]
+        return float(np.trapezoid(1 - np.array(below) ** count, points))
 
     def draw(self, generator: np.random.Generator, count: int) -> list[int]:
         """Draw so many lengths."""

@@ -1,0 +1,197 @@
+"""All rollout replicas of a job together: how many each runs at once, how long a batch takes.
+
+Synchronous: whatever the caches hold generates one batch. Asynchronous: two rules of the
+staleness bound limit what is of use, and both leave more room the longer a step is. A response
+must be done, with its group, before it is too old (``useful_seconds``); and what waits for its
+group, for its batch, for scores and for the trainer counts as in flight (``most_in_flight``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetrl_planner.cost.iteration import Stream, generation_window_seconds
+from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.cost.serving import Serving, shared_places
+from hetrl_planner.workload import ON_TIME, Workload
+
+BISECTIONS = 26
+DOUBLINGS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """Replicas that are alike."""
+
+    serving: Serving
+    num_replicas: int
+    weights: WeightSync
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What else a step takes."""
+
+    training_side_seconds: float = 0.0
+    """From a generated batch to new weights: scoring, then training."""
+
+    others_seconds: float = 0.0
+    """The step that all other GPUs need."""
+
+    same_gpus_seconds: float = 0.0
+    """Other tasks' turn on the rollouts' GPUs."""
+
+    scoring_seconds: float = 0.0
+    """A trajectory's way through scoring, where that is not the trainer's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """How a batch is generated."""
+
+    seconds: float
+    """From one version to the next, weights included; infinite where nothing is in time."""
+
+    concurrency: tuple[float, ...]
+    """Trajectories at once on one replica, on average, in the order asked for; 0: of no use."""
+
+
+def generated(rollouts: Sequence[Rollouts], work: Workload, beside: Beside) -> Generated:
+    """Return the shortest time for a batch, and the concurrency that it takes.
+
+    Any replica may generate any member of a group, which is as old as its oldest member; so
+    rollouts behind a slow link make the time short for all. They are used where that is worth it.
+    """
+    if work.is_synchronous:
+        return _in_turn(rollouts, work)
+    lags = sorted({each.weights.transfer_seconds for each in rollouts})
+    tried = [_Asynchronous(rollouts, work, beside, longest_lag=lag).generated() for lag in lags]
+    return min(tried, key=lambda each: each.seconds)
+
+
+def useful_seconds(
+    work: Workload, weights: WeightSync, *, window_seconds: float, scoring_seconds: float = 0.0
+) -> float:
+    """Return how long an average trajectory may take, so that its group is used in time.
+
+    ``(c·η·(T - load) - lag - scoring) / κ``: rollouts stop while they load weights, those
+    behind a link work with a version that is older by its time, more where a link takes longer
+    than a step and versions pile up; a group takes ``κ`` times as long as one trajectory, and
+    ``c`` is left of the bound since groups differ. ``T`` is what a step leaves of the
+    rollouts' GPUs.
+    """
+    working = ON_TIME * work.max_staleness * (window_seconds - weights.load_seconds)
+    lag = weights.transfer_seconds + max(0.0, weights.transfer_seconds - window_seconds)
+    return (working - lag - scoring_seconds) / work.group_spread
+
+
+def most_in_flight(work: Workload, *, training_side_share: float) -> float:
+    """Return how many trajectories admission lets run at once, on average.
+
+    ``(η + 1)·B`` may be accepted or running. The training side holds its share of a step of a
+    batch, a batch in the making half of one; and each that runs keeps ``κ - 1`` that are done
+    waiting for their group.
+    """
+    left = work.max_staleness + 0.5 - training_side_share
+    return max(0.0, left) * work.batch_size / work.group_spread
+
+
+def _in_turn(rollouts: Sequence[Rollouts], work: Workload) -> Generated:
+    counts = [(each.serving, each.num_replicas) for each in rollouts]
+    concurrency = shared_places(counts, most_running=work.most_running)
+    streams = [
+        _stream(each, at_once, stop_seconds=each.weights.total_seconds)
+        for each, at_once in zip(rollouts, concurrency, strict=True)
+    ]
+    seconds = generation_window_seconds(streams, batch_size=work.batch_size)
+    return Generated(seconds=seconds, concurrency=concurrency)
+
+
+def _stream(each: Rollouts, at_once: float, *, stop_seconds: float) -> Stream:
+    rate = each.num_replicas * each.serving.samples_per_second(at_once)
+    return Stream(samples_per_second=rate, stop_seconds=stop_seconds)
+
+
+class _Asynchronous:
+    """Rollouts up to some lag, beside a training side that goes on meanwhile."""
+
+    def __init__(
+        self, rollouts: Sequence[Rollouts], work: Workload, beside: Beside, *, longest_lag: float
+    ) -> None:
+        self._work = work
+        self._beside = beside
+        self._rollouts = rollouts
+        self._each = [(each, each.weights.transfer_seconds <= longest_lag) for each in rollouts]
+        self._syncs = [
+            WeightSync(transfer_seconds=longest_lag, load_seconds=each.weights.load_seconds)
+            for each in rollouts
+        ]
+
+    def generated(self) -> Generated:
+        """Return the shortest time for a batch, and the concurrency that it takes."""
+        least = max(0.0, self._beside.others_seconds - self._beside.same_gpus_seconds)
+        window = self._least_window(least)
+        concurrency = self._concurrency(window)
+        if window > least:
+            return Generated(seconds=window, concurrency=concurrency)
+        seconds = generation_window_seconds(self._streams(concurrency), batch_size=self._batch)
+        return Generated(seconds=seconds, concurrency=concurrency)
+
+    @property
+    def _batch(self) -> int:
+        return self._work.batch_size
+
+    def _least_window(self, least: float) -> float:
+        """Return the shortest window, not below the least, in which a batch is made.
+
+        A longer window is used longer and lets more run at once, so what is made only grows.
+        """
+        most = [each.serving.max_concurrency * used for each, used in self._each]
+        low = max(least, generation_window_seconds(self._streams(most), batch_size=self._batch))
+        if self._is_enough(low):
+            return low
+        high = low
+        for _ in range(DOUBLINGS):
+            high *= 2
+            if self._is_enough(high):
+                break
+        else:
+            return float("inf")
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._is_enough(middle) else (middle, high)
+        return high
+
+    def _is_enough(self, window: float) -> bool:
+        made = sum(
+            each.num_replicas
+            * each.serving.rate_near(at_once)
+            * max(0.0, window - each.weights.load_seconds)
+            for each, at_once in zip(self._rollouts, self._concurrency(window), strict=True)
+        )
+        return made >= self._batch
+
+    def _concurrency(self, window: float) -> tuple[float, ...]:
+        """Return what each replica runs at once in such a window, within both rules."""
+        beside = self._beside
+        in_time = [
+            is_used and each.serving.concurrency_within(
+                useful_seconds(
+                    self._work, sync, window_seconds=window, scoring_seconds=beside.scoring_seconds
+                )
+            )
+            for (each, is_used), sync in zip(self._each, self._syncs, strict=True)
+        ]  # fmt: skip
+        running = sum(
+            each.num_replicas * at_once
+            for each, at_once in zip(self._rollouts, in_time, strict=True)
+        )
+        share = beside.training_side_seconds / (window + beside.same_gpus_seconds)
+        most = most_in_flight(self._work, training_side_share=share)
+        admitted = min(1.0, most / running) if running else 0.0
+        return tuple(admitted * at_once for at_once in in_time)
+
+    def _streams(self, concurrency: Sequence[float]) -> list[Stream]:
+        return [
+            _stream(each, at_once, stop_seconds=each.weights.load_seconds)
+            for each, at_once in zip(self._rollouts, concurrency, strict=True)
+        ]

@@ -1,0 +1,143 @@
+"""How much replicas run at once under a staleness bound, and what a batch takes with it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetrl_core.job import Mode
+from hetrl_core.plan import Parallelism
+from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.network import Channel, WeightSync
+from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated, useful_seconds
+from hetrl_planner.cost.serving import Serving
+from hetrl_planner.cost.shard import split_layers
+from hetrl_planner.cost.stage import uniform_stages
+from hetrl_planner.workload import Workload, workload
+from tests.builders import ARCHITECTURES, a_job, a_kind
+
+MODEL = ARCHITECTURES["Qwen3-8B"]
+ONE_GPU = Parallelism(tensor=1, stage_layers=split_layers(MODEL, 1))
+WIRE = Channel(bytes_per_second=12.5e9, latency_seconds=50e-6)
+AT_ONCE = WeightSync(transfer_seconds=0, load_seconds=0)
+
+
+def a_workload(**changes: object) -> Workload:
+    return replace(workload(a_job(), MODEL), **changes)  # type: ignore[arg-type]
+
+
+def some_rollouts(
+    work: Workload, kind: str = "A100-80GB", *, replicas: int = 4, places: int = 400,
+    weights: WeightSync = AT_ONCE,
+) -> Rollouts:  # fmt: skip
+    stages = uniform_stages(MODEL, ONE_GPU, a_kind(kind), WIRE)
+    return Rollouts(
+        serving=Serving(cost=GenerationCost(work=work, stages=stages), max_concurrency=places),
+        num_replicas=replicas,
+        weights=weights,
+    )
+
+
+def seconds(work: Workload, *rollouts: Rollouts, beside: Beside = Beside()) -> float:  # noqa: B008
+    return generated(rollouts, work, beside).seconds
+
+
+def made(rollouts: Rollouts, found: Generated) -> float:
+    rate = rollouts.serving.samples_per_second(found.concurrency[0])
+    return rollouts.num_replicas * rate * (found.seconds - rollouts.weights.load_seconds)
+
+
+@pytest.mark.parametrize("max_staleness", [1, 2, 8])
+def test_a_batch_is_made_in_a_step_by_what_is_in_time(max_staleness: int) -> None:
+    work = a_workload(max_staleness=max_staleness)
+    rollouts = some_rollouts(work, weights=WeightSync(transfer_seconds=1, load_seconds=2))
+
+    found = generated([rollouts], work, Beside())
+
+    assert made(rollouts, found) == pytest.approx(work.batch_size, rel=1e-3)
+    sample_seconds = found.concurrency[0] / rollouts.serving.samples_per_second(
+        found.concurrency[0]
+    )
+    group_seconds = work.group_spread * sample_seconds
+    assert group_seconds <= max_staleness * (found.seconds - 2) - 1 + 1e-3
+
+
+def test_a_looser_bound_lets_more_run_at_once() -> None:
+    found = [
+        generated([some_rollouts(work)], work, Beside())
+        for work in (a_workload(max_staleness=each) for each in (1, 2, 4))
+    ]
+    assert found[0].concurrency < found[1].concurrency < found[2].concurrency
+    assert found[0].seconds > found[1].seconds > found[2].seconds
+
+
+def test_while_training_takes_longer_more_is_in_time() -> None:
+    work = a_workload(max_staleness=1)
+    alone = generated([some_rollouts(work)], work, Beside())
+    slowly = generated(
+        [some_rollouts(work)], work, Beside(others_seconds=1.5 * alone.seconds)
+    )  # fmt: skip
+    assert slowly.concurrency > alone.concurrency
+    assert slowly.seconds < alone.seconds
+
+
+def test_a_group_takes_longer_than_one_response_and_long_tails_longer_still() -> None:
+    group, single = a_workload(group_size=8), a_workload(group_size=1)
+    even = a_workload(max_response_tokens=single.response_tokens)
+    assert even.group_spread < single.group_spread < group.group_spread
+    assert even.most_running > single.most_running > group.most_running
+
+
+def test_slow_replicas_run_less_at_once() -> None:
+    work = a_workload(max_staleness=1)
+    fast, slow = some_rollouts(work, "A100-80GB"), some_rollouts(work, "L40S")
+    found = generated([fast, slow], work, Beside())
+    assert found.concurrency[0] > found.concurrency[1]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param(Beside(same_gpus_seconds=20, others_seconds=20), id="turns"),
+        pytest.param(Beside(scoring_seconds=20), id="scoring"),
+    ],
+)
+def test_what_else_a_trajectory_waits_for_leaves_it_less(beside: Beside) -> None:
+    work = a_workload(max_staleness=1)
+    alone = generated([some_rollouts(work)], work, Beside())
+    found = generated([some_rollouts(work)], work, beside)
+    assert found.seconds >= alone.seconds
+
+
+def test_rollouts_behind_a_slow_link_are_of_little_use() -> None:
+    work = a_workload(max_staleness=1)
+    near = some_rollouts(work)
+    far = some_rollouts(work, weights=WeightSync(transfer_seconds=1e6, load_seconds=0))
+    found = generated([near, far], work, Beside())
+    assert found.concurrency[1] == 0
+    assert found.seconds == pytest.approx(seconds(work, near))
+
+
+def test_a_link_is_crossed_while_generation_goes_on() -> None:
+    work = a_workload(max_staleness=4)
+    beside = Beside(others_seconds=2 * seconds(work, some_rollouts(work)))
+    crossing = some_rollouts(work, weights=WeightSync(transfer_seconds=5, load_seconds=0))
+    stopping = some_rollouts(work, weights=WeightSync(transfer_seconds=0, load_seconds=5))
+    assert seconds(work, crossing, beside=beside) < seconds(work, stopping, beside=beside)
+
+
+def test_a_synchronous_batch_is_all_that_runs() -> None:
+    job = a_job(mode=Mode.SYNC, global_batch_size=64)
+    work = workload(job, MODEL)
+    found = generated([some_rollouts(work)], work, Beside())
+    assert found.concurrency == (16,)
+
+
+@given(max_staleness=st.integers(1, 8), group_size=st.sampled_from([1, 4, 16]))
+def test_useful_time_grows_with_the_step(max_staleness: int, group_size: int) -> None:
+    work = a_workload(max_staleness=max_staleness, group_size=group_size)
+    weights = WeightSync(transfer_seconds=3, load_seconds=1)
+    times = [useful_seconds(work, weights, window_seconds=each) for each in (10, 20, 40)]
+    assert times == sorted(times)
+    assert times[-1] < max_staleness * 40
