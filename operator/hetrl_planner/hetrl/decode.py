@@ -151,16 +151,43 @@ class Decoder:
             for machine, first, count in owned.machines
         )
         if key not in self._cuts:
-            tried = [
-                (*self._search_cuts(only_on(owned, sites, site_of), room), sites)
-                for sites in some_of(tuple(by_site))
-            ]
-            self._cuts[key] = min(tried, key=lambda each: each[0], default=None)
+            self._cuts[key] = self._search_sites(owned, tuple(by_site), room)
         found = self._cuts[key]
         if found is None:
             return owned, None
         _, cut, sites = found
         return only_on(owned, sites, site_of), cut
+
+    def _search_sites(
+        self, owned: Owned, sites: tuple[int, ...], room: Room
+    ) -> tuple[float, Cut | None, tuple[int, ...]] | None:
+        """Return the fastest cut on all sites or some, the most promising first.
+
+        What arithmetic alone would take is a bound: sites that could not beat the best so far
+        are not looked at.
+        """
+        best: tuple[float, Cut | None, tuple[int, ...]] | None = None
+        site_of = self._devices.machine_sites
+        choices = [(only_on(owned, some, site_of), some) for some in some_of(sites)]
+        bounded = sorted(
+            (self._least_training_seconds(here), number, here, some)
+            for number, (here, some) in enumerate(choices)
+        )
+        for least, _, here, some in bounded:
+            if best and least >= best[0]:
+                break
+            found = (*self._search_cuts(here, room), some)
+            if best is None or found[0] < best[0]:
+                best = found
+        return best
+
+    def _least_training_seconds(self, owned: Owned) -> float:
+        site_of = self._devices.machine_sites
+        rate = sum(
+            count / self.fitting.least_training_seconds(site_of[machine])
+            for machine, _, count in owned.machines
+        )
+        return self.fitting.work.batch_size / rate
 
     def _search_cuts(self, owned: Owned, room: Room) -> tuple[float, Cut | None]:
         timed = [

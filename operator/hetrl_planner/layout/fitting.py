@@ -49,6 +49,7 @@ class Fitting:
         self._paces: dict[tuple[object, ...], Pace] = {}
         self._most: dict[tuple[object, ...], int] = {}
         self._splits: dict[tuple[Task, int, int], tuple[Split, ...]] = {}
+        self._least: dict[int, float] = {}
 
     @property
     def most_training_replicas(self) -> int:
@@ -104,6 +105,16 @@ class Fitting:
         return max(rates)
 
     # Training
+
+    def least_training_seconds(self, site: int) -> float:
+        """Return what one trajectory takes a GPU that does nothing but multiply."""
+        if site not in self._least:
+            (whole,) = shards(self.work.architecture, self._uncut)
+            self._least[site] = compute.training_seconds(
+                whole, self.devices.sites[site].kind, tokens=self.work.sample_tokens,
+                recompute=Recompute.NONE, forward_only_passes=0,
+            )  # fmt: skip
+        return self._least[site]
 
     def training_layers(
         self,

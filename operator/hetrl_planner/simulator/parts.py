@@ -135,6 +135,7 @@ def _stages(
             stages,
             batch_size=pipeline.batch_size,
             group_size=pipeline.group_size,
+            num_waiting=lambda: coordinator.num_waiting,
             on_scored=coordinator.scored,
         )
         coordinator.score = scoring.submit

@@ -86,13 +86,16 @@ class Scoring:
         *,
         batch_size: int,
         group_size: int,
+        num_waiting: Callable[[], int],
         on_scored: Callable[[Trajectory], None],
     ) -> None:
+        """Start with nothing to score; ``num_waiting`` counts all that is not in training."""
         self._eager = [each for each in stages if not each.spec.waits_for_batch]
         self._patient = [each for each in stages if each.spec.waits_for_batch]
         self._held: dict[PromptGroup, list[Trajectory]] = {}
         self._num_groups = batch_size // group_size
         self._group_size = group_size
+        self._num_waiting = num_waiting
         for stage in stages:
             stage.on_scored = self.scored
         self._on_scored = on_scored
@@ -114,13 +117,16 @@ class Scoring:
             self._on_scored(trajectory)
 
     def _release(self) -> None:
-        """Let a batch of whole groups through; what was dropped meanwhile is not scored."""
+        """Let as many whole groups through as fill a batch; what was dropped is not scored."""
         whole = [each for each in self._held if len(each.accepted) == self._group_size]
-        if len(whole) < self._num_groups:
+        held = sum(len(each.accepted) for each in self._held)
+        let_through = (self._num_waiting() - held) // self._group_size
+        missing = self._num_groups - let_through % self._num_groups
+        if len(whole) < missing:
             return
         wanted = [
             trajectory
-            for group in whole
+            for group in whole[:missing]
             for trajectory in self._held.pop(group)
             if trajectory in group.accepted
         ]
