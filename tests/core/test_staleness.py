@@ -22,6 +22,24 @@ counts = st.integers(min_value=0, max_value=10_000)
         pytest.param(5, 2, 5, (0, 0, 5), 0, id="every worker is busy"),
         pytest.param(1000, 8, 0, (0, 0, 0), 8, id="on-policy still fills one batch"),
         pytest.param(1000, 8, 0, (5, 0, 0), 48, id="on-policy at version five"),
+        pytest.param(10, 1, 2, (0, 0, 0), 3, id="a batch of one"),
+        pytest.param(0, 0, 0, (0, 0, 0), 1, id="no workers and no batch count as one"),
+        pytest.param(10000, 64, 10, (1_000_000, 0, 0), 10000, id="workers bind a million on"),
+        pytest.param(20, 8, 3, (0, 15, 0), 17, id="five of twenty rejected gave places back"),
+        pytest.param(100, 8, 3, (0, 30, 0), 2, id="slow consumption uses the bound up"),
+        pytest.param(32, 16, 2, (1, 14, 0), 32, id="after the first version of a run"),
+        pytest.param(50, 32, 5, (0, 80, 0), 50, id="a burst that was digested"),
+        pytest.param(1000, 32, 5, (0, 0, 0), 192, id="six batches at version zero"),
+        pytest.param(1000, 32, 5, (1, 0, 0), 224, id="seven at version one"),
+        pytest.param(1000, 32, 5, (10, 0, 0), 512, id="sixteen at version ten"),
+        pytest.param(1000, 32, 5, (100, 0, 0), 1000, id="workers bind at version a hundred"),
+        pytest.param(1000, 32, 5, (1000, 0, 0), 1000, id="workers bind at version a thousand"),
+        pytest.param(1000, 16, 2, (5, 80, 0), 48, id="recovered at five with its batches"),
+        pytest.param(1000, 16, 2, (10, 160, 0), 48, id="recovered at ten with its batches"),
+        pytest.param(1000, 16, 2, (50, 800, 0), 48, id="recovered at fifty with its batches"),
+        # AReaL's counts go below zero here; ours say how many may still be leased.
+        pytest.param(3, 2, 1, (0, 0, 10), 0, id="more running than there are workers"),
+        pytest.param(50, 32, 5, (0, 0, 100), 0, id="a burst beyond the workers"),
         pytest.param(10, 4, 0, (0, 4, 3), 0, id="a capacity below zero is none"),
     ],
 )
@@ -42,6 +60,36 @@ def test_capacity_is_what_areal_computes(
     )
 
     assert capacity == expected
+
+
+@pytest.mark.parametrize("step", [1, 2, 7])
+@pytest.mark.parametrize("eta", [0, 1, 4])
+def test_capacity_ends_where_skyrls_bound_does(eta: int, step: int) -> None:
+    # SkyRL: accepted + running <= (S + step)·B, and global step `step` trains version step - 1.
+    bound, batch_size = StalenessBound(max_staleness=eta), 16
+    promised = (eta + step) * batch_size
+
+    for accepted in (0, batch_size, promised - 1, promised):
+        ledger = Ledger(version=step - 1, accepted=accepted, running=0)
+        capacity = bound.capacity(ledger, batch_size=batch_size, max_concurrent=10_000)
+        assert capacity == promised - accepted
+
+
+@pytest.mark.parametrize(
+    ("step", "eta", "oldest"),
+    [(1, 0, 0), (9, 8, 0), (10, 8, 1), (20, 1, 18)],
+    ids=["the first step", "still the base model", "one version later", "one step behind"],
+)
+def test_the_oldest_version_of_use_is_prime_rls(step: int, eta: int, oldest: int) -> None:
+    # prime-rl keeps what was dispatched at version (step - 1) - S or later.
+    bound, version = StalenessBound(max_staleness=eta), step - 1
+
+    of_use = [
+        at for at in range(version + 1) if bound.may_lease(worker_version=at, version=version)
+    ]
+
+    assert min(of_use) == oldest
+    assert of_use == [at for at in range(version + 1) if bound.admits(version - at)]
 
 
 @given(
