@@ -41,7 +41,7 @@ class Encoding:
 
     @cached_property
     def _cuts(self) -> list[Cut]:
-        return self.decoder.cuts(self._devices.num_gpus)
+        return self.decoder.laying.cuts(self._devices.num_gpus)
 
     @cached_property
     def _trained(self) -> tuple[Task, ...]:

@@ -22,14 +22,12 @@ from hetrl_planner.cost.network import WeightSync, all_gather_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.training import Ring, training_time
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.evaluate import Evaluator, GroupFootprints
+from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaKey
+from hetrl_planner.layout.task_costs import AT_ONCE, GroupFootprints
 from hetrl_planner.workload import Workload
-
-NO_WAIT = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
-"""Weights that are there at once: what generation takes at least."""
 
 
 class EqualShares(Evaluator):
@@ -70,10 +68,10 @@ class EqualShares(Evaluator):
         if self._misfit(footprints):
             return None
         layout, keys = Layout(((task,),)), self._keys(task)
-        servings = self._servings(layout, keys, footprints)
+        servings = self._servings(task, keys, dict.fromkeys(task.gpus, 0.0))
         if isinstance(servings, Misfit):
             return None
-        return self._generate(layout, {}, servings, (NO_WAIT,) * len(servings))[0].seconds
+        return self._generate(layout, {}, servings, (AT_ONCE,) * len(servings))[0].seconds
 
     def _footprints(self, tasks: Iterable[TaskLayout]) -> GroupFootprints:
         footprints: GroupFootprints = defaultdict(list)

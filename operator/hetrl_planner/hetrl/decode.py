@@ -5,18 +5,19 @@ GPUs; everything else, for each site, the split whose GPUs work fastest. Both ar
 by what they depend on, so that most genomes decode from memory.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby, product
+from collections.abc import Sequence
 from math import inf
 
-from hetrl_core.plan import TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.candidates import DIVIDED_MODES
 from hetrl_planner.hetrl.genome import Cut, Genome
-from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment, only_on, some_of
+from hetrl_planner.hetrl.laying import Laying
+from hetrl_planner.hetrl.owned import Owned, Room, Segment, only_on, some_of
+from hetrl_planner.hetrl.packing import MOST_GPUS, Packing
+from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fitting import Fitting, Place, Split
-from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.fitting import Fitting
+from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts
 
 ROOM = (
@@ -46,6 +47,8 @@ class Decoder:
         self._evaluator = evaluator
         self._devices = evaluator.devices
         self.fitting = Fitting(evaluator.work, evaluator.devices)
+        self.laying = Laying(self.fitting)
+        self._packing = Packing(evaluator, Ways(evaluator, self.laying))
         self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._cuts: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
@@ -54,7 +57,11 @@ class Decoder:
         """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
         groups = []
         for number, tasks in enumerate(genome.grouping):
-            group = self._group(genome, tasks, self._owned(genome, number))
+            owned = self._owned(genome, number)
+            if genome.is_packed and owned.num_gpus <= MOST_GPUS:
+                group = self._packing.packed(tasks, owned)
+            else:
+                group = self._group(genome, tasks, owned)
             if group is None:
                 return None
             groups.append(group)
@@ -133,9 +140,9 @@ class Decoder:
             if chosen is None:
                 owned, chosen = self._fastest_cut(owned, room)
             shifts = [(give, take) for each, give, take in genome.shifts if each is task]
-            return self._training(task, owned, chosen, room, shifts) if chosen else None
+            return self.laying.training(task, owned, chosen, room, shifts) if chosen else None
         chosen_splits = {site: split for each, site, split in genome.splits if each is task}
-        replicas = tuple(self._serving(task, owned, chosen_splits, room))
+        replicas = tuple(self.laying.serving(task, owned, chosen_splits, room))
         return TaskLayout(task, replicas) if replicas else None
 
     # Training
@@ -213,7 +220,7 @@ class Decoder:
                 (self._evaluator.training_seconds(task), cut)
                 for mode in modes
                 for cut in [Cut(tensor, num_stages, mode, is_striped)]
-                if (task := self._training(Task.ACTOR_TRAINING, owned, cut, room))
+                if (task := self.laying.training(Task.ACTOR_TRAINING, owned, cut, room))
             ]
             if timed:
                 return min(timed, key=lambda each: each[0])
@@ -221,7 +228,7 @@ class Decoder:
 
     def _promising_shapes(self, owned: Owned) -> list[tuple[int, int, bool]]:
         """Return the shapes worth timing: those that were best on much the same GPUs, or all."""
-        every = list(self._shapes(owned.num_gpus))
+        every = list(self.laying.shapes(owned.num_gpus))
         known = self._promising.get(self._likeness(owned), frozenset())
         return [shape for shape in every if shape in known] or every
 
@@ -229,139 +236,6 @@ class Decoder:
         """Return what GPUs have in common on which like shapes are fast."""
         sites = {self._devices.machine_sites[machine] for machine, *_ in owned.machines}
         return (tuple(sorted(sites)), owned.num_gpus.bit_length())
-
-    def cuts(self, num_gpus: int) -> list[Cut]:
-        """Return every cut for so many GPUs."""
-        return [
-            Cut(tensor, num_stages, mode, is_striped)
-            for tensor, num_stages, is_striped in self._shapes(num_gpus)
-            for modes in DIVIDED_MODES
-            for mode in modes
-        ]
-
-    def _shapes(self, num_gpus: int) -> Iterator[tuple[int, int, bool]]:
-        model = self.fitting.work.architecture
-        for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
-            if model.num_query_heads % tensor or num_stages > model.num_layers:
-                continue
-            if tensor * num_stages <= num_gpus:
-                yield tensor, num_stages, False
-            if num_stages > 1 and num_gpus >= 2 * tensor * num_stages:
-                yield tensor, num_stages, True
-
-    def _training(
-        self,
-        task: Task,
-        owned: Owned,
-        cut: Cut,
-        room: Room,
-        shifts: Sequence[tuple[int, int]] = (),
-    ) -> TaskLayout | None:
-        blocks = owned.blocks(cut.tensor)
-        most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
-        if not most:
-            return None
-        stages = cut.num_stages
-        pipelines = [
-            blocks[replica : most * stages : most]
-            if cut.is_striped
-            else blocks[replica * stages : (replica + 1) * stages]
-            for replica in range(most)
-        ]
-        layers = self.fitting.training_layers(
-            [self._places(stage, room) for stage in zip(*pipelines, strict=True)],
-            tensor=cut.tensor, mode=cut.mode, num_replicas=most,
-        )  # fmt: skip
-        if layers is None:
-            return None
-        mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
-        shifted = _shifted(layers, shifts)
-        return TaskLayout(task, tuple(_replica(blocks, shifted) for blocks in pipelines), mode)
-
-    def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
-        """Return where blocks stand, and what is reserved there, each once."""
-        devices = self._devices
-        return tuple(
-            sorted(
-                {
-                    (
-                        devices.machine_sites[devices.gpu_machines[block[0]]],
-                        max(room.reserved(gpu) for gpu in block),
-                    )
-                    for block in blocks
-                }
-            )
-        )
-
-    # Generation and scoring
-
-    def _serving(
-        self, task: Task, owned: Owned, chosen: dict[int, Split], room: Room
-    ) -> Iterator[ReplicaLayout]:
-        places: dict[Place, list[Segment]] = {}
-        for machine, first, count in owned.machines:
-            site = self._devices.machine_sites[machine]
-            for reserved, gpus in groupby(range(first, first + count), key=room.reserved):
-                here = list(gpus)
-                places.setdefault((site, reserved), []).append((machine, here[0], len(here)))
-        left: dict[int, list[Segment]] = {}
-        most: dict[int, int] = {}
-        for (site, reserved), machines in sorted(places.items()):
-            replicas, rest = self._filled(task, site, machines, chosen.get(site), reserved)
-            yield from replicas
-            left.setdefault(site, []).extend(rest)
-            most[site] = reserved
-        for site, machines in left.items():
-            # What is left of unlike GPUs may still hold a replica together.
-            if sum(each == site for each, _ in places) > 1:
-                yield from self._filled(task, site, machines, chosen.get(site), most[site])[0]
-
-    def _filled(
-        self,
-        task: Task,
-        site: int,
-        machines: Sequence[Segment],
-        chosen: Split | None,
-        reserved: int,
-    ) -> tuple[list[ReplicaLayout], list[Segment]]:
-        """Return as many replicas of a split as there is room for, and what is left."""
-        splits = self.fitting.splits(task, site, reserved_bytes=reserved)
-        if not splits:
-            return [], list(machines)
-        first = chosen or splits[0]
-        # What a split leaves over may still hold smaller replicas.
-        smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
-        found, left = [], list(machines)
-        for split in (first, *smaller):
-            replicas, left = self._replicas(task, site, tuple(left), split, reserved)
-            found += replicas
-        return found, left
-
-    def _replicas(
-        self,
-        task: Task,
-        site: int,
-        machines: tuple[Segment, ...],
-        split: Split,
-        reserved: int,
-    ) -> tuple[list[ReplicaLayout], list[Segment]]:
-        tensor, num_stages = split
-        layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
-        blocks = Owned(machines).blocks(tensor)
-        if layers is None or len(blocks) < num_stages:
-            return [], list(machines)
-        count = len(blocks) // num_stages
-        replicas = [
-            _replica(blocks[first : first + num_stages], layers)
-            for first in range(0, count * num_stages, num_stages)
-        ]
-        taken = {block[0] for block in blocks[: count * num_stages]}
-        return replicas, [
-            (machine, first + used * tensor, number - used * tensor)
-            for machine, first, number in machines
-            for used in [sum(first <= gpu < first + number for gpu in taken)]
-            if number > used * tensor
-        ]
 
 
 def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:
@@ -372,17 +246,3 @@ def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:
             placed[number] = TaskLayout(other.task, other.replicas[:half])
             return TaskLayout(task, other.replicas[half:])
     return None
-
-
-def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:
-    """Move one layer for each shift that these stages allow."""
-    shifted = list(layers)
-    for give, take in shifts:
-        if max(give, take) < len(shifted) and shifted[give] > 1:
-            shifted[give] -= 1
-            shifted[take] += 1
-    return shifted
-
-
-def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
-    return tuple(Stage(block, count) for block, count in zip(blocks, layers, strict=True))

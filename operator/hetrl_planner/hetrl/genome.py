@@ -56,3 +56,7 @@ class Genome:
     leaves_room: bool = True
     """Whether tasks that are placed first leave those after them their part of each GPU, or only
     what they do not need to be fast."""
+
+    is_packed: bool = False
+    """Whether the tasks of small groups are put together by ``packing``, whatever is chosen for
+    them above."""

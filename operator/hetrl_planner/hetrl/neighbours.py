@@ -25,7 +25,10 @@ class Neighbours:
     def of(self, genome: Genome) -> Iterator[Genome]:
         """Yield every neighbour, in an order that says nothing of their worth."""
         return chain(
-            (replace(genome, leaves_room=not genome.leaves_room),),
+            (
+                replace(genome, leaves_room=not genome.leaves_room),
+                replace(genome, is_packed=not genome.is_packed),
+            ),
             self._other_counts(genome),
             self._swapped_counts(genome),
             self._other_uses(genome),
@@ -74,7 +77,7 @@ class Neighbours:
             num_gpus = sum(row[group] for row in genome.counts)
             for task in TRAINING_TASKS.intersection(tasks):
                 others = tuple(pair for pair in genome.cuts if pair[0] is not task)
-                for cut in self._decoder.cuts(num_gpus):
+                for cut in self._decoder.laying.cuts(num_gpus):
                     yield from _either_room(replace(genome, cuts=(*others, (task, cut))))
                 if len(others) < len(genome.cuts):
                     yield replace(genome, cuts=others)
@@ -176,6 +179,7 @@ def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -
 
 
 def _either_room(genome: Genome) -> Iterator[Genome]:
-    """Yield a genome as it is, and with the other habit of leaving room."""
+    """Yield a genome as it is, and with the other habit of leaving room, and packed or not."""
     yield genome
     yield replace(genome, leaves_room=not genome.leaves_room)
+    yield replace(genome, is_packed=not genome.is_packed)

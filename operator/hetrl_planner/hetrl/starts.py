@@ -36,6 +36,7 @@ class Starts:
             counts=self._dealt(_whole(wanted, self._devices.num_gpus), order),
             order=order,
             leaves_room=bool(self._rng.integers(2)),
+            is_packed=bool(self._rng.integers(2)),
         )
 
     def _order(self) -> tuple[int, ...]:

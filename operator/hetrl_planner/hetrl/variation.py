@@ -34,14 +34,14 @@ class Variation:
         self._devices: Devices = decoder.fitting.devices
         self._rng = rng
         self._changes: tuple[tuple[Callable[[Genome], Genome], float], ...] = (
-            (self._swap_groups, 0.25),
+            (self._swap_groups, 0.23),
             (self._move_gpus, 0.25),
             (self._swap_places, 0.12),
             (self._cut_anew, 0.12),
             (self._use_anew, 0.12),
             (self._split_anew, 0.07),
             (self._shift_layer, 0.05),
-            (self._room_anew, 0.02),
+            (self._room_anew, 0.04),
         )
 
     @property
@@ -140,7 +140,7 @@ class Variation:
         group, task = self._pick(trained)
         others = tuple(pair for pair in genome.cuts if pair[0] is not task)
         gpus = sum(row[group] for row in genome.counts)
-        cuts = self.decoder.cuts(gpus)
+        cuts = self.decoder.laying.cuts(gpus)
         if not cuts or (len(others) < len(genome.cuts) and self._rng.random() < 1 / 3):
             return replace(genome, cuts=others)
         return replace(genome, cuts=(*others, (task, self._pick(cuts))))
@@ -158,6 +158,8 @@ class Variation:
         return replace(genome, shifts=(*genome.shifts, shift))
 
     def _room_anew(self, genome: Genome) -> Genome:
+        if self._rng.random() < 1 / 2:
+            return replace(genome, is_packed=not genome.is_packed)
         return replace(genome, leaves_room=not genome.leaves_room)
 
     def _split_anew(self, genome: Genome) -> Genome:

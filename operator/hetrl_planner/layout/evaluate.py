@@ -17,20 +17,14 @@ from math import ceil
 from hetrl_core.plan import MemoryUse
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
-from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.iteration import mean_staleness
-from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
-from hetrl_planner.cost.shares import balanced
-from hetrl_planner.cost.training import Ring, TrainingTime, training_time
-from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
+from hetrl_planner.layout.task_costs import GroupFootprints, TaskCosts
 from hetrl_planner.layout.weights import WeightPaths
-from hetrl_planner.workload import Workload
 
 DOING = {
     Task.ACTOR_GENERATION: "generation",
@@ -42,18 +36,9 @@ DOING = {
 }
 """Tasks as bottlenecks name them."""
 
-GroupFootprints = dict[int, list[Footprint]]
 
-
-class Evaluator:
+class Evaluator(TaskCosts):
     """Prices layouts of one job on one fleet."""
-
-    def __init__(self, work: Workload, devices: Devices) -> None:
-        self.work = work
-        self.devices = devices
-        self._replicas = ReplicaCosts(work, devices)
-        self._trained: dict[tuple[object, ...], TaskCost] = {}
-        self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def evaluate(self, layout: Layout) -> Evaluation | Misfit:
         """Return what a layout costs, or which GPU is too small for it.
@@ -75,15 +60,16 @@ class Evaluator:
             for task in layout.tasks
             if task.task is not Task.ACTOR_GENERATION
         }
-        servings = self._servings(layout, keys[Task.ACTOR_GENERATION], footprints)
+        generating = layout.task(Task.ACTOR_GENERATION)
+        kept = {
+            gpu: sum(each.resident_bytes for each in footprints[gpu]) for gpu in generating.gpus
+        }
+        servings = self._servings(generating, keys[Task.ACTOR_GENERATION], kept)
         if isinstance(servings, Misfit):
             return servings
         found = self._together(layout, costs, servings)
         late = [not each for each in found.tasks[Task.ACTOR_GENERATION].concurrency]
         return self.evaluate(_without(layout, late)) if any(late) else found
-
-    def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
-        return tuple(self._replicas.key(replica) for replica in task.replicas)
 
     # Memory
 
@@ -109,15 +95,6 @@ class Evaluator:
             for gpu, tasks in footprints.items()
         }
 
-    def _add_footprints(
-        self, task: TaskLayout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
-    ) -> None:
-        for replica, key in zip(task.replicas, keys, strict=True):
-            for number, stage in enumerate(replica):
-                footprint = self._replicas.footprint(task, key, number)
-                for gpu in stage.gpus:
-                    footprints[gpu].append(footprint)
-
     def _misfit(self, footprints: GroupFootprints) -> Misfit | None:
         worst, where = 1.0, -1
         for gpu, tasks in footprints.items():
@@ -133,100 +110,6 @@ class Evaluator:
             return None
         machine = self.devices.gpu_machines[where]
         return Misfit(f"a GPU of {self.devices.machine_names[machine]} is too small", worst)
-
-    def _servings(
-        self, layout: Layout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
-    ) -> list[Serving] | Misfit:
-        """Return each generating replica with the cache that others leave it."""
-        found = []
-        for replica, key in zip(layout.task(Task.ACTOR_GENERATION).replicas, keys, strict=True):
-            held = min(
-                memory.max_concurrency(
-                    placed.shard, placed.kind, self.work,
-                    beside_bytes=max(
-                        sum(each.resident_bytes for each in footprints[gpu]) for gpu in stage.gpus
-                    ),
-                )
-                for stage, placed in zip(replica, self._replicas.stages(key), strict=True)
-            )  # fmt: skip
-            if held < 1:
-                return Misfit("no GPU memory is left for keys and values", 1.05)
-            found.append(self._replicas.serving(key, max_concurrency=held))
-        if len(found) > self.work.most_running:
-            return Misfit("more replicas than trajectories that can run at once", 1.01)
-        return found
-
-    # Tasks
-
-    def training_seconds(self, task: TaskLayout) -> float:
-        """Return how long a training task takes, whether or not it fits."""
-        return self._train(task, self._keys(task)).seconds
-
-    def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        assert task.mode is not None
-        rings = self._rings(task)
-        known = self._trained.get((keys, rings, task.mode))
-        if known is None:
-            known = self._trained[keys, rings, task.mode] = self._trained_anew(task, keys, rings)
-        return known
-
-    def _trained_anew(
-        self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
-    ) -> TaskCost:
-        assert task.mode is not None
-        replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
-        per_minibatch = -(-self.work.batch_size // self.work.minibatches)
-        sequences = balanced([each.pace for each in replicas], sequences=per_minibatch)
-        time: TrainingTime = training_time(
-            self.work, list(zip(replicas, sequences, strict=True)), rings, mode=task.mode
-        )
-        shares = tuple(count / per_minibatch for count in sequences)
-        return TaskCost(
-            seconds=time.total_seconds,
-            shares=shares,
-            rates=tuple(self.work.batch_size * share / time.total_seconds for share in shares),
-            binding=time.binding,
-        )
-
-    def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
-        """Return one ring a stage; those that leave a machine share its way out."""
-        machine_of = self.devices.gpu_machines
-        stages = self._replicas.stages(self._replicas.key(task.replicas[0]))
-        machines = [
-            [machine_of[replica[number].gpus[0]] for replica in task.replicas]
-            for number in range(len(stages))
-        ]
-        sizes = [BYTES_PER_WEIGHT * stage.shard.num_parameters for stage in stages]
-        leaving: dict[int, float] = defaultdict(float)
-        for size, stage, members in zip(sizes, stages, machines, strict=True):
-            if len(set(members)) > 1:
-                for machine in set(members):
-                    leaving[machine] += size * stage.shard.tensor
-        return tuple(
-            Ring(
-                members=len(members),
-                channel=self.devices.ring(members),
-                wire_bytes=size
-                if len(set(members)) == 1
-                else max(leaving[machine] for machine in members),
-            )
-            for size, members in zip(sizes, machines, strict=True)
-        )
-
-    def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        known = self._scored.get(keys)
-        if known is None:
-            paces = [self._replicas.scoring(key) for key in keys]
-            counts = balanced(paces, sequences=self.work.batch_size)
-            seconds = max(pace.seconds(n) for pace, n in zip(paces, counts, strict=True))
-            shares = tuple(n / self.work.batch_size for n in counts)
-            known = self._scored[keys] = TaskCost(
-                seconds=seconds,
-                shares=shares,
-                rates=tuple(n / seconds for n in counts),
-                binding="compute",
-            )
-        return known
 
     # The step
 

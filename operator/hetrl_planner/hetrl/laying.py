@@ -1,0 +1,177 @@
+"""One task laid out on GPUs that it was given: cuts into stages, layers, replicas.
+
+Layers are balanced by ``fitting``, within the room that other tasks leave. Which GPUs, and which
+cut, is the callers' choice.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, product
+
+from hetrl_core.plan import TrainingMode
+from hetrl_core.task import Task
+from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.hetrl.genome import Cut
+from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
+from hetrl_planner.layout.fitting import Fitting, Place, Split
+from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout
+
+
+class Laying:
+    """Lays out tasks of one job on one fleet."""
+
+    def __init__(self, fitting: Fitting) -> None:
+        self.fitting = fitting
+        self._devices = fitting.devices
+
+    def cuts(self, num_gpus: int) -> list[Cut]:
+        """Return every cut for so many GPUs."""
+        return [
+            Cut(tensor, num_stages, mode, is_striped)
+            for tensor, num_stages, is_striped in self.shapes(num_gpus)
+            for modes in DIVIDED_MODES
+            for mode in modes
+        ]
+
+    def shapes(self, num_gpus: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield tensor size, stages and stripes of every cut for so many GPUs."""
+        model = self.fitting.work.architecture
+        for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
+            if model.num_query_heads % tensor or num_stages > model.num_layers:
+                continue
+            if tensor * num_stages <= num_gpus:
+                yield tensor, num_stages, False
+            if num_stages > 1 and num_gpus >= 2 * tensor * num_stages:
+                yield tensor, num_stages, True
+
+    def training(
+        self,
+        task: Task,
+        owned: Owned,
+        cut: Cut,
+        room: Room,
+        shifts: Sequence[tuple[int, int]] = (),
+    ) -> TaskLayout | None:
+        """Return a training task cut so as often as its GPUs allow, ``None`` where none fits."""
+        blocks = owned.blocks(cut.tensor)
+        most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
+        if not most:
+            return None
+        stages = cut.num_stages
+        pipelines = [
+            blocks[replica : most * stages : most]
+            if cut.is_striped
+            else blocks[replica * stages : (replica + 1) * stages]
+            for replica in range(most)
+        ]
+        layers = self.fitting.training_layers(
+            [self._places(stage, room) for stage in zip(*pipelines, strict=True)],
+            tensor=cut.tensor, mode=cut.mode, num_replicas=most,
+        )  # fmt: skip
+        if layers is None:
+            return None
+        mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
+        shifted = _shifted(layers, shifts)
+        return TaskLayout(task, tuple(_replica(blocks, shifted) for blocks in pipelines), mode)
+
+    def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
+        """Return where blocks stand, and what is reserved there, each once."""
+        devices = self._devices
+        return tuple(
+            sorted(
+                {
+                    (
+                        devices.machine_sites[devices.gpu_machines[block[0]]],
+                        max(room.reserved(gpu) for gpu in block),
+                    )
+                    for block in blocks
+                }
+            )
+        )
+
+    # Generation and scoring
+
+    def serving(
+        self, task: Task, owned: Owned, chosen: dict[int, Split], room: Room
+    ) -> Iterator[ReplicaLayout]:
+        """Yield replicas of a task that does not train, site by site, as many as there is room for.
+
+        Sites without a chosen split get the one whose GPUs work fastest.
+        """
+        places: dict[Place, list[Segment]] = {}
+        for machine, first, count in owned.machines:
+            site = self._devices.machine_sites[machine]
+            for reserved, gpus in groupby(range(first, first + count), key=room.reserved):
+                here = list(gpus)
+                places.setdefault((site, reserved), []).append((machine, here[0], len(here)))
+        left: dict[int, list[Segment]] = {}
+        most: dict[int, int] = {}
+        for (site, reserved), machines in sorted(places.items()):
+            replicas, rest = self._filled(task, site, machines, chosen.get(site), reserved)
+            yield from replicas
+            left.setdefault(site, []).extend(rest)
+            most[site] = reserved
+        for site, machines in left.items():
+            # What is left of unlike GPUs may still hold a replica together.
+            if sum(each == site for each, _ in places) > 1:
+                yield from self._filled(task, site, machines, chosen.get(site), most[site])[0]
+
+    def _filled(
+        self,
+        task: Task,
+        site: int,
+        machines: Sequence[Segment],
+        chosen: Split | None,
+        reserved: int,
+    ) -> tuple[list[ReplicaLayout], list[Segment]]:
+        """Return as many replicas of a split as there is room for, and what is left."""
+        splits = self.fitting.splits(task, site, reserved_bytes=reserved)
+        if not splits:
+            return [], list(machines)
+        first = chosen or splits[0]
+        # What a split leaves over may still hold smaller replicas.
+        smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
+        found, left = [], list(machines)
+        for split in (first, *smaller):
+            replicas, left = self._replicas(task, site, tuple(left), split, reserved)
+            found += replicas
+        return found, left
+
+    def _replicas(
+        self,
+        task: Task,
+        site: int,
+        machines: tuple[Segment, ...],
+        split: Split,
+        reserved: int,
+    ) -> tuple[list[ReplicaLayout], list[Segment]]:
+        tensor, num_stages = split
+        layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
+        blocks = Owned(machines).blocks(tensor)
+        if layers is None or len(blocks) < num_stages:
+            return [], list(machines)
+        count = len(blocks) // num_stages
+        replicas = [
+            _replica(blocks[first : first + num_stages], layers)
+            for first in range(0, count * num_stages, num_stages)
+        ]
+        taken = {block[0] for block in blocks[: count * num_stages]}
+        return replicas, [
+            (machine, first + used * tensor, number - used * tensor)
+            for machine, first, number in machines
+            for used in [sum(first <= gpu < first + number for gpu in taken)]
+            if number > used * tensor
+        ]
+
+
+def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:
+    """Move one layer for each shift that these stages allow."""
+    shifted = list(layers)
+    for give, take in shifts:
+        if max(give, take) < len(shifted) and shifted[give] > 1:
+            shifted[give] -= 1
+            shifted[take] += 1
+    return shifted
+
+
+def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
+    return tuple(Stage(block, count) for block, count in zip(blocks, layers, strict=True))
