@@ -19,6 +19,7 @@ from hetrl_api.fleet import Fleet
 from hetrl_api.load import load_job
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
+from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.show import show_frontier, show_plan
 from hetrl_cli.topology import named_fleet
 from hetrl_core.capabilities import obstacles
@@ -58,6 +59,10 @@ TABLE_WIDTH = 160
     "--frontier", "frontier_points", type=click.IntRange(2, 50), is_flag=False, flag_value=8,
     help="Plan for this many budgets instead, and list what each buys.  [default: 8]",
 )  # fmt: skip
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), callback=checked,
+    help="Draw the plan as well: machines, links, stages, flows, into FILE.svg or FILE.png.",
+)  # fmt: skip
 def command(
     *,
     job_file: Path,
@@ -67,11 +72,14 @@ def command(
     runnable: bool,
     explain: bool,
     frontier_points: int | None,
+    picture: Path | None,
 ) -> None:
     """Plan a job, and say what would run where, how fast, for how much, and what binds.
 
     Ends 0 with a plan, 2 with the reasons why there is none, 1 when the question is wrong.
     """
+    if picture and frontier_points:
+        raise click.ClickException("--picture draws one plan, and --frontier makes several")
     try:
         job = _job(job_file)
         fleet, left_out = _fleet(topology, job.resources, context=context)
@@ -89,6 +97,9 @@ def command(
         notes = (*left_out, *_notes(outcome, job))
         why = explanation(fleet, job, outcome, runnable_only=runnable) if explain else None
         _print(outcome, job, fleet, output=output, notes=notes, why=why)
+        if picture:
+            write_picture(picture, outcome, fleet, job)
+            click.echo(f"drawn: {picture}", err=True)
 
 
 def _frontier(

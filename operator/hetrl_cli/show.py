@@ -79,7 +79,7 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
             str(len(group.replicas)),
             str(group.num_gpus),
             str(group.concurrency) if group.concurrency else "",
-            _rate(len(group.replicas) * group.samples_per_second),
+            rate(len(group.replicas) * group.samples_per_second),
         )
     return table
 
@@ -93,13 +93,13 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
     for name, value in (
         (
             "step",
-            f"{_duration(expected.step_seconds)} "
-            f"(generation {_duration(expected.generation_seconds)}, "
-            f"training {_duration(expected.training_seconds)}, "
-            f"weight sync {_duration(expected.weight_sync_seconds)})",
+            f"{duration(expected.step_seconds)} "
+            f"(generation {duration(expected.generation_seconds)}, "
+            f"training {duration(expected.training_seconds)}, "
+            f"weight sync {duration(expected.weight_sync_seconds)})",
         ),
-        ("samples/s", _rate(expected.samples_per_second)),
-        ("all steps", f"{job.training.steps} in {_duration(seconds)}"),
+        ("samples/s", rate(expected.samples_per_second)),
+        ("all steps", f"{job.training.steps} in {duration(seconds)}"),
         (
             "price",
             f"{expected.dollars_per_hour:.2f} $/h, "
@@ -141,9 +141,9 @@ def show_frontier(console: Console, plans: Sequence[Plan]) -> None:
         each_dollars = expected.dollars_per_hour / 3600 / expected.samples_per_second
         table.add_row(
             f"{expected.dollars_per_hour:.2f}",
-            _rate(expected.samples_per_second),
+            rate(expected.samples_per_second),
             f"{1000 * each_dollars:.3f}",
-            _duration(expected.step_seconds),
+            duration(expected.step_seconds),
             str(plan.num_gpus),
             _kinds(plan.groups_with(Task.ACTOR_TRAINING)),
             _kinds(plan.groups_with(Task.ACTOR_GENERATION)),
@@ -173,7 +173,7 @@ def _why(why: Explanation, job: JobSpec) -> list[Table | Text]:
         table.add_row(each.of, f"worth at most {100 * each.share:.1f} %")
     if why.bound is not None:
         is_pace = isinstance(job.planning.objective, MaximiseThroughput)
-        bound = f"{_duration(why.bound)} a step" if is_pace else f"{why.bound:.2f} $/h"
+        bound = f"{duration(why.bound)} a step" if is_pace else f"{why.bound:.2f} $/h"
         table.add_row("no plan passes", f"{bound}, even if GPUs could be shared at will")
     return [Text(), table]
 
@@ -233,11 +233,12 @@ def _memory(use: MemoryUse, memory_bytes: int) -> str:
     return f"{use.total_bytes / GIB:.1f} of {gib(memory_bytes)}: {said}"
 
 
-def _rate(per_second: float) -> str:
+def rate(per_second: float) -> str:
+    """Say a rate with two decimals, or whole where it has thousands."""
     return f"{per_second:,.0f}" if per_second >= _WHOLE_RATES_FROM else f"{per_second:.2f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Say a time in the largest unit that leaves a number above one."""
     if seconds < 1:
         return f"{1e3 * seconds:.1f} ms"
