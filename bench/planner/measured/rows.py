@@ -1,159 +1,29 @@
-"""What others have measured, as published: a frozen case a row, and which half it is in.
+"""What others have measured: one case a row, numbers as their sources print them.
 
-Numbers are the sources'; what they leave out is assumed here, and each row names it. Nothing is
-predicted here. Rows stand in the order of their publications, ratios first.
+What a source leaves out is assumed here; the page says what. Nothing is predicted here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bench.planner import scenarios
+from bench.planner.measured.case import (
+    Gain,
+    InferredLength,
+    Phases,
+    Row,
+    Run,
+    Split,
+    StepTime,
+    Transfer,
+)
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.catalogue import CATALOGUE
 from hetrl_core.cluster import GpuKind
 from hetrl_core.job import Engine
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan import Recompute
 from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
 from hetrl_planner.workload import Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """Replicas that are cut alike, on so many GPUs."""
-
-    num_gpus: int
-    tensor: int = 1
-    stages: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run as its authors split it, on one kind of GPU in one region."""
-
-    kind: GpuKind
-    link_bytes_per_second: float
-    """Out of one machine."""
-
-    work: Workload
-    generation: Split
-    training: Split
-    recompute: Recompute
-    shares_gpus: bool = False
-    """Whether tasks take turns on all GPUs; the trainer's state is then in host memory while
-    the engines work, as these frameworks do it."""
-
-    gpus_per_machine: int = 8
-    max_num_seqs: int = 1024
-    """Sequences that an engine takes at once: the default of vLLM and verl on such GPUs."""
-
-    length: "InferredLength | None" = None
-    """From what the mean response is inferred where nobody has published it."""
-
-    has_proximal_pass: bool = True
-    """Whether the trainer computes log-probabilities before it trains."""
-
-    streamed_parts: int = 1
-    """Parts of a batch that are trained on as soon as each is there."""
-
-    ahead_share: float | None = None
-    """Of a batch, that may wait for the trainer; None: what the staleness bound allows."""
-
-    is_interruptible: bool = True
-    recomputes_cache: bool = False
-    """Whether new weights make an engine read again what it has written."""
-
-    @property
-    def num_gpus(self) -> int:
-        """All of them."""
-        if self.shares_gpus:
-            return self.training.num_gpus
-        return self.generation.num_gpus + self.training.num_gpus
-
-    @property
-    def mode(self) -> TrainingMode:
-        """How it trains: with a divided optimizer, all of them."""
-        return TrainingMode(recompute=self.recompute, sharding=Sharding.OPTIMIZER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferredLength:
-    """The mean response with which a run's training side takes the published time."""
-
-    run: Run
-    training_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
-    """What a synchronous step was published to consist of, in seconds."""
-
-    generation: float
-    training: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTime:
-    """Seconds of a step."""
-
-    run: Run
-    is_played: bool = False
-    """Whether lengths and the order of things matter, so that only the simulator can say."""
-
-    phases: Phases | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """How many times longer a step of one run takes than of another; both are played."""
-
-    slower: Run
-    faster: Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """Seconds of a broadcast of weights between machines."""
-
-    size_bytes: float
-    link_bytes_per_second: float
-
-
-Measured = StepTime | Gain | Transfer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One published number."""
-
-    source: str
-    case: str
-    published: float
-    measured: Measured
-
-    @property
-    def unit(self) -> str:
-        """Of the number."""
-        return "x" if isinstance(self.measured, Gain) else "s"
-
-
-def calibrates(number: int) -> bool:
-    """Tell the half of the n-th row, counted from 1: in, out, out, in, and again.
-
-    Written before any error was computed. Rows come in pairs (synchronous, asynchronous; 1.5B,
-    7B), which plain alternation would sort by kind.
-    """
-    return number % 4 in {0, 1}
-
-
-def halves(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Return the rows to calibrate on, and those that stay untouched."""
-    numbered = list(enumerate(rows, start=1))
-    return (
-        tuple(row for number, row in numbered if calibrates(number)),
-        tuple(row for number, row in numbered if not calibrates(number)),
-    )
-
 
 # GPUs, links, models
 
@@ -172,7 +42,7 @@ ONE_CARD = 50 * GIGA
 """400 Gbit/s."""
 
 
-def _model(  # noqa: PLR0917 - a table's columns
+def _model(
     hidden: int, layers: int, heads: int, ffn: int, vocab: int, *, query_key_norm: bool
 ) -> ModelArchitecture:
     return ModelArchitecture(
@@ -238,7 +108,7 @@ def _areal_rows() -> list[Row]:
     ]  # fmt: skip
     interrupted = []
     for (name, model, _, stages, *_), published in zip(models, (1.12, 1.17), strict=True):
-        faster = _areal(model, 4, stages=stages)
+        faster = replace(_areal(model, 4, stages=stages), trainer_keeps_up=True)
         slower = replace(faster, is_interruptible=False)
         interrupted.append(
             Row(
