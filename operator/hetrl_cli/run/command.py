@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from hetrl_api.errors import InvalidObjectError
+from hetrl_cli.picture.option import write_picture
 from hetrl_cli.run.display import clock
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
@@ -130,6 +131,7 @@ def command(
             limits=_limits(prepared, stall_seconds),
         )
     )
+    _draw(folder, prepared, plan)
     _finish(ended, folder)
 
 
@@ -157,6 +159,14 @@ def _limits(prepared: Prepared, stall_seconds: float) -> Limits:
         stall_seconds=stall_seconds,
         active_seconds=spec.active_deadline_seconds,
     )
+
+
+def _draw(folder: RunFolder, prepared: Prepared, plan: Plan) -> None:
+    try:
+        write_picture(folder.picture_file, plan, prepared.fleet, prepared.spec)
+    except click.ClickException as error:
+        # The report goes without; the run's own end counts.
+        click.echo(f"no picture of the plan: {error.message}", err=True)
 
 
 def _finish(ended: Ended, folder: RunFolder) -> None:

@@ -35,6 +35,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def picture_file(self) -> Path:
+        """The plan as a picture, where it could be drawn."""
+        return self.path / "plan.svg"
+
+    @property
     def end_file(self) -> Path:
         """How long the run took, and what had to be restarted."""
         return self.path / "end.json"

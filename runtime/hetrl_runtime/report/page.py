@@ -1,5 +1,6 @@
 """The report page: a record and its pictures as one HTML file that needs nothing else."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -71,12 +72,18 @@ def page(record: Record, figures: Mapping[str, Figure]) -> str:
             f"{record.plan.num_gpus} GPUs at ${prediction.dollars_per_hour:.2f} an hour, found by "
             f"{record.plan.strategy}. What binds: {prediction.bottleneck}."
         ),
+        plan_picture=_data_uri(record.picture) if record.picture else "",
         groups=[_group_row(group) for group in record.plan.groups],
         comparison=_comparison(record),
         samples=[_sample_row(sample) for sample in record.samples],
         settings=_settings(record),
         events=record.events,
     )
+
+
+def _data_uri(svg: bytes) -> str:
+    """Write a picture as an address that holds it: as an image it can run nothing."""
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
 def _tiles(record: Record) -> list[Tile]:

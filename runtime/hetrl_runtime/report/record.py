@@ -92,6 +92,9 @@ class Record:
 
     launch: Launch
     plan: Plan
+    picture: bytes | None
+    """The plan as SVG, where whoever started the run has drawn it."""
+
     outcome: str
     """``Succeeded``, ``Failed`` or, where the run did not come to its end, ``Unfinished``."""
 
@@ -143,6 +146,7 @@ def read(folder: Path) -> Record:
     return Record(
         launch=launch,
         plan=plan,
+        picture=_bytes(folder / "plan.svg"),
         outcome=result.get("outcome", "Unfinished"),
         message=result.get("message", ""),
         steps=_surviving(_step(each) for each in _lines(state / "steps.jsonl")),
@@ -152,6 +156,10 @@ def read(folder: Path) -> Record:
         before=_accuracy(folder / "evaluation" / "before.json"),
         after=_accuracy(folder / "evaluation" / "after.json"),
     )
+
+
+def _bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

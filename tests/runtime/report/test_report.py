@@ -1,6 +1,7 @@
 """The report of a run, from files that the coordinator's own writer wrote."""
 
 import json
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -179,6 +180,23 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
     assert links.found == []
     assert "url(http" not in text
     assert text.count("<svg") == 4
+
+
+def test_a_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
+    CliRunner().invoke(command, [str(run.path)])
+    assert "<img" not in (run.path / "report/index.html").read_text()
+
+    drawn = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+    (run.path / "plan.svg").write_bytes(drawn)
+    CliRunner().invoke(command, [str(run.path)])
+
+    links = Links()
+    links.feed((run.path / "report/index.html").read_text())
+    (only,) = links.found
+    # As an image, a picture can fetch nothing and run nothing.
+    head, _, held = only.partition(",")
+    assert head == "data:image/svg+xml;base64"
+    assert b64decode(held) == drawn
 
 
 def test_the_summary_has_the_same_figures_for_programs(run: Run) -> None:
