@@ -59,14 +59,14 @@ def _body(cards: Sequence[NumberedCard], hops: Sequence[Hop], tracks_on: Side) -
     gap = max(1, len(_crossing(hops, left, right))) * TRACK
     right = right.moved(left.drawing.width + gap, 0)
     drawing = together(
-        [left.drawing, right.drawing, across(hops, left, right)],
+        [left.drawing, right.drawing, _across(hops, left, right)],
         width=left.drawing.width + gap + right.drawing.width,
         height=max(left.drawing.height, right.drawing.height),
     )
     return Placed(drawing=drawing, boxes={**left.boxes, **right.boxes})
 
 
-def across(hops: Sequence[Hop], left: Placed, right: Placed) -> Drawing:
+def _across(hops: Sequence[Hop], left: Placed, right: Placed) -> Drawing:
     """Draw the hops between cards at the left and cards at the right, each on its own track."""
     crossing = _crossing(hops, left, right)
     ports = Ports()

@@ -92,7 +92,7 @@ class _Ports:
         count, number = self._counts[region], self._used[region]
         self._used[region] += 1
         half = box.width / 2 - 8
-        first = min(self._first, half - count * NARROWEST_PORT)
+        first = max(PORT, min(self._first, half - count * NARROWEST_PORT))
         inwards = first + number * min(PORT, (half - first) / count)
         return box.x + inwards if self._on_the_left else box.right - inwards
 

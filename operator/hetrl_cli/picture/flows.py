@@ -33,7 +33,7 @@ def flows(
     cards: Sequence[Card],
     hops: Sequence[Hop],
 ) -> tuple[RegionFlow, ...]:
-    """Return what moves in a plan, two flows that are each other's way back as one."""
+    """Return what moves in a plan, each once; two that are each other's way back are one."""
     places = Places(cards)
     found = [
         *_trajectories(plan, places),
@@ -104,7 +104,7 @@ def _gradients(plan: Plan, places: Places) -> Iterator[RegionFlow]:
 
 
 def _paired(found: Sequence[RegionFlow]) -> Iterator[RegionFlow]:
-    left = list(found)
+    left = list(dict.fromkeys(found))
     while left:
         flow = left.pop(0)
         back = replace(flow, source=flow.target, target=flow.source)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hetrl_cli.picture.cards import Card
-from hetrl_cli.picture.column import Heading, across, column
+from hetrl_cli.picture.column import Heading, column
 from hetrl_cli.picture.lettering import BODY, HEADING, SMALL, shortened, text_width
 from hetrl_cli.picture.movement import FlowKind, Hop, RegionFlow
 from hetrl_cli.picture.shapes import (
@@ -38,10 +38,10 @@ def region(
     plan: Plan,
 ) -> Drawing:
     """Draw a region at the origin; ``flows`` are those that stay inside."""
-    found = sides(cards, name)
+    found = sides(cards, name, hops)
     both = bool(found.rollouts and found.others)
-    own = [(f"↻ {flow.kind}: {flow.amount}", flow.kind) for flow in flows if flow.stays]
-    between = [flow for flow in flows if not flow.stays]
+    between = [flow for flow in flows if both and not flow.stays]
+    own = [(f"↻ {flow.kind}: {flow.amount}", flow.kind) for flow in flows if flow not in between]
     columns = []
     if found.rollouts:
         heading = _heading(plan, found.rollouts, ())
@@ -58,10 +58,7 @@ def region(
     bottom = max((each.drawing.height for each in columns), default=0.0) + HEADER
     parts = [each.drawing for each in placed]
     if both:
-        parts += [
-            across(hops, *placed),
-            _between(between, left=PADDING + columns[0].drawing.width, gap=gap),
-        ]
+        parts.append(_between(between, left=PADDING + columns[0].drawing.width, gap=gap))
     rest = unused_machines(found.unused, width=width - 2 * PADDING)
     rest = rest.moved(PADDING, bottom + REST_GAP)
     height = bottom + (REST_GAP + rest.height if found.unused else 0) + PADDING

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetrl_cli.picture.cards import Card
+from hetrl_cli.picture.movement import Hop
 from hetrl_cli.picture.palette import LOOKS, TIMES
 from hetrl_core.plan import Plan
 from hetrl_core.task import Task
@@ -21,13 +22,21 @@ class Sides:
     unused: tuple[Card, ...]
 
 
-def sides(cards: Sequence[Card], region: str) -> Sides:
-    """Return a region's cards, along the pipelines where there are any."""
+def sides(cards: Sequence[Card], region: str, hops: Sequence[Hop]) -> Sides:
+    """Return a region's cards, along the pipelines where there are any.
+
+    Where a replica stands on both sides they are one: its hops would cross all that flows
+    between them.
+    """
     here = [(number, card) for number, card in enumerate(cards) if card.region == region]
     used = sorted((pair for pair in here if pair[1].tasks), key=_along)
+    apart = {number for number, card in used if card.generates_only}
+    others = {number for number, _ in used} - apart
+    if any({hop.source, hop.target} & apart and {hop.source, hop.target} & others for hop in hops):
+        apart = set()
     return Sides(
-        rollouts=tuple(pair for pair in used if pair[1].generates_only),
-        others=tuple(pair for pair in used if not pair[1].generates_only),
+        rollouts=tuple(pair for pair in used if pair[0] in apart),
+        others=tuple(pair for pair in used if pair[0] not in apart),
         unused=tuple(card for _, card in here if not card.tasks),
     )
 

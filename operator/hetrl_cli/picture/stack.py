@@ -3,6 +3,7 @@
 A hop to the next card is a short arrow; one that passes over cards takes a track at the side.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -64,15 +65,16 @@ def stack(
     return Placed(drawing=drawing, boxes=boxes)
 
 
-def _short(hops: Iterable[Hop], boxes: Mapping[int, Box]) -> Drawing:
+def _short(hops: Sequence[Hop], boxes: Mapping[int, Box]) -> Drawing:
     arrows, labels = [], []
-    side_by_side: dict[frozenset[int], int] = {}
+    counts = Counter(frozenset({hop.source, hop.target}) for hop in hops)
+    places: Counter[frozenset[int]] = Counter()
     for hop in hops:
         source, target = boxes[hop.source], boxes[hop.target]
         pair = frozenset({hop.source, hop.target})
-        place = side_by_side.get(pair, 0)
-        side_by_side[pair] = place + 1
-        x = source.x + FIRST_HOP + place * NEXT_HOP
+        step = min(NEXT_HOP, (source.width - FIRST_HOP) / counts[pair])
+        x = source.x + FIRST_HOP + places[pair] * step
+        places[pair] += 1
         goes_down = source.y < target.y
         upper, lower = (source, target) if goes_down else (target, source)
         ends = ((x, upper.bottom), (x, lower.y))
