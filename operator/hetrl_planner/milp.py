@@ -316,23 +316,21 @@ def _weighted(
 def _rate_grid(problem: Problem) -> Iterator[float]:
     """Yield rates a tenth apart, from one replica's slowest to all GPUs at their fastest."""
     slowest = min(candidate.samples_per_second(1) for candidate in problem.rollouts)
-    fastest = sum(
-        max(
-            (
-                candidate.samples_per_second(candidate.max_concurrency) / candidate.split.num_gpus
-                for candidate in problem.rollouts
-                if candidate.site is site
-            ),
-            default=0.0,
-        )
-        * site.num_gpus
-        for site in problem.sites
-    )
+    fastest = most_samples_per_second(problem)
     for exponent in count():
         rate = slowest * 1.1**exponent
         yield rate
         if rate > fastest:
             return
+
+
+def most_samples_per_second(problem: Problem) -> float:
+    """Return the rate at which all GPUs together would generate at their best."""
+    best: dict[Site, float] = {}
+    for candidate in problem.rollouts:
+        rate = candidate.samples_per_second(candidate.max_concurrency) / candidate.split.num_gpus
+        best[candidate.site] = max(rate, best.get(candidate.site, 0.0))
+    return sum(rate * site.num_gpus for site, rate in best.items())
 
 
 def _solve(program: pulp.LpProblem, *, should_stop: Callable[[], bool], seed: int) -> bool:

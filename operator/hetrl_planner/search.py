@@ -115,30 +115,45 @@ class Searcher:
 
     def best(self, space: Space, goal: Goal) -> Found | None:
         """Return the best choice for a goal, ``None`` where no choice meets the limits."""
-        found: list[Found] = []
+        if isinstance(goal, Fastest):
+            return self._fastest(space)
+        found: list[tuple[Problem, Found]] = []
+        is_complete = True
         for problem in _problems(space):
             if found and self.should_stop():
-                found = [replace(each, is_complete=False) for each in found]
+                is_complete = False
                 break
-            best = self._best_of(problem, goal)
-            found += [best] if best else []
-        if not found:
+            best = self._cheapest(problem, goal)
+            found += [(problem, best)] if best else []
+        return _winner(found, goal, is_complete=is_complete)
+
+    def _fastest(self, space: Space) -> Found | None:
+        """Return the fastest choice: problems that could be fastest first, the others not at all.
+
+        What is bound to be slower than the best so far needs no solver to say so.
+        """
+        found: list[tuple[Problem, Found]] = []
+        is_complete = True
+        least = float("inf")
+        for bound, problem in _by_bound(_problems(space)):
+            if bound >= least:
+                break
+            if found and self.should_stop():
+                is_complete = False
+                break
+            best = self._fastest_of(problem)
+            if best:
+                found.append((problem, best))
+                least = min(least, best.choice.step_seconds)
+        won = _winner(found, Fastest(), is_complete=is_complete)
+        if won is None:
             return None
-        winner = min(found, key=lambda each: _order(each.choice, goal))
-        # Another region's bound may lie below the winner.
-        lowest = min(_value(each.choice, goal) * (1 - each.gap) for each in found)
-        return replace(
-            winner,
-            gap=max(0.0, 1 - lowest / _value(winner.choice, goal)),
-            is_complete=all(each.is_complete for each in found),
-        )
+        problem = next(problem for problem, each in found if each.choice is won.choice)
+        choice = self._at_least_cost(problem, won.choice)
+        bound = (1 - won.gap) * won.choice.step_seconds
+        return replace(won, choice=choice, gap=max(0.0, 1 - bound / choice.step_seconds))
 
-    def _best_of(self, problem: Problem, goal: Goal) -> Found | None:
-        if isinstance(goal, Fastest):
-            return self._fastest(problem)
-        return self._cheapest(problem, goal)
-
-    def _fastest(self, problem: Problem) -> Found | None:
+    def _fastest_of(self, problem: Problem) -> Found | None:
         best = self._solve(problem, Fastest(), window_seconds=float("inf"))
         if best is None:
             return None
@@ -152,10 +167,9 @@ class Searcher:
             if again.choice.step_seconds > step * (1 - WORTH_ANOTHER_ROUND):
                 break
             best = again
-        choice = self._at_least_cost(problem, best.choice)
         return Found(
-            choice=choice,
-            gap=max(0.0, 1 - bound / choice.step_seconds),
+            choice=best.choice,
+            gap=max(0.0, 1 - bound / best.choice.step_seconds),
             is_complete=best.is_complete,
         )
 
@@ -197,6 +211,35 @@ class Searcher:
             should_stop=self.should_stop,
             seed=self.seed,
         )
+
+
+def _winner(
+    found: Sequence[tuple[Problem, Found]], goal: Goal, *, is_complete: bool
+) -> Found | None:
+    """Return the best of what each problem gave, with the gap to the lowest of their bounds."""
+    if not found:
+        return None
+    each = [found_here for _, found_here in found]
+    winner = min(each, key=lambda one: _order(one.choice, goal))
+    lowest = min(_value(one.choice, goal) * (1 - one.gap) for one in each)
+    return replace(
+        winner,
+        gap=max(0.0, 1 - lowest / _value(winner.choice, goal)),
+        is_complete=is_complete and all(one.is_complete for one in each),
+    )
+
+
+def _by_bound(problems: Sequence[Problem]) -> list[tuple[float, Problem]]:
+    """Return problems with a step that none of their choices goes below, the shortest first."""
+    bounded = [(_least_step_seconds(problem), problem) for problem in problems]
+    return sorted(bounded, key=lambda each: each[0])
+
+
+def _least_step_seconds(problem: Problem) -> float:
+    """Return the step if all GPUs generated at their best, and trained at their best."""
+    training = min(each.total_seconds for each in problem.trainings)
+    generation = problem.work.batch_size / milp.most_samples_per_second(problem)
+    return training + generation if problem.work.is_synchronous else max(training, generation)
 
 
 def _problems(space: Space) -> Sequence[Problem]:

@@ -33,11 +33,14 @@ ROOM = (
 
 SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
 
-FEW_GPUS = 16
+FEW_GPUS = 8
 """GPUs up to which every shape is timed each time. Ours."""
 
 PROMISING_SHAPES = 5
 """Shapes remembered for more GPUs. Ours."""
+
+PROMISING_SITES = 3
+"""Sets of sites remembered for them. Ours."""
 
 
 class Decoder:
@@ -51,6 +54,7 @@ class Decoder:
         self._packing = Packing(evaluator, Ways(evaluator, self.laying))
         self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
+        self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         self._cuts: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
@@ -173,20 +177,23 @@ class Decoder:
         What arithmetic alone would take is a bound: sites that could not beat the best so far
         are not looked at.
         """
-        best: tuple[float, Cut | None, tuple[int, ...]] | None = None
-        site_of = self._devices.machine_sites
-        choices = [(only_on(owned, some, site_of), some) for some in some_of(sites)]
+        likeness, site_of = self._likeness(owned), self._devices.machine_sites
+        choices = self._promising_sites.get(likeness) or some_of(sites)
         bounded = sorted(
-            (self._least_training_seconds(here), number, here, some)
-            for number, (here, some) in enumerate(choices)
+            (self._least_training_seconds(here), number, here)
+            for number, some in enumerate(choices)
+            for here in [only_on(owned, some, site_of)]
         )
-        for least, _, here, some in bounded:
-            if best and least >= best[0]:
+        found: list[tuple[float, Cut | None, tuple[int, ...]]] = []
+        for least, number, here in bounded:
+            if found and least >= found[0][0]:
                 break
-            found = (*self._search_cuts(here, room), some)
-            if best is None or found[0] < best[0]:
-                best = found
-        return best
+            found.append((*self._search_cuts(here, room), choices[number]))
+            found.sort(key=lambda each: each[0])
+        if found[0][1] and owned.num_gpus > FEW_GPUS:
+            best = [some for _, _, some in found[:PROMISING_SITES]]
+            self._promising_sites.setdefault(likeness, best)
+        return found[0] if found else None
 
     def _least_training_seconds(self, owned: Owned) -> float:
         site_of = self._devices.machine_sites

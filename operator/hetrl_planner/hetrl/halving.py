@@ -18,14 +18,17 @@ from hetrl_planner.hetrl.evolution import Asked, Guide, Population, evolve
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
 from hetrl_planner.hetrl.neighbours import Neighbours
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.starts import SPREAD, Starts
 from hetrl_planner.hetrl.variation import Variation
 
-START_SHARE = 0.3
+START_SHARE = 0.2
 """Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
 
 COUNTS_PER_GROUPING = 4
 """Level-2 arms of each grouping that go on from there."""
+
+LEADER_SHARE = 0.5
+"""Of each turn and each round, for the population that leads: whoever stops early finds it far on its way."""
 
 FINAL_SHARE = 0.5
 """Of the budget, kept for the groupings that survive."""
@@ -74,12 +77,10 @@ class Halving:
             evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
         begun = list(arms)
-        per_arm = max(1, int(START_SHARE * evaluations) // len(arms))
+        spent = yield from self._begin(arms, evaluations=int(START_SHARE * evaluations))
         for arm in arms:
-            yield from self._begin(arm, count=per_arm)
             arm.populations.sort(key=lambda each: each.best)
             del arm.populations[COUNTS_PER_GROUPING:]
-        spent = per_arm * len(arms)
         rounds = max(1, ceil(log2(len(arms))))
         per_round = max(0, int(evaluations * (1 - FINAL_SHARE)) - spent) // rounds
         while len(arms) > FINALISTS:
@@ -111,28 +112,48 @@ class Halving:
         for start in starts[:DESCENTS]:
             left -= yield from descend(start, neighbours, self.rng, evaluations=left, seen=seen)
 
-    def _begin(self, arm: Arm, *, count: int) -> Asked:
-        seeds = [seed for seed in self.seeds if seed.grouping == arm.grouping]
-        for number in range(count + len(seeds)):
-            genome = (
-                seeds[number] if number < len(seeds)
-                else self.starts.genome(arm.grouping, spread=0.0 if number == len(seeds) else 0.6)
-            )  # fmt: skip
-            score = yield genome
-            population = Population(seen={genome})
-            population.add(score, genome)
-            arm.populations.append(population)
+    def _begin(self, arms: Sequence[Arm], *, evaluations: int) -> Generator[Genome, Guide, int]:
+        """Ask for first genomes in turns, and between turns for children of the leader.
+
+        A search that is cut short has then looked at all arms, and gone on from the best.
+        """
+        spent = turns = 0
+        while not turns or spent + len(arms) <= evaluations:
+            for arm in arms:
+                for seed in self.seeds if not turns else ():
+                    if seed.grouping == arm.grouping:
+                        yield from self._found(arm, seed)
+                spread = SPREAD if turns else 0.0
+                yield from self._found(arm, self.starts.genome(arm.grouping, spread=spread))
+            to_leader = int(LEADER_SHARE * len(arms))
+            yield from self._evolve_leader(arms, evaluations=to_leader)
+            spent += len(arms) + to_leader
+            turns += 1
+        return spent
+
+    def _evolve_leader(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
+        leader = min(arms, key=lambda arm: arm.best.best).best
+        yield from evolve(leader, self.variation, self.rng, evaluations=evaluations)
+
+    def _found(self, arm: Arm, genome: Genome) -> Asked:
+        """Begin a population with one genome."""
+        score = yield genome
+        population = Population(seen={genome})
+        population.add(score, genome)
+        arm.populations.append(population)
 
     def _round(self, arms: Sequence[Arm], *, evaluations: int) -> Generator[Genome, Guide, int]:
-        """Evolve the better counts of each arm; return the evaluations spent."""
-        spent = 0
+        """Evolve the better counts of each arm, and the leader's more; return what was spent."""
+        to_leader = int(LEADER_SHARE * evaluations)
+        spent = to_leader
         for arm in arms:
             arm.populations.sort(key=lambda each: each.best)
             del arm.populations[ceil(len(arm.populations) / 2) :]
-            each = evaluations // len(arms) // len(arm.populations)
+            each = (evaluations - to_leader) // len(arms) // len(arm.populations)
             for population in arm.populations:
                 yield from evolve(population, self.variation, self.rng, evaluations=each)
                 spent += each
+        yield from self._evolve_leader(arms, evaluations=to_leader)
         return spent
 
     def _final(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
