@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.planner.measured import layouts, prediction
+from bench.planner.measured import layouts, page, prediction
 from bench.planner.measured.calibration import (
     Parameters,
     calibrates,
@@ -15,6 +15,7 @@ from bench.planner.measured.calibration import (
     mean_absolute_error,
 )
 from bench.planner.measured.case import Gain, InferredLength, Run, StepTime, Transfer
+from bench.planner.measured.page import Answer
 from bench.planner.measured.rows import NEMO, ROWS, VERL_LENGTH
 from hetrl_planner.cost import generation, memory
 from hetrl_planner.layout.layout import faults
@@ -92,6 +93,21 @@ def test_a_fit_that_can_gain_nothing_leaves_everything_as_it_is() -> None:
 
 def test_an_error_counts_alike_on_either_side() -> None:
     assert mean_absolute_error([150.0, 50.0, 100.0], [100.0, 100.0, 100.0]) == pytest.approx(1 / 3)
+
+
+def test_the_summary_counts_each_half_and_what_lies_in_the_band() -> None:
+    answers = [
+        Answer(
+            number=number, row=row, calibrates=calibrates(number), shipped=1.2 * row.published,
+            fitted=(1.0 if calibrates(number) else 0.7) * row.published, played=None,
+        )
+        for number, row in enumerate(ROWS, start=1)
+    ]  # fmt: skip
+
+    summary = list(page._summary(answers))
+
+    assert "| calibrated on | 15 | 20% | 0% | 15 | 15 |" in summary
+    assert "| untouched | 14 | 20% | 30% | 14 | 0 |" in summary
 
 
 def _made_up(at: Parameters) -> Sequence[float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.planner.measured import notes
 from bench.planner.measured.calibration import LIMITS, Parameters, mean_absolute_error
-from bench.planner.measured.case import Gain, Row, Run, StepTime
+from bench.planner.measured.case import Gain, Row, Run, StepTime, Transfer
 from bench.planner.measured.prediction import (
     misfit,
     phases,
@@ -25,6 +25,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 BAND = 0.25
+SECONDS = (1, 2, 5, 10, 20, 40, 50, 70, 100, 150, 200, 300, 400, 600, 1000)
+RATIOS = (1, 1.25, 1.5, 2, 2.5, 3)
 LENGTHS = (3072, 6144, 9216, 12288)
 """Mean responses at which AReaL's gains are played again."""
 
@@ -97,7 +99,7 @@ def lines(
     yield from _gains(other)
     yield from ("", notes.assumed(other.lengths, other.fewer_sequences_seconds), "")
     yield from _misfits(found)
-    yield from ("", notes.LEFT_OUT)
+    yield from (notes.REFUSED, "", notes.LEFT_OUT, "", notes.SOURCES)
 
 
 def _error(value: float, published: float) -> str:
@@ -209,28 +211,40 @@ def _is_refused(row: Row, found: Parameters) -> bool:
 
 
 def draw(answers: Sequence[Answer], path: Path) -> None:
-    """Draw predicted over published: seconds on the left, ratios on the right."""
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(12, 6), width_ratios=(2, 1), layout="constrained"
+    """Draw predicted over published: steps, weights, ratios."""
+    panels = (
+        ("Steps, seconds", (40, 1000), [each for each in answers if _is_step(each)]),
+        ("Weights, seconds", (1, 40), [each for each in answers if _is_transfer(each)]),
+        ("Gains, ratios", (0.9, 3.5), [each for each in answers if each.row.unit == "x"]),
     )
-    for axis, unit, (low, high) in ((left, "s", (1, 1000)), (right, "x", (0.9, 3.5))):
+    figure, axes = plt.subplots(1, 3, figsize=(15, 7), width_ratios=(2, 1, 1), layout="constrained")
+    for axis, (title, (low, high), some) in zip(axes, panels, strict=True):
         line = np.array([low, high])
         axis.plot(line, line, color="black", linewidth=1)
         axis.fill_between(
             line, line * (1 - BAND), line * (1 + BAND), color="grey", alpha=0.2, linewidth=0,
             label="within 25 %",
         )  # fmt: skip
-        _points(axis, [each for each in answers if each.row.unit == unit])
-        axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
-        axis.grid(alpha=0.3, which="both")
-    left.set(xlabel="published, seconds", ylabel="predicted, seconds", title="Steps and weights")
-    right.set(xlabel="published, ratio", title="Gains")
-    for axis in (right.xaxis, right.yaxis):
-        axis.set_ticks([1, 1.5, 2, 2.5, 3], labels=["1", "1.5", "2", "2.5", "3"], minor=False)
-        axis.set_ticks([], minor=True)
-    left.legend(loc="upper left", fontsize=8)
-    figure.savefig(path, dpi=110)
+        _points(axis, some)
+        axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), title=title)
+        ticks = [tick for tick in (SECONDS if high > 10 else RATIOS) if low <= tick <= high]
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+            scale.set_ticks([], minor=True)
+        axis.set_xlabel("published")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("predicted")
+    axes[0].legend(loc="upper left", fontsize=9)
+    figure.savefig(path, dpi=100)
     plt.close(figure)
+
+
+def _is_step(answer: Answer) -> bool:
+    return isinstance(answer.row.measured, StepTime)
+
+
+def _is_transfer(answer: Answer) -> bool:
+    return isinstance(answer.row.measured, Transfer)
 
 
 def _points(axis: plt.Axes, answers: Sequence[Answer]) -> None:
@@ -239,11 +253,11 @@ def _points(axis: plt.Axes, answers: Sequence[Answer]) -> None:
         published = [each.row.published for each in some]
         axis.scatter(
             published, [each.shipped for each in some], s=26, facecolors="none",
-            edgecolors=color, label=f"{name}: shipped",
+            edgecolors=color, label=f"{name}: shipped parameters",
         )  # fmt: skip
         axis.scatter(
             published, [each.fitted for each in some], s=26, color=color,
-            label=f"{name}: calibrated",
+            label=f"{name}: fitted parameters",
         )  # fmt: skip
         axis.vlines(
             published, [each.shipped for each in some], [each.fitted for each in some],
@@ -252,6 +266,6 @@ def _points(axis: plt.Axes, answers: Sequence[Answer]) -> None:
         for each in some:
             # Rows of one kind are neighbours in both: half of the numbers go below.
             axis.annotate(
-                str(each.number), (each.row.published, each.fitted), fontsize=7, color=color,
+                str(each.number), (each.row.published, each.fitted), fontsize=8, color=color,
                 xytext=(4, 4) if each.number % 2 else (-12, -9), textcoords="offset points",
             )  # fmt: skip
