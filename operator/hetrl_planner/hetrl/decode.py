@@ -190,7 +190,7 @@ class Decoder:
                 break
             found.append((*self._search_cuts(here, room), choices[number]))
             found.sort(key=lambda each: each[0])
-        if found[0][1] and owned.num_gpus > FEW_GPUS:
+        if found and found[0][1] and owned.num_gpus > FEW_GPUS:
             best = [some for _, _, some in found[:PROMISING_SITES]]
             self._promising_sites.setdefault(likeness, best)
         return found[0] if found else None

@@ -28,7 +28,8 @@ COUNTS_PER_GROUPING = 4
 """Level-2 arms of each grouping that go on from there."""
 
 LEADER_SHARE = 0.5
-"""Of each turn and each round, for the population that leads: whoever stops early finds it far on its way."""
+"""Of each turn and each round, for the population that leads, so that an early stop finds it far
+on its way. Ours."""
 
 FINAL_SHARE = 0.5
 """Of the budget, kept for the groupings that survive."""
