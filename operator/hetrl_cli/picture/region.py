@@ -1,6 +1,7 @@
 """One region: rollouts at the left, all others at the right, what flows between them, the rest."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hetrl_cli.picture.cards import Card
 from hetrl_cli.picture.column import Heading, column
@@ -24,6 +25,7 @@ PADDING, HEADER = 14.0, 36.0
 MARGIN = 16.0
 """Between a flow's words and the columns at its sides."""
 
+NAME_ROOM = 240.0
 LINE = 15.0
 REST_GAP = 8.0
 
@@ -54,7 +56,8 @@ def region(
     for each in columns:
         placed.append(each.moved(x, HEADER))
         x += each.drawing.width + gap
-    width = max(x - gap + PADDING, 2 * PADDING + text_width(name, HEADING, is_bold=True))
+    head = _name(name, link)
+    width = max(x - gap + PADDING, head.width)
     bottom = max((each.drawing.height for each in columns), default=0.0) + HEADER
     parts = [each.drawing for each in placed]
     if both:
@@ -62,9 +65,9 @@ def region(
     rest = unused_machines(found.unused, width=width - 2 * PADDING)
     rest = rest.moved(PADDING, bottom + REST_GAP)
     height = bottom + (REST_GAP + rest.height if found.unused else 0) + PADDING
-    return together(
-        [_frame(name, link, width=width, height=height), *parts, rest], width=width, height=height
-    )
+    box = Box(x=0, y=0, width=width, height=height)
+    frame = replace(head, panels=(Panel(box=box, kind=PanelKind.REGION),))
+    return together([frame, *parts, rest], width=width, height=height)
 
 
 def _heading(
@@ -74,15 +77,14 @@ def _heading(
     return Heading(title=title(cards), lines=(*said, *notes))
 
 
-def _frame(name: str, link: str, *, width: float, height: float) -> Drawing:
-    panel = Panel(box=Box(x=0, y=0, width=width, height=height), kind=PanelKind.REGION)
-    room = width - 2 * PADDING
-    said = shortened(name, HEADING, room=room, is_bold=True)
-    labels = [Label(at=(PADDING, HEADER / 2), text=said, size=HEADING, is_bold=True)]
+def _name(name: str, link: str) -> Drawing:
+    said = shortened(name, HEADING, room=NAME_ROOM, is_bold=True)
     x = PADDING + text_width(said, HEADING, is_bold=True) + 10
-    if x + text_width(link, SMALL) < width - PADDING:
-        labels.append(Label(at=(x, HEADER / 2), text=link, size=SMALL, ink=Tone.QUIET))
-    return Drawing(width=width, height=height, panels=(panel,), labels=tuple(labels))
+    labels = (
+        Label(at=(PADDING, HEADER / 2), text=said, size=HEADING, is_bold=True),
+        Label(at=(x, HEADER / 2), text=link, size=SMALL, ink=Tone.QUIET),
+    )
+    return Drawing(width=x + text_width(link, SMALL) + PADDING, height=HEADER, labels=labels)
 
 
 def _words(flow: RegionFlow) -> list[str]:

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def test_what_cannot_be_drawn_is_refused_before_the_search(arguments: list[str],
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not result.stdout
+
+
+def test_without_matplotlib_the_way_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "hetrl_cli.picture.draw", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = ask("--picture", str(tmp_path / "plan.svg"))
+
+    assert result.exit_code == 1
+    assert "--picture needs matplotlib: install hetrl with its report extra" in result.stderr
 
 
 def test_where_there_is_no_plan_nothing_is_drawn(tmp_path: Path) -> None:
