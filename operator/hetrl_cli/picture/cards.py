@@ -126,7 +126,9 @@ def _tally(machines: Sequence[Machine], found: dict[str, MachineUse]) -> Card:
     order = list(Task)
     cells = tuple(
         Cell(tasks=tasks, num_gpus=counts[tasks], is_one=False)
-        for tasks in sorted(counts, key=lambda each: [order.index(task) for task in each])
+        for tasks in sorted(
+            counts, key=lambda each: [order.index(task) for task in each] or [len(order)]
+        )
     )
     return _card(machines, cells, is_tally=True)
 
