@@ -15,6 +15,8 @@ from hetrl_core.plan import Recompute
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.cost import compute
+from hetrl_planner.cost.network import AT_ONCE
+from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.search import Space
@@ -39,10 +41,16 @@ class Bound:
     """The same for one dollar an hour more."""
 
 
-def bound_on(space: Space, goal: Goal) -> Bound | None:
-    """Return the bound on a goal, ``None`` where not even the relaxation meets the limits."""
+def bound_on(space: Space, goal: Goal, *, window_seconds: float = float("inf")) -> Bound | None:
+    """Return the bound on a goal, ``None`` where not even the relaxation meets the limits.
+
+    ``window_seconds`` is a step that some layout is known to reach. Only what is no slower needs
+    to be bounded then, and the shorter a step is, the less the staleness bound lets run at once.
+    """
+    if not isinstance(goal, Fastest):
+        window_seconds = goal.step_seconds
     work = space.work
-    relaxed = _Relaxation(work, space.sites, space.rollouts, space.limits)
+    relaxed = _Relaxation(work, space.sites, space.rollouts, space.limits, window_seconds)
     if not isinstance(goal, Fastest):
         return relaxed.cheapest(goal)
     shared = relaxed.fastest(work.tasks)
@@ -87,8 +95,10 @@ class _Relaxation:
         sites: Sequence[Site],
         rollouts: Sequence[RolloutCandidate],
         limits: Limits,
+        window_seconds: float,
     ) -> None:
         self._work = work
+        self._window_seconds = window_seconds
         self._sites = sites
         self._rollouts = rollouts
         self._limits = limits
@@ -201,14 +211,33 @@ class _Relaxation:
             replicas = program.add_variable(f"replicas_{index}", 0)
             place = program.add_variable(f"places_{index}", 0)
             rate = program.add_variable(f"rate_{index}", 0)
-            program += place <= candidate.max_concurrency * replicas
+            program += place <= self._most_at_once(candidate) * replicas
             for line in candidate.tangents:
                 program += rate <= line.intercept * replicas + line.slope * place
             used[self._sites.index(candidate.site)].append(candidate.split.num_gpus * replicas)
             rates.append(rate)
             places.append(place)
-        program += pulp.lpSum(places) <= self._work.most_running, "running"
+        program += pulp.lpSum(places) <= self._most_running, "running"
         return pulp.lpSum(rates)
+
+    def _most_at_once(self, candidate: RolloutCandidate) -> float:
+        if self._work.is_synchronous:
+            return candidate.max_concurrency
+        return candidate.concurrency_within(
+            useful_seconds(self._work, AT_ONCE, window_seconds=self._window_seconds)
+        )
+
+    @property
+    def _most_running(self) -> float:
+        work = self._work
+        if work.is_synchronous:
+            return work.most_running
+        side_seconds = sum(
+            work.batch_size / sum(site.num_gpus / self._seconds(task, site) for site in self._sites)
+            for task in work.training_side
+        )
+        share = side_seconds / self._window_seconds
+        return min(work.most_running, most_in_flight(work, training_side_share=share))
 
     def _worth(self, program: pulp.LpProblem, best: float) -> dict[str, float]:
         return {

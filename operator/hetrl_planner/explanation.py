@@ -45,7 +45,7 @@ def explanation(
 ) -> Explanation:
     """Return what stands behind a plan."""
     space = space_of(snapshot, job, runnable_only=runnable_only)
-    known = bound_on(space, goal_of(job))
+    known = bound_on(space, goal_of(job), window_seconds=found.prediction.step_seconds)
     worth = [
         Worth(of=f"one more {name}", share=share)
         for name, share in (known.gpu_worth.items() if known else ())

@@ -105,7 +105,9 @@ def _gap(portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> floa
     """Return the distance from the best bound known on the space that was searched."""
     if runnable_only:
         return decided.milp.gap if decided.milp and decided.is_complete else None
-    known = bound_on(portfolio.space, portfolio.goal)
+    known = bound_on(
+        portfolio.space, portfolio.goal, window_seconds=decided.evaluation.step_seconds
+    )
     value = portfolio.objective.value(decided.evaluation)
     return max(0.0, 1 - known.value / value) if known and value else None
 

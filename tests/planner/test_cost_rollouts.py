@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hetrl_core.job import Mode
 from hetrl_core.plan import Parallelism
 from hetrl_planner.cost.generation import GenerationCost
-from hetrl_planner.cost.network import Channel, WeightSync
+from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated, useful_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import split_layers
@@ -20,7 +20,6 @@ from tests.builders import ARCHITECTURES, a_job, a_kind
 MODEL = ARCHITECTURES["Qwen3-8B"]
 ONE_GPU = Parallelism(tensor=1, stage_layers=split_layers(MODEL, 1))
 WIRE = Channel(bytes_per_second=12.5e9, latency_seconds=50e-6)
-AT_ONCE = WeightSync(transfer_seconds=0, load_seconds=0)
 
 
 def a_workload(**changes: object) -> Workload:

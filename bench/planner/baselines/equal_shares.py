@@ -18,7 +18,7 @@ from math import ceil
 from hetrl_core.plan import Sharding
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint, pass_tokens
-from hetrl_planner.cost.network import WeightSync, all_gather_seconds
+from hetrl_planner.cost.network import AT_ONCE, WeightSync, all_gather_seconds
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.training import Ring, training_time
 from hetrl_planner.layout.devices import Devices
@@ -26,7 +26,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaKey
-from hetrl_planner.layout.task_costs import AT_ONCE, GroupFootprints
+from hetrl_planner.layout.task_costs import GroupFootprints
 from hetrl_planner.workload import Workload
 
 

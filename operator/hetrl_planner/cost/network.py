@@ -68,6 +68,10 @@ class WeightSync:
         return self.transfer_seconds + self.load_seconds
 
 
+AT_ONCE = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
+"""Weights that are where they are needed."""
+
+
 def weight_sync(
     weight_bytes: float, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
 ) -> WeightSync:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.cost.network import AT_ONCE, WeightSync
 from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
@@ -19,8 +19,6 @@ from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
 from hetrl_planner.workload import Workload
-
-AT_ONCE = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
 
 GroupFootprints = dict[int, list[Footprint]]
 
