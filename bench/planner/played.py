@@ -40,12 +40,12 @@ def step_seconds(found: Evaluation, evaluator: Evaluator, *, seed: int = 1) -> f
         groups=replica_groups(found, evaluator),
         prediction=prediction(found, evaluator.work),
     )
-    pipeline = compile_plan(plan, _job(evaluator.work), evaluator.devices.snapshot)
+    pipeline = compile_plan(plan, job_of(evaluator.work), evaluator.devices.snapshot)
     played = simulate(pipeline, steps=STEPS, generator=np.random.default_rng(seed))
     return played.step_seconds.mean
 
 
-def _job(work: Workload) -> JobSpec:
+def job_of(work: Workload) -> JobSpec:
     """Return a job that is this work."""
     return JobSpec(
         name="bench",

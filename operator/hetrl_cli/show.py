@@ -75,7 +75,7 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
             _runs(region for _, region in _stage_sites(group)),
             _machines(group),
             _split(group),
-            _memory(group.memory, fleet.kind(group.gpu_kind).memory_bytes),
+            _memory(group.memory, _largest_memory_bytes(group, fleet)),
             str(len(group.replicas)),
             str(group.num_gpus),
             str(group.concurrency) if group.concurrency else "",
@@ -216,6 +216,12 @@ def _stage_sites(group: ReplicaGroup) -> tuple[tuple[str, str], ...]:
 def _runs(names: Iterable[str]) -> str:
     """Name what stages are on, first to last, like neighbours once."""
     return " → ".join(name for name, _ in groupby(names))
+
+
+def _largest_memory_bytes(group: ReplicaGroup, fleet: ClusterSnapshot) -> int:
+    """Return the memory of the fullest GPU's kind: of stages on several, the largest."""
+    kinds = {group.gpu_kind, *(kind for kind, _ in group.stage_sites)}
+    return max(fleet.kind(kind).memory_bytes for kind in kinds)
 
 
 def _memory(use: MemoryUse, memory_bytes: int) -> str:
