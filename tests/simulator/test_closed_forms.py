@@ -152,6 +152,12 @@ def test_streamed_minibatches_start_before_the_batch_is_whole() -> None:
     assert step_seconds(streams=True) < step_seconds(streams=False) - 0.5
 
 
+def test_a_queue_smaller_than_a_minibatch_fills_again_between_minibatches() -> None:
+    trainer = TrainerSpec(step_seconds=2.0, minibatches=4, streams_minibatches=True)
+    found = play(a_pipeline(batch=64, group=1, eta=1, trainer=trainer, queue_capacity=8))
+    assert found.ended_by == "steps"
+
+
 def test_dollars_are_prices_times_time_and_egress_times_transfers() -> None:
     pipeline = a_pipeline(
         trainer=TrainerSpec(step_seconds=36.0, dollars_per_hour=10.0),

@@ -98,6 +98,7 @@ class Trainer:
             return
         self._parts_done += 1
         if self._parts_done < self._num_parts:
+            self._coordinator.admit_blocked()
             self.consider()
         else:
             self._commit()
