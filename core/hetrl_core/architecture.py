@@ -70,12 +70,14 @@ class ModelArchitecture:
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * bytes_per_value
 
 
-def from_hugging_face(config: Mapping[str, Any]) -> ModelArchitecture:
+def from_hugging_face(config: object) -> ModelArchitecture:
     """Read the dimensions from the parsed ``config.json`` of a Hugging Face model.
 
     Raises:
-        ValueError: the model is of another family, or a dimension is missing.
+        ValueError: it is no mapping, the model is of another family, or a dimension is missing.
     """
+    if not isinstance(config, Mapping):
+        raise ValueError(f"config.json must be a mapping, got {type(config).__name__}")  # noqa: TRY004
     family = str(config.get("model_type", ""))
     if family not in {"llama", "qwen2", "qwen3"}:
         raise ValueError(f"model_type must be llama, qwen2 or qwen3, got {family!r}")
@@ -84,8 +86,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModelArchitecture:
         hidden_size=hidden_size,
         num_layers=_int(config, "num_hidden_layers"),
         num_query_heads=num_query_heads,
-        num_kv_heads=int(config.get("num_key_value_heads") or num_query_heads),
-        head_dim=int(config.get("head_dim") or hidden_size // num_query_heads),
+        num_kv_heads=_int(config, "num_key_value_heads", otherwise=num_query_heads),
+        head_dim=_int(config, "head_dim", otherwise=hidden_size // max(1, num_query_heads)),
         ffn_size=_int(config, "intermediate_size"),
         vocab_size=_int(config, "vocab_size"),
         tied_embeddings=bool(config.get("tie_word_embeddings", False)),
@@ -94,8 +96,10 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModelArchitecture:
     )
 
 
-def _int(config: Mapping[str, Any], name: str) -> int:
+def _int(config: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
     value = config.get(name)
-    if not isinstance(value, int):
+    if value is None and otherwise is not None:
+        return otherwise
+    if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"config.json has no whole number {name!r}, got {value!r}")  # noqa: TRY004
     return value

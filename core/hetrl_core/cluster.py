@@ -2,6 +2,8 @@
 
 Built from node labels and a HetRLTopology, or from a fleet described in a file. Reading
 those is left to the edges; choosing among the machines is left to the planner.
+
+Not-a-number passes no comparison, so limits are written to fail on it.
 """
 
 from dataclasses import dataclass
@@ -34,9 +36,9 @@ class GpuKind:
         for name in (
             "memory_bytes", "bf16_flops", "hbm_bytes_per_second", "intra_node_bytes_per_second",
         ):  # fmt: skip
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise ValueError(f"{self.name}: {name} must be > 0, got {getattr(self, name)}")
-        if self.dollars_per_hour < 0:
+        if not self.dollars_per_hour >= 0:
             raise ValueError(
                 f"{self.name}: dollars_per_hour must be >= 0, got {self.dollars_per_hour}"
             )
@@ -75,15 +77,20 @@ class Link:
     egress_dollars_per_gib: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.bytes_per_second <= 0:
+        if not self.bytes_per_second > 0:
             raise ValueError(
                 f"link {self.source} -> {self.target}: bandwidth must be > 0, "
                 f"got {self.bytes_per_second}"
             )
-        if self.latency_seconds < 0:
+        if not self.latency_seconds >= 0:
             raise ValueError(
                 f"link {self.source} -> {self.target}: latency must be >= 0, "
                 f"got {self.latency_seconds}"
+            )
+        if not self.egress_dollars_per_gib >= 0:
+            raise ValueError(
+                f"link {self.source} -> {self.target}: egress_dollars_per_gib must be >= 0, "
+                f"got {self.egress_dollars_per_gib}"
             )
 
 

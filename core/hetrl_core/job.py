@@ -67,6 +67,8 @@ class AlgorithmSpec:
         _at_least("algorithm.maxStaleness", self.max_staleness, 0)
         _at_least("algorithm.groupSize", self.group_size, 1)
         _at_least("algorithm.globalBatchSize", self.global_batch_size, 1)
+        _at_least("algorithm.minibatches", self.minibatches, 1)
+        _at_least("algorithm.klCoefficient", self.kl_coefficient, 0)
         if self.global_batch_size % self.group_size:
             raise ValueError(
                 f"algorithm.globalBatchSize ({self.global_batch_size}) must be a multiple of "
@@ -108,6 +110,8 @@ class DataSpec:
     def __post_init__(self) -> None:
         _at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
         _at_least("data.maxResponseTokens", self.max_response_tokens, 1)
+        if self.mean_response_tokens is not None:
+            _at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
 
     @property
     def expected_response_tokens(self) -> int:
@@ -135,8 +139,7 @@ class TrainingSpec:
     def __post_init__(self) -> None:
         _at_least("training.steps", self.steps, 1)
         _at_least("training.checkpointEverySteps", self.checkpoint_every_steps, 1)
-        if self.learning_rate < 0:
-            raise ValueError(f"training.learningRate must be >= 0, got {self.learning_rate}")
+        _at_least("training.learningRate", self.learning_rate, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +154,12 @@ class PoolSpec:
     max_gpus: int | None = None
     dollars_per_gpu_hour: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_gpus is not None:
+            _at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
+        if self.dollars_per_gpu_hour is not None:
+            _at_least(f"resources.pools {self.name}: pricePerGPUHour", self.dollars_per_gpu_hour, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcesSpec:
@@ -159,6 +168,12 @@ class ResourcesSpec:
     pools: tuple[PoolSpec, ...] = ()
     budget_dollars_per_hour: float | None = None
     max_gpus: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget_dollars_per_hour is not None:
+            _above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
+        if self.max_gpus is not None:
+            _at_least("resources.maxGPUs", self.max_gpus, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +186,8 @@ class RolloutSpec:
 
     def __post_init__(self) -> None:
         _at_least("rollout.minReplicas", self.min_replicas, 1)
+        if self.replicas is not None:
+            _at_least("rollout.replicas", self.replicas, 1)
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:
             raise ValueError(
                 f"rollout.maxReplicas must be >= minReplicas ({self.min_replicas}), "
@@ -189,12 +206,20 @@ class MinimiseCost:
 
     required_samples_per_second: float
 
+    def __post_init__(self) -> None:
+        _above_zero(
+            "planning.objective.cost.requiredSamplesPerSecond", self.required_samples_per_second
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MeetDeadline:
     """The cheapest fleet share that finishes all steps in time."""
 
     seconds_left: float
+
+    def __post_init__(self) -> None:
+        _above_zero("planning.objective.deadline: seconds left", self.seconds_left)
 
 
 Objective = MaximiseThroughput | MinimiseCost | MeetDeadline
@@ -226,6 +251,14 @@ class JobSpec:
     engine: Engine = Engine.VLLM
 
 
-def _at_least(name: str, value: int, limit: int) -> None:
-    if value < limit:
+# Not-a-number passes no comparison, so limits are written to fail on it.
+
+
+def _at_least(name: str, value: float, limit: int) -> None:
+    if not value >= limit:
         raise ValueError(f"{name} must be >= {limit}, got {value}")
+
+
+def _above_zero(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} must be > 0, got {value}")

@@ -45,6 +45,19 @@ def test_a_config_without_key_value_heads_means_one_for_each_query_head() -> Non
         pytest.param({"hidden_size": None}, "whole number 'hidden_size', got None", id="missing"),
         pytest.param({"vocab_size": "many"}, "whole number 'vocab_size', got 'many'", id="text"),
         pytest.param({"num_hidden_layers": 0}, "num_layers must be >= 1, got 0", id="zero"),
+        pytest.param({"hidden_size": -8}, "hidden_size must be >= 1, got -8", id="negative"),
+        pytest.param({"vocab_size": True}, "whole number 'vocab_size', got True", id="a truth"),
+        pytest.param(
+            {"num_attention_heads": 0, "head_dim": None},
+            "num_query_heads must be >= 1, got 0",
+            id="no heads to divide by",
+        ),
+        pytest.param({"head_dim": [128]}, r"whole number 'head_dim', got \[128\]", id="a list"),
+        pytest.param(
+            {"num_key_value_heads": "8"},
+            "whole number 'num_key_value_heads', got '8'",
+            id="a number in quotes",
+        ),
         pytest.param(
             {"num_key_value_heads": 5}, r"\(32\) must be a multiple of .* \(5\)", id="heads"
         ),
@@ -55,6 +68,12 @@ def test_a_config_that_is_no_such_model_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         from_hugging_face(QWEN3_8B | changes)
+
+
+@pytest.mark.parametrize("config", [[QWEN3_8B], "qwen3", None], ids=["list", "text", "nothing"])
+def test_a_config_that_is_no_mapping_is_refused(config: object) -> None:
+    with pytest.raises(ValueError, match=r"config\.json must be a mapping, got"):
+        from_hugging_face(config)
 
 
 def test_every_dimension_must_be_positive() -> None:

@@ -12,6 +12,8 @@ from hetrl_core.cluster import (
 )
 from tests.builders import a_fleet, a_kind
 
+NAN = float("nan")
+
 
 def a_link(source: str, target: str, **changes: float) -> Link:
     return Link(
@@ -74,6 +76,10 @@ def test_a_machine_without_gpus_is_refused() -> None:
         pytest.param({"memory_bytes": 0}, "L4: memory_bytes must be > 0, got 0", id="memory"),
         pytest.param({"bf16_flops": -1.0}, "L4: bf16_flops must be > 0, got -1", id="flops"),
         pytest.param({"dollars_per_hour": -1.0}, "dollars_per_hour must be >= 0", id="price"),
+        pytest.param(
+            {"dollars_per_hour": NAN}, "dollars_per_hour must be >= 0, got nan", id="no price"
+        ),
+        pytest.param({"hbm_bytes_per_second": NAN}, "must be > 0, got nan", id="no bandwidth"),
         pytest.param({"compute_efficiency": 1.5}, r"must be in \(0, 1\], got 1.5", id="efficiency"),
     ],
 )
@@ -87,6 +93,12 @@ def test_impossible_figures_of_a_kind_are_refused(changes: dict[str, Any], messa
     [
         pytest.param({"bytes_per_second": 0.0}, "eu -> us: bandwidth must be > 0", id="bandwidth"),
         pytest.param({"latency_seconds": -1.0}, "eu -> us: latency must be >= 0", id="latency"),
+        pytest.param({"bytes_per_second": NAN}, "bandwidth must be > 0, got nan", id="no number"),
+        pytest.param(
+            {"egress_dollars_per_gib": -1.0},
+            "egress_dollars_per_gib must be >= 0, got -1",
+            id="egress",
+        ),
     ],
 )
 def test_impossible_links_are_refused(changes: dict[str, float], message: str) -> None:
