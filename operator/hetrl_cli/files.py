@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from hetrl_api.load import load_job
 from hetrl_core.architecture import from_hugging_face
-from hetrl_core.job import ModelSpec
+from hetrl_core.job import JobSpec, ModelSpec
 
 STANDARD_INPUT = Path("-")
 
@@ -23,6 +24,18 @@ def read_text(path: Path) -> str:
         return sys.stdin.read() if path == STANDARD_INPUT else path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"cannot read {path}: {error}") from error
+
+
+def read_job(path: Path) -> JobSpec:
+    """Return the job of a file, its model's dimensions filled in where they are to be had.
+
+    Raises:
+        ClickException: the file, or a ``config.json`` of its model, cannot be read.
+        InvalidObjectError: the file is not a job.
+    """
+    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
+    job = load_job(read_text(path), base_path=folder)
+    return replace(job, model=with_architecture(job.model))
 
 
 def with_architecture(model: ModelSpec) -> ModelSpec:

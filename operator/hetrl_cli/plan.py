@@ -1,11 +1,9 @@
 """``hetrl plan``: what would run where, and what to expect of it. Nothing is created."""
 
-import asyncio
 import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,14 @@ from rich.console import Console
 
 from hetrl_api.decision import from_plan
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.fleet import Fleet
-from hetrl_api.load import load_job
 from hetrl_api.plan import HetRLPlan
-from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
+from hetrl_cli.files import read_job
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.show import show_frontier, show_plan
-from hetrl_cli.topology import named_fleet
+from hetrl_cli.topology import asked_fleet
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, ResourcesSpec
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.explanation import Explanation, explanation
 from hetrl_planner.frontier import frontier
@@ -81,8 +77,9 @@ def command(
     if picture and frontier_points:
         raise click.ClickException("--picture draws one plan, and --frontier makes several")
     try:
-        job = _job(job_file)
-        fleet, left_out = _fleet(topology, job.resources, context=context)
+        job = read_job(job_file)
+        machines = asked_fleet(topology, context=context)
+        fleet, left_out = machines.snapshot(job.resources), machines.left_out(job.resources)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
     if frontier_points:
@@ -116,30 +113,6 @@ def _frontier(
     else:
         plans = {"kind": "Frontier", "plans": [as_object(each, job) for each in found]}
         click.echo(_text(plans, output), nl=False)
-
-
-def _job(path: Path) -> JobSpec:
-    folder = Path.cwd() if path == STANDARD_INPUT else path.resolve().parent
-    job = load_job(read_text(path), base_path=folder)
-    return replace(job, model=with_architecture(job.model))
-
-
-def _fleet(
-    topology: Path | None, resources: ResourcesSpec, *, context: str | None
-) -> tuple[ClusterSnapshot, tuple[str, ...]]:
-    """Return the machines, and why others are left out."""
-    fleet = named_fleet(topology) if topology else _fleet_of_cluster(context)
-    return fleet.snapshot(resources), fleet.left_out(resources)
-
-
-def _fleet_of_cluster(context: str | None) -> Fleet:
-    # Half a second of imports that a fleet file does not need.
-    from hetrl_operator import fleet  # noqa: PLC0415
-
-    try:
-        return asyncio.run(fleet.read_fleet(context=context))
-    except fleet.NoClusterError as error:
-        raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
 
 
 def _deadline(seconds: float) -> Callable[[], bool]:

@@ -3,10 +3,9 @@
 This reads the question and prints the answer; how a run goes is ``hetrl_planner.simulator``'s.
 """
 
-import asyncio
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ from rich.console import Console
 from hetrl_api.decision import to_plan
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.load import load_fleet, load_job, parse
+from hetrl_api.load import parse
 from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
 from hetrl_api.plan import HetRLPlan
-from hetrl_cli.files import STANDARD_INPUT, read_text, with_architecture
+from hetrl_cli.files import read_job, read_text
 from hetrl_cli.simulation_table import show_simulation
+from hetrl_cli.topology import asked_fleet
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, ResourcesSpec
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.lengths import (
     Constant,
@@ -72,7 +72,8 @@ class Question:
 )  # fmt: skip
 @click.option(
     "-t", "--topology", type=_FILE,
-    help="The fleet: HetRLTopology or Node objects. Unset: the nodes of the current cluster.",
+    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
+    "Unset: the nodes of the current cluster.",
 )  # fmt: skip
 @click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
 @click.option(
@@ -203,10 +204,8 @@ def _lengths(asked: ResponseTokens) -> Lengths:
 def _of_job(
     job_file: Path, plan_file: Path | None, topology: Path | None, *, context: str | None
 ) -> Question:
-    folder = Path.cwd() if job_file == STANDARD_INPUT else job_file.resolve().parent
-    job = load_job(read_text(job_file), base_path=folder)
-    job = replace(job, model=with_architecture(job.model))
-    fleet = _fleet(topology, job.resources, context=context)
+    job = read_job(job_file)
+    fleet = asked_fleet(topology, context=context).snapshot(job.resources)
     found = _plan(job, fleet) if plan_file is None else _read_plan(plan_file)
     return Question(
         pipeline=compile_plan(found, job, fleet),
@@ -214,20 +213,6 @@ def _of_job(
         warmup_steps=None,
         predicted_step_seconds=found.prediction.step_seconds,
     )
-
-
-def _fleet(
-    topology: Path | None, resources: ResourcesSpec, *, context: str | None
-) -> ClusterSnapshot:
-    if topology is not None:
-        return load_fleet(read_text(topology), resources=resources)
-    # Half a second of imports that a fleet file does not need.
-    from hetrl_operator.fleet import NoClusterError, read_fleet  # noqa: PLC0415
-
-    try:
-        return asyncio.run(read_fleet(context=context)).snapshot(resources)
-    except NoClusterError as error:
-        raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:

@@ -1,5 +1,6 @@
 """What ``--topology`` names: a file, standard input, or ``preset:NAME`` for a fleet that ships."""
 
+import asyncio
 from pathlib import Path
 
 import click
@@ -12,6 +13,24 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_planner.presets.fleets import UnknownPreset, preset
 
 PRESET = "preset:"
+
+
+def asked_fleet(topology: Path | None, *, context: str | None) -> Fleet:
+    """Return the machines that are named, or those of a cluster.
+
+    Raises:
+        ClickException: what is named cannot be read, or there is no cluster.
+        InvalidObjectError: the file is not a fleet.
+    """
+    if topology is not None:
+        return named_fleet(topology)
+    # Half a second of imports that a fleet file does not need.
+    from hetrl_operator import fleet  # noqa: PLC0415
+
+    try:
+        return asyncio.run(fleet.read_fleet(context=context))
+    except fleet.NoClusterError as error:
+        raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
 
 
 def named_fleet(topology: Path) -> Fleet:

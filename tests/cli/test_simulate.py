@@ -116,6 +116,15 @@ def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Pa
     assert found["dollars"]["gpus"] > 0
 
 
+def test_a_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
+    job = written(tmp_path, "job.yaml", JOB)
+    named = ask("-f", job, "-t", "preset:single-region", "-o", "json", "--steps", 3)
+    assert named.exit_code == 0, named.output
+    unknown = ask("-f", job, "-t", "preset:moon")
+    assert unknown.exit_code == 1
+    assert "unknown preset 'moon'; there are single-region" in unknown.output
+
+
 def test_a_job_without_a_plan_says_why(tmp_path: Path) -> None:
     fleet = written(tmp_path, "fleet.yaml", FLEET)
     job = {**JOB, "spec": {**JOB["spec"], "resources": {"budgetPerHour": 0.5}}}
