@@ -303,6 +303,38 @@ INVALID_JOBS = [
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
     _case("an unknown reward", {"spec.data.reward": "vibes"}, "spec.data.reward", "vibes", "math"),
     _case("too stale", {"spec.algorithm.maxStaleness": 65}, "spec.algorithm.maxStaleness", "64"),
+    _case(
+        "a bound below on-policy", {"spec.algorithm.maxStaleness": -1},
+        "spec.algorithm.maxStaleness", "-1", "0",
+    ),
+    *(
+        _case(f"{name} of {length}", {f"spec.data.{name}": length}, f"spec.data.{name}", "1")
+        for name in ("maxPromptTokens", "maxResponseTokens", "meanResponseTokens")
+        for length in (0, -8)
+    ),
+    *(
+        _case(
+            f"a model without {name}",
+            {
+                "spec.model.architecture": {
+                    key: value for key, value in QWEN3_8B.items() if key != name
+                }
+            },
+            f"spec.model.architecture.{name}", "equired",
+        )
+        for name in QWEN3_8B
+        if name != "queryKeyNorm"
+    ),
+    _case(
+        "a model of no layer", {"spec.model.architecture": {**QWEN3_8B, "layers": 0}},
+        "spec.model.architecture.layers", "1",
+    ),
+    _case(
+        "a budget that pays", {"spec.resources.budgetPerHour": -1}, "spec.resources.budgetPerHour"
+    ),
+    _case("no pace",
+          {"spec.planning.objective": {"cost": {"requiredSamplesPerSecond": 0}}},
+          "spec.planning.objective.cost.requiredSamplesPerSecond"),
     _case("no temperature", {"spec.algorithm.temperature": 0}, "spec.algorithm.temperature", "0"),
     _case("a free budget", {"spec.resources.budgetPerHour": 0}, "spec.resources.budgetPerHour"),
     _case("an upward path", {"spec.data.prompts": {"claim": {"name": "a", "path": "../b"}}},
