@@ -8,6 +8,7 @@ Not-a-number passes no comparison, so limits are written to fail on it.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,16 @@ class ClusterSnapshot:
     def num_gpus(self) -> int:
         """GPUs of every kind together."""
         return sum(machine.num_gpus for machine in self.machines)
+
+    @property
+    def unlinked_regions(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of regions with machines between which no link is given: a default counts."""
+        regions = sorted({machine.region for machine in self.machines})
+        return tuple(
+            (source, target)
+            for source, target in combinations(regions, 2)
+            if (source, target) not in self._links and (target, source) not in self._links
+        )
 
     def kind(self, name: str) -> GpuKind:
         """Return the GPU kind of that name; ``KeyError`` when the snapshot has none."""

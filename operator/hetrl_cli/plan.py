@@ -91,7 +91,7 @@ def command(
     if isinstance(outcome, Infeasible):
         _refuse(outcome, output=output, left_out=left_out)
     else:
-        notes = (*left_out, *_notes(outcome, job))
+        notes = (*left_out, *_assumed(fleet), *_notes(outcome, job))
         why = explanation(fleet, job, outcome, runnable_only=runnable) if explain else None
         _print(outcome, job, fleet, output=output, notes=notes, why=why)
         if picture:
@@ -118,6 +118,19 @@ def _frontier(
 def _deadline(seconds: float) -> Callable[[], bool]:
     ends_at = time.monotonic() + seconds
     return lambda: time.monotonic() >= ends_at
+
+
+def _assumed(fleet: ClusterSnapshot) -> tuple[str, ...]:
+    """Say which regions are planned with a network that nobody described."""
+    pairs = fleet.unlinked_regions
+    if not pairs:
+        return ()
+    source, target = pairs[0]
+    others = f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else ""
+    return (
+        f"no link is given between {source} and {target}{others}: 1 Gbit/s and 60 ms are assumed; "
+        "describe it in spec.links of a HetRLTopology",
+    )
 
 
 def _notes(found: Plan, job: JobSpec) -> tuple[str, ...]:

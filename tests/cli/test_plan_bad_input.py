@@ -250,6 +250,19 @@ def in_regions(*regions: str) -> dict[str, Any]:
     }
 
 
+def test_a_region_that_no_link_reaches_is_planned_with_a_poor_one_and_named(tmp_path: Path) -> None:
+    result = ask(tmp_path, {}, topology=in_regions("asia", "eu", "us"), output="json")
+    assert result.exit_code == 0, result.output
+    said = "note: no link is given between asia and eu (and 1 more): 1 Gbit/s"
+    assert said in result.stderr
+
+
+def test_nothing_is_assumed_where_every_region_has_its_link(tmp_path: Path) -> None:
+    result = ask(tmp_path, {}, topology=in_regions("eu", "us"), output="json")
+    assert result.exit_code == 0, result.output
+    assert "no link" not in result.stderr
+
+
 def test_a_line_that_carries_next_to_nothing_stops_no_plan(tmp_path: Path) -> None:
     topology = {
         **in_regions("eu", "us"), **a_link(bandwidthGbps=1e-9, latencyMilliseconds=10_000)

@@ -10,7 +10,7 @@ from hetrl_core.cluster import (
     Link,
     Machine,
 )
-from tests.builders import a_fleet, a_kind
+from tests.builders import a_fleet, a_kind, both
 
 NAN = float("nan")
 
@@ -42,6 +42,13 @@ def test_what_nobody_described_has_a_default() -> None:
     fleet = a_fleet(l4=8)
     assert fleet.link("eu", "eu") == DEFAULT_WITHIN_REGION
     assert fleet.link("eu", "us") == DEFAULT_ACROSS_REGIONS
+
+
+def test_regions_without_a_link_are_named() -> None:
+    fleets = [a_fleet(l4=1, region=region) for region in ("us", "asia", "eu")]
+    fleet = both(*fleets, links=(a_link("eu", "us"), a_link("eu", "mars")))
+    assert fleet.unlinked_regions == (("asia", "eu"), ("asia", "us"))
+    assert fleets[0].unlinked_regions == ()
 
 
 def test_a_kind_is_found_by_name() -> None:
