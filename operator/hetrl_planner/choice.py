@@ -14,6 +14,8 @@ from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated
 from hetrl_planner.workload import Workload
 
+SECONDS_PER_HOUR = 3600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutShare:
@@ -117,11 +119,18 @@ class Choice:
 
     @property
     def dollars_per_hour(self) -> float:
-        """Price of all GPUs."""
+        """Price of all GPUs, and of the weights that are sent into other regions."""
         training = self.training.num_gpus * self.training.site.kind.dollars_per_hour
-        return training + sum(
+        rollouts = sum(
             share.num_gpus * share.candidate.site.kind.dollars_per_hour for share in self.rollouts
         )
+        return training + rollouts + self.egress_dollars_per_hour(self.step_seconds)
+
+    def egress_dollars_per_hour(self, step_seconds: float) -> float:
+        """Return what weights cost at a pace, one copy a version and region."""
+        regions = {share.candidate.site.region for share in self.rollouts}
+        once = sum(self.weights[region].egress_dollars for region in regions)
+        return once * SECONDS_PER_HOUR / step_seconds
 
     @property
     def mean_staleness(self) -> float:

@@ -7,7 +7,7 @@ builds, one solves, one reads back. Ours: concurrency is chosen with the counts,
 machines are counted by blocks, so that what is chosen can always be placed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -17,33 +17,18 @@ from typing import Any
 import pulp
 from highspy import SolutionStatus, cb
 
-from hetrl_planner.candidates import RolloutCandidate, TrainingCandidate
-from hetrl_planner.choice import Choice, RolloutShare
-from hetrl_planner.cost.network import WeightSync
+from hetrl_planner.candidates import RolloutCandidate
+from hetrl_planner.choice import SECONDS_PER_HOUR, Choice, RolloutShare
 from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
-from hetrl_planner.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
+from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
+from hetrl_planner.problem import Problem, gpu_price, most_samples_per_second
 from hetrl_planner.sites import SHARE_SIZES, Site
-from hetrl_planner.workload import Workload
 
 RELATIVE_GAP = 1e-4
 MAX_NODES = 20_000
 """Branch-and-bound nodes after which the best found so far is taken."""
 
 MAX_SOLVER_SEED = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Everything to choose from, with the trainer in one region."""
-
-    work: Workload
-    sites: tuple[Site, ...]
-    rollouts: tuple[RolloutCandidate, ...]
-    trainings: tuple[TrainingCandidate, ...]
-    weights: Mapping[str, WeightSync]
-    """What rollouts wait for at a new version, by their region."""
-
-    limits: Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +69,6 @@ def solve(
     return _read_back(model, problem, goal, is_complete=is_complete)
 
 
-def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:
-    """Return what a goal compares choices by."""
-    training = choice.training
-    return training.num_gpus * _price(goal, training.site) + sum(
-        share.num_gpus * _price(goal, share.candidate.site) for share in choice.rollouts
-    )
-
-
-def _price(goal: Cheapest | FewestGpus, site: Site) -> float:
-    return 1.0 if isinstance(goal, FewestGpus) else site.kind.dollars_per_hour + DOLLARS_PER_GPU
-
-
 def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
     program = pulp.LpProblem("phase_1", pulp.LpMinimize)
     replicas = _variables(program, "replicas", len(problem.rollouts), category="Integer")
@@ -115,15 +88,18 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
     _limit_machines(program, problem, replicas, trains)
     _limit_replicas(program, problem.limits, replicas)
     dollars = _weighted(problem, replicas, trains, lambda site: site.kind.dollars_per_hour)
+    egress = _egress(program, problem, replicas, window_seconds=window_seconds)
     if problem.limits.budget_dollars_per_hour is not None:
         program += (
-            dollars <= problem.limits.budget_dollars_per_hour,
+            dollars + egress <= problem.limits.budget_dollars_per_hour,
             "the price stays within the budget",
         )
     pace = _sync_pace if problem.work.is_synchronous else _async_pace
     objective = pace(program, problem, goal, rate=pulp.lpSum(rates), trains=trains)
     if not isinstance(goal, Fastest):
-        objective = _weighted(problem, replicas, trains, lambda site: _price(goal, site))
+        objective = _weighted(problem, replicas, trains, lambda site: gpu_price(goal, site))
+    if isinstance(goal, Cheapest):
+        objective += egress
     program.setObjective(objective)
     return _Model(program=program, replicas=replicas, trains=trains)
 
@@ -226,6 +202,33 @@ def _bound_rate(
         )
 
 
+def _egress(
+    program: pulp.LpProblem,
+    problem: Problem,
+    replicas: tuple[pulp.LpVariable, ...],
+    *,
+    window_seconds: float,
+) -> pulp.LpAffineExpression:
+    """Return what weights into other regions cost an hour, at the slowest pace looked at.
+
+    A region gets one copy a version if anything generates there.
+    """
+    once: dict[str, pulp.LpVariable] = {}
+    for number, (candidate, chosen) in enumerate(zip(problem.rollouts, replicas, strict=True)):
+        region = candidate.site.region
+        if not problem.weights[region].egress_dollars:
+            continue
+        if region not in once:
+            once[region] = program.add_variable(f"reaches_{len(once)}", 0, 1, "Binary")
+        most = candidate.site.num_gpus // candidate.split.num_gpus
+        program += chosen <= most * once[region], f"candidate {number} gets weights"
+    versions_per_hour = SECONDS_PER_HOUR / window_seconds
+    return pulp.lpSum(
+        versions_per_hour * problem.weights[region].egress_dollars * reached
+        for region, reached in once.items()
+    )
+
+
 def _limit_running(
     program: pulp.LpProblem,
     problem: Problem,
@@ -322,15 +325,6 @@ def _rate_grid(problem: Problem) -> Iterator[float]:
         yield rate
         if rate > fastest:
             return
-
-
-def most_samples_per_second(problem: Problem) -> float:
-    """Return the rate at which all GPUs together would generate at their best."""
-    best: dict[Site, float] = {}
-    for candidate in problem.rollouts:
-        rate = candidate.samples_per_second(candidate.max_concurrency) / candidate.split.num_gpus
-        best[candidate.site] = max(rate, best.get(candidate.site, 0.0))
-    return sum(rate * site.num_gpus for site, rate in best.items())
 
 
 def _solve(program: pulp.LpProblem, *, should_stop: Callable[[], bool], seed: int) -> bool:

@@ -47,7 +47,7 @@ class Objective:
         limits, layout = self.limits, found.layout
         replicas = len(layout.task(Task.ACTOR_GENERATION).replicas)
         total = (
-            _over(found.gpu_dollars_per_hour, limits.budget_dollars_per_hour)
+            _over(found.dollars_per_hour, limits.budget_dollars_per_hour)
             + _over(found.num_gpus, limits.max_gpus)
             + _over(replicas, limits.max_replicas)
             + max(0.0, 1 - replicas / limits.min_replicas)

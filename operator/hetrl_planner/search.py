@@ -21,7 +21,8 @@ from hetrl_planner.candidates import (
 )
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
-from hetrl_planner.milp import Problem, Solution
+from hetrl_planner.milp import Solution
+from hetrl_planner.problem import Problem, most_samples_per_second, price
 from hetrl_planner.sites import Site
 from hetrl_planner.workload import Workload
 
@@ -154,6 +155,26 @@ class Searcher:
         return replace(won, choice=choice, gap=max(0.0, 1 - bound / choice.step_seconds))
 
     def _fastest_of(self, problem: Problem) -> Found | None:
+        """Return the fastest choice of a problem that stays within its budget.
+
+        A faster step sends weights more often than the program was told. So the budget is
+        lowered by what a choice overdraws it, until one does not.
+        """
+        found = self._fastest_unchecked(problem)
+        budget = problem.limits.budget_dollars_per_hour
+        tried, rounds = problem, 0
+        while found and budget and (over := found.choice.dollars_per_hour - budget) > 1e-9 * budget:
+            left = (tried.limits.budget_dollars_per_hour or 0.0) - over
+            rounds += 1
+            if rounds > MAX_ROUNDS or left <= 0:
+                return None
+            tried = replace(tried, limits=replace(tried.limits, budget_dollars_per_hour=left))
+            again = self._fastest_unchecked(tried)
+            bound = (1 - found.gap) * found.choice.step_seconds
+            found = again and replace(again, gap=max(0.0, 1 - bound / again.choice.step_seconds))
+        return found
+
+    def _fastest_unchecked(self, problem: Problem) -> Found | None:
         best = self._solve(problem, Fastest(), window_seconds=float("inf"))
         if best is None:
             return None
@@ -179,6 +200,9 @@ class Searcher:
         cheaper = self._solve(problem, Cheapest(step * (1 + 1e-6)), window_seconds=step)
         if cheaper is None or cheaper.choice.step_seconds > step * (1 + COST_TOLERANCE):
             return fastest
+        budget = problem.limits.budget_dollars_per_hour
+        if budget is not None and cheaper.choice.dollars_per_hour > budget:
+            return fastest
         return cheaper.choice
 
     def _cheapest(self, problem: Problem, goal: Cheapest | FewestGpus) -> Found | None:
@@ -193,7 +217,7 @@ class Searcher:
             bound = best.bound if bound is None else bound
             overrun = best.choice.step_seconds / goal.step_seconds
             if overrun <= 1:
-                value = milp.price(goal, best.choice)
+                value = price(goal, best.choice)
                 return Found(
                     choice=best.choice,
                     gap=max(0.0, 1 - bound / value),
@@ -238,7 +262,7 @@ def _by_bound(problems: Sequence[Problem]) -> list[tuple[float, Problem]]:
 def _least_step_seconds(problem: Problem) -> float:
     """Return the step if all GPUs generated at their best, and trained at their best."""
     training = min(each.total_seconds for each in problem.trainings)
-    generation = problem.work.batch_size / milp.most_samples_per_second(problem)
+    generation = problem.work.batch_size / most_samples_per_second(problem)
     return training + generation if problem.work.is_synchronous else max(training, generation)
 
 
@@ -299,7 +323,7 @@ def _alike(space: Space, *, trainer_region: str) -> Iterator[tuple[TrainingCandi
 
 
 def _value(choice: Choice, goal: Goal) -> float:
-    return choice.step_seconds if isinstance(goal, Fastest) else milp.price(goal, choice)
+    return choice.step_seconds if isinstance(goal, Fastest) else price(goal, choice)
 
 
 def _order(choice: Choice, goal: Goal) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from hetrl_core.job import JobSpec, Mode
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.choice import Choice, RolloutShare
 from hetrl_planner.goals import Cheapest, Fastest
-from hetrl_planner.milp import Problem, price
 from hetrl_planner.placement import place
 from hetrl_planner.plan_job import never, space_of
+from hetrl_planner.problem import Problem, price
 from hetrl_planner.search import Searcher, Space, _problems
 from tests.builders import a_fleet, a_job, both
 
@@ -85,7 +85,10 @@ def can_be_placed(choice: Choice) -> bool:
     return True
 
 
-SLOW = Link(source="eu", target="us", bytes_per_second=0.5e9, latency_seconds=0.05)
+SLOW = Link(
+    source="eu", target="us", bytes_per_second=0.5e9, latency_seconds=0.05,
+    egress_dollars_per_gib=0.0005,
+)  # fmt: skip
 FLEETS = {
     "one kind": a_fleet(a100=6, gpus_per_machine=4),
     "two kinds": a_fleet(a100=4, l4=3, gpus_per_machine=4),

@@ -73,6 +73,19 @@ def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
     assert found.gap == pytest.approx(1 - known.value / step)
 
 
+@pytest.mark.parametrize("runnable_only", [True, False])
+def test_weights_that_leave_a_region_count_in_the_budget(runnable_only: bool) -> None:
+    link = Link(
+        source="us", target="eu", bytes_per_second=5e9, latency_seconds=0.01,
+        egress_dollars_per_gib=0.002,
+    )  # fmt: skip
+    fleet = both(a_fleet(a100=4, region="us"), a_fleet(l40s=8, region="eu"), links=(link,))
+    job = a_job("Qwen3-0.6B", budget=16.0)
+    found = plan(fleet, job, evaluations=60, runnable_only=runnable_only)
+    assert isinstance(found, Plan)
+    assert found.prediction.dollars_per_hour <= 16.0 * (1 + 1e-9)
+
+
 def test_one_gpu_more_is_worth_something_where_it_is_scarce() -> None:
     space = space_of(SMALL, a_job("Qwen3-1.7B"), runnable_only=False)
     known = bound_on(space, Fastest())

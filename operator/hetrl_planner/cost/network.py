@@ -7,6 +7,7 @@ are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 from dataclasses import dataclass
 
 from hetrl_core.cluster import ClusterSnapshot, GpuKind
+from hetrl_core.units import GIB
 
 INTRA_NODE_LATENCY_SECONDS = 3e-6
 """Per hop of a collective inside a machine. Ours: NCCL's small all-reduces over NVLink."""
@@ -62,6 +63,9 @@ class WeightSync:
     load_seconds: float
     """From the region into its GPUs, for which it stops."""
 
+    egress_dollars: float = 0.0
+    """Of the one copy that is sent into its region."""
+
     @property
     def total_seconds(self) -> float:
         """From publishing until the rollout has the weights."""
@@ -87,4 +91,12 @@ def weight_sync(
     return WeightSync(
         transfer_seconds=0.0 if is_near else transfer_seconds(weight_bytes, link),
         load_seconds=transfer_seconds(weight_bytes, local),
+        egress_dollars=0.0
+        if is_near
+        else egress_dollars(weight_bytes, snapshot, trainer_region, rollout_region),
     )
+
+
+def egress_dollars(size_bytes: float, snapshot: ClusterSnapshot, source: str, target: str) -> float:
+    """Return the price of one message from a region into another."""
+    return snapshot.link(source, target).egress_dollars_per_gib * size_bytes / GIB

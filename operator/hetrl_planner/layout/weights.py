@@ -8,12 +8,10 @@ from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import WeightSync, transfer_seconds
+from hetrl_planner.cost.network import WeightSync, egress_dollars, transfer_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.workload import Workload
-
-GIB = 2**30
 
 
 class WeightPaths:
@@ -52,7 +50,7 @@ class WeightPaths:
         source = self._sources[0]
         targets = {region for replica in self._generation for region in self._regions(replica)}
         return sum(
-            self._devices.snapshot.link(source, target).egress_dollars_per_gib * self._bytes / GIB
+            egress_dollars(self._bytes, self._devices.snapshot, source, target)
             for target in targets - set(self._sources)
         )
 
