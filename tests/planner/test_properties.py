@@ -99,7 +99,13 @@ def machine_lists(
 
 LINKS = st.builds(
     lambda gigabytes, within: (
-        Link(source="east", target="west", bytes_per_second=gigabytes * 1e9, latency_seconds=0.02),
+        Link(
+            source="east",
+            target="west",
+            bytes_per_second=gigabytes * 1e9,
+            latency_seconds=0.02,
+            egress_dollars_per_gib=0.02,
+        ),
         Link(source="east", target="east", bytes_per_second=within * 1e9, latency_seconds=5e-5),
     ),
     st.sampled_from([0.05, 0.5, 5.0]),
@@ -263,7 +269,9 @@ def stays_within_resources(question: Question, found: Plan) -> None:
     assert len(used) == found.num_gpus
     price = sum(question.fleet.kind(machines[name].gpu_kind).dollars_per_hour for name, _ in used)
     assert found.prediction.dollars_per_hour >= price * (1 - 1e-9)
-    assert price <= (resources.budget_dollars_per_hour or price) * (1 + 1e-6)
+    # Bytes that leave a region count as well.
+    dollars = found.prediction.dollars_per_hour
+    assert dollars <= (resources.budget_dollars_per_hour or dollars) * (1 + 1e-6)
     assert found.num_gpus <= (resources.max_gpus or found.num_gpus)
     in_pools = Counter(machines[name].pool for name, _ in used)
     for pool in resources.pools:
