@@ -25,6 +25,7 @@ from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.objective import Objective
 from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Found, Searcher, Space
+from hetrl_planner.tiling import laid_out, tiling_of
 
 EVALUATIONS = 1000
 """Of HetRL's search on a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
@@ -34,9 +35,11 @@ EVALUATIONS_PER_GPU = 60
 """On small fleets, for each grouping: there is no more to find."""
 
 MOST_EVOLVED_GPUS = 2048
-"""Larger fleets are left to phase 1, whose effort does not grow with the machines."""
+"""Larger fleets are left to phase 1 and to tiles, whose effort hardly grows with the machines."""
 
 LEAST_EVALUATIONS = 60
+"""Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
+
 PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
 
@@ -88,6 +91,8 @@ class Portfolio:
 
         ``others`` are worse answers of phase 1 from which evolution may come to better ones.
         """
+        if strategy in {Strategy.HETRL, Strategy.AUTO}:
+            first = self._tiled(strategy, first)
         match strategy:
             case Strategy.HOMOGENEOUS:
                 return first
@@ -101,6 +106,31 @@ class Portfolio:
             case _:
                 decided = self._evolve(first, others, list(groupings(self.space.work.tasks)))
                 return self._repartition(decided)
+
+    def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
+        """Return the better of an answer and of what one tile of a large fleet does best."""
+        is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
+        if not is_large or self.evaluations == 0 or self.should_stop():
+            return first
+        tiling = tiling_of(self.space)
+        if tiling is None:
+            return first
+        alone = replace(self, space=tiling.tile)
+        found = alone.go_on(strategy, alone.begin(strategy))
+        if found is None:
+            return first
+        layout = laid_out(found.evaluation.layout, tiling, self.space)
+        evaluation = self.evaluator.evaluate(layout)
+        score = self.objective.score
+        is_better = isinstance(evaluation, Evaluation) and (
+            first is None or score(evaluation) < score(first.evaluation)
+        )
+        if not is_better:
+            return first
+        assert isinstance(evaluation, Evaluation)
+        if first is None:
+            return replace(found, evaluation=evaluation, milp=None)
+        return replace(first, evaluation=evaluation)
 
     def _repartition(self, found: Decided | None) -> Decided | None:
         if found is None or self.should_stop():
@@ -179,9 +209,9 @@ class Portfolio:
             return self.evaluations
         if num_gpus > MOST_EVOLVED_GPUS:
             return 0
-        small = EVALUATIONS_PER_GPU * num_gpus * num_arms
-        large = EVALUATIONS * FULL_EFFORT_GPUS // max(FULL_EFFORT_GPUS, num_gpus)
-        return max(LEAST_EVALUATIONS, min(small, large))
+        if num_gpus > FULL_EFFORT_GPUS:
+            return LEAST_EVALUATIONS
+        return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
 
     @property
     def _disjoint(self) -> Grouping:
