@@ -120,7 +120,8 @@ def _page() -> Iterator[str]:
         "1,024 trajectories a step for every 64 GPUs; HetRL's fleet of 24 A100-40GB, 24 L40S and "
         "16 L4 once, 4, 16 and 160 times. Wall seconds of planning and the process's largest "
         "memory; the gap is to the bound of the linear relaxation, which is weak where links and "
-        "memory bind. Fleets above 64 GPUs are planned as copies of a tile of about that size first; those above 2,048 are not evolved any further."
+        "memory bind. Fleets above 64 GPUs are first planned as copies of a tile of about that "
+        "size; those above 2,048 are not evolved any further."
     )
     yield ""
     yield "![seconds and gap against GPUs](scale.png)"
