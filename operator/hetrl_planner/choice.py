@@ -60,11 +60,15 @@ class Choice:
 
     @property
     def useful(self) -> "Choice":
-        """The choice without rollouts that never generate anything in time."""
+        """The choice without rollouts that never generate anything in time.
+
+        Unless the job asks for so many.
+        """
         used = tuple(
             share for share, at_once in zip(self.rollouts, self.concurrency, strict=True) if at_once
         )
-        return replace(self, rollouts=used) if used else self
+        enough = sum(share.num_replicas for share in used) >= self.work.min_replicas
+        return replace(self, rollouts=used) if enough else self
 
     @property
     def generation_seconds(self) -> float:

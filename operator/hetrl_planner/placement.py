@@ -121,7 +121,7 @@ def _places(share: RolloutShare, at_once: float) -> int:
     The coordinator's admission holds the run to the bound, so a place too many stays
     empty at times, while a place too few would lose rate for good.
     """
-    return min(share.candidate.max_concurrency, ceil(at_once))
+    return min(share.candidate.max_concurrency, max(1, ceil(at_once)))
 
 
 def _largest_first(running: tuple[RolloutShare, float]) -> tuple[int, str, str]:

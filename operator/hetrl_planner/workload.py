@@ -51,6 +51,9 @@ class Workload:
     engine: Engine
     """What generates; not every engine splits a replica over several GPUs."""
 
+    min_replicas: int = 1
+    """Rollouts that the job asks for at least, of use or not."""
+
     @property
     def sample_tokens(self) -> int:
         """Tokens of an average trajectory."""
@@ -115,6 +118,7 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         is_synchronous=algorithm.mode is Mode.SYNC or algorithm.max_staleness == 0,
         tasks=tasks_of(algorithm),
         engine=job.engine,
+        min_replicas=job.rollout.replicas or job.rollout.min_replicas,
     )
 
 

@@ -482,23 +482,8 @@ def answers() -> list[dict[str, str]]:
     [
         "fastest",
         "cheapest",
-        pytest.param(
-            "two trainings",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="hetrl/neighbours.py lists changes of two training tasks in the order of a "
-                "set of strings: for PPO on 2 A100, 2 L40S and 2 L4, seed 0 and 120 "
-                "evaluations gave steps of 7.343 s in one process and 7.405 s in another",
-            ),
-        ),
-        pytest.param(
-            "egress",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="layout/weights.py adds up the egress of regions in the order of a set of "
-                "strings: 244.4013682024411 $/h or 244.40136820244103 $/h",
-            ),
-        ),
+        "two trainings",
+        "egress",
     ],
 )
 def test_the_same_seed_gives_the_same_bytes_in_every_process(

@@ -159,13 +159,6 @@ CASES = [
     pytest.param(
         TWO_SLOWLY_LINKED, ON_A_SLOW_NETWORK, trains_in_pipelines_across_machines,
         id="activations are what crosses a slow network",
-        marks=pytest.mark.xfail(
-            strict=True,
-            reason="layout/weights.py counts layers that a machine already holds as fetched over "
-            "the network where no whole replica stands on it: 12.4 s for generation cut as "
-            "training is; and no genome lays a replica that generates across machines unless it "
-            "fills them. Auto finds 30.9 s on one machine; 21.1 s is a layout across both",
-        ),
     ),
     # 8B in two 40 GB GPUs: no machine holds it. ZeRO-3 would gather 16 GB a pass over 10 Gbit/s
     # (ZeRO, section 7.2.2); stages send 4 MB a trajectory.

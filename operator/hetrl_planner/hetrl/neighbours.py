@@ -75,7 +75,7 @@ class Neighbours:
     def _other_cuts(self, genome: Genome) -> Iterator[Genome]:
         for group, tasks in enumerate(genome.grouping):
             num_gpus = sum(row[group] for row in genome.counts)
-            for task in TRAINING_TASKS.intersection(tasks):
+            for task in _trained([tasks]):
                 others = tuple(pair for pair in genome.cuts if pair[0] is not task)
                 for cut in self._decoder.laying.cuts(num_gpus):
                     yield from _either_room(replace(genome, cuts=(*others, (task, cut))))
@@ -94,10 +94,9 @@ class Neighbours:
     def _other_orders(self, genome: Genome) -> Iterator[Genome]:
         """Exchange two machines, for everybody or for one task."""
         own = dict(genome.orders)
-        trained = TRAINING_TASKS.intersection(task for tasks in genome.grouping for task in tasks)
         for first, last in combinations(range(len(genome.order)), 2):
             yield replace(genome, order=exchanged(genome.order, first, last))
-            for task in trained:
+            for task in _trained(genome.grouping):
                 order = exchanged(own.get(task, genome.order), first, last)
                 yield replace(genome, orders=tuple({**own, task: order}.items()))
 
@@ -105,7 +104,7 @@ class Neighbours:
         """Move one layer between two of the first stages, or take a move back."""
         for number in range(len(genome.shifts)):
             yield replace(genome, shifts=genome.shifts[:number] + genome.shifts[number + 1 :])
-        for task in TRAINING_TASKS.intersection(task for each in genome.grouping for task in each):
+        for task in _trained(genome.grouping):
             for give, take in permutations(range(self._most_stages), 2):
                 yield replace(genome, shifts=(*genome.shifts, (task, give, take)))
 
@@ -155,6 +154,11 @@ class Neighbours:
         grouping: Grouping = tuple(ordered[rank] for rank in ranks)
         counts = tuple(tuple(row[rank] for rank in ranks) for row in rows)
         return replace(genome, grouping=grouping, counts=counts)
+
+
+def _trained(groups: Sequence[Sequence[Task]]) -> list[Task]:
+    """Return the training tasks, in an order that is the same in every process."""
+    return [task for tasks in groups for task in tasks if task in TRAINING_TASKS]
 
 
 def parts(count: int) -> Iterator[tuple[int, int]]:

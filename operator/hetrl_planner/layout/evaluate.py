@@ -44,7 +44,8 @@ class Evaluator(TaskCosts):
         """Return what a layout costs, or which GPU is too small for it.
 
         Replicas whose responses would always come too late for the staleness bound are left
-        out: they would only hold up the groups that they take part in.
+        out, unless the job asks for so many: they would only hold up the groups that they take
+        part in.
         """
         footprints: GroupFootprints = defaultdict(list)
         keys = {task.task: self._keys(task) for task in layout.tasks}
@@ -68,8 +69,10 @@ class Evaluator(TaskCosts):
         if isinstance(servings, Misfit):
             return servings
         found = self._together(layout, costs, servings)
-        late = [not each for each in found.tasks[Task.ACTOR_GENERATION].concurrency]
-        return self.evaluate(_without(layout, late)) if any(late) else found
+        late = [not each for each in found.tasks[Task.ACTOR_GENERATION].rates]
+        if not any(late) or late.count(False) < self.work.min_replicas:
+            return found
+        return self.evaluate(_without(layout, late))
 
     # Memory
 
@@ -174,7 +177,7 @@ class Evaluator(TaskCosts):
             rates=tuple(rates),
             binding=servings[fastest].cost.binding(places[fastest]),
             is_held_back=places[fastest] < servings[fastest].max_concurrency - 1,
-            concurrency=tuple(ceil(place) for place in places),
+            concurrency=tuple(max(1, ceil(place)) for place in places),
         )
         return cost, sum(places)
 

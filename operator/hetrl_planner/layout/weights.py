@@ -4,6 +4,8 @@ Rollouts on GPUs of their own fetch them from the trainer's region, one reader a
 rollouts that share GPUs with the trainer gather the shards that they lack (resharding).
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import cached_property
 
 from hetrl_core.task import Task
@@ -51,7 +53,7 @@ class WeightPaths:
         targets = {region for replica in self._generation for region in self._regions(replica)}
         return sum(
             egress_dollars(self._bytes, self._devices.snapshot, source, target)
-            for target in targets - set(self._sources)
+            for target in sorted(targets - set(self._sources))
         )
 
     @cached_property
@@ -90,25 +92,45 @@ class WeightPaths:
     def _reshard_seconds(self, replica: ReplicaLayout) -> float:
         """Return the time in which each machine of a replica gathers the layers that it serves.
 
-        Inside the machine where some training replica lies on it whole; else from its neighbours.
+        Those that some training stage holds there come from inside the machine, the others over
+        the network.
         """
-        whole = {
-            machines.pop()
-            for each in self._training
-            if len(machines := {self._machine(stage.gpus[0]) for stage in each}) == 1
-        }
-        longest = 0.0
+        longest, first = 0.0, 0
         for stage in replica:
             machine = self._machine(stage.gpus[0])
-            size_bytes = self._bytes * stage.num_layers / self._layers
-            if machine in whole:
-                wire = self._devices.wire(machine, machine)
-                size_bytes /= len(stage.gpus)
-            else:
-                source = self._sources[0]
-                wire = self._devices.between(source, self._devices.region(machine))
-            longest = max(longest, transfer_seconds(size_bytes, wire))
+            served = range(first, first + stage.num_layers)
+            first += stage.num_layers
+            here = len(self._held[machine].intersection(served))
+            longest = max(
+                longest,
+                self._inside_seconds(machine, here, num_gpus=len(stage.gpus))
+                + self._outside_seconds(machine, stage.num_layers - here),
+            )
         return longest
+
+    def _inside_seconds(self, machine: int, num_layers: int, *, num_gpus: int) -> float:
+        if not num_layers:
+            return 0.0
+        size_bytes = self._bytes * num_layers / self._layers / num_gpus
+        return transfer_seconds(size_bytes, self._devices.wire(machine, machine))
+
+    def _outside_seconds(self, machine: int, num_layers: int) -> float:
+        if not num_layers:
+            return 0.0
+        wire = self._devices.between(self._sources[0], self._devices.region(machine))
+        return transfer_seconds(self._bytes * num_layers / self._layers, wire)
+
+    @cached_property
+    def _held(self) -> Mapping[int, set[int]]:
+        """The layers that training holds on each machine."""
+        held: dict[int, set[int]] = defaultdict(set)
+        for replica in self._training:
+            first = 0
+            for stage in replica:
+                layers = range(first, first + stage.num_layers)
+                held[self._machine(stage.gpus[0])].update(layers)
+                first += stage.num_layers
+        return held
 
     def _regions(self, replica: ReplicaLayout) -> set[str]:
         return {self._region(stage.gpus[0]) for stage in replica}

@@ -62,11 +62,11 @@ def _chain(
             break
         if len(swaps) > chains.max_swaps:
             swaps = swaps[rng.choice(len(swaps), size=chains.max_swaps, replace=False)]
-        gains = np.empty(len(swaps))
+        costs = np.empty(len(swaps))
         for number, (one, other) in enumerate(swaps):
-            gains[number] = now.cost - (yield swapped(now.part_of, one, other))
-        one, other = swaps[gains.argmax()]
-        now = Improved(swapped(now.part_of, one, other), now.cost - gains.max())
+            costs[number] = yield swapped(now.part_of, one, other)
+        one, other = swaps[costs.argmin()]
+        now = Improved(swapped(now.part_of, one, other), float(costs.min()))
         is_free[[one, other]] = False
         steps_without_gain += 1
         if now.cost < best.cost:
