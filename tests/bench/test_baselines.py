@@ -184,6 +184,7 @@ def test_ranks_are_laid_as_megatron_lays_them(replicas_first: bool) -> None:
     assert first == ([0, 4] if replicas_first else [0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_searches_spend_their_budget_find_a_plan_and_repeat_themselves(search: Callable) -> None:  # type: ignore[type-arg]
     evaluator = prices(is_synchronous=False, gpus_per_machine=2, a100=2, l40s=2)

@@ -117,7 +117,8 @@ def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Pa
 
 
 def test_a_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
-    job = written(tmp_path, "job.yaml", JOB)
+    quickly = {**JOB["spec"], "planning": {"strategy": "Homogeneous"}}
+    job = written(tmp_path, "job.yaml", {**JOB, "spec": quickly})
     named = ask("-f", job, "-t", "preset:single-region", "-o", "json", "--steps", 3)
     assert named.exit_code == 0, named.output
     unknown = ask("-f", job, "-t", "preset:moon")

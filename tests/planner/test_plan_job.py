@@ -59,6 +59,7 @@ def test_a_mixed_fleet_beats_each_of_its_kinds_alone(model: str) -> None:
     assert 0 <= mixed.gap < 1
 
 
+@pytest.mark.slow
 def test_equal_inputs_give_equal_plans() -> None:
     assert made(SMALL_FLEET, a_job()) == made(a_fleet(a100=16, l40s=8, l4=8), a_job())
 
@@ -132,6 +133,7 @@ def test_the_cheapest_plan_at_a_pace_reaches_it_for_less(objective: Objective) -
     assert cheapest.prediction.dollars_per_hour < fastest.prediction.dollars_per_hour / 2
 
 
+@pytest.mark.slow
 def test_on_policy_is_slower_and_never_stale() -> None:
     ahead = made(SMALL_FLEET, a_job("Qwen3-8B"))
     on_policy = made(SMALL_FLEET, a_job("Qwen3-8B", mode=Mode.SYNC))

@@ -39,6 +39,7 @@ def test_tasks_are_grouped_in_every_way(count: int, bell: int) -> None:
     assert len(found) == len(set(found)) == bell
 
 
+@pytest.mark.slow
 def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
     first = made(SMALL, Strategy.AUTO, evaluations=0)
     assert made(SMALL, Strategy.AUTO).prediction.step_seconds <= first.prediction.step_seconds

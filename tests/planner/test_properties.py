@@ -321,6 +321,7 @@ def with_a_faster_link(fleet: ClusterSnapshot, number: int) -> ClusterSnapshot:
 GROWTHS = st.sampled_from([with_one_more_gpu, with_a_faster_link])
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(fleet=SMALL_FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
 def test_more_is_not_worse(
@@ -362,6 +363,7 @@ def value(found: Plan, job: JobSpec) -> float:
 # ---- names do not matter ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 def test_names_of_unequal_machines_change_nothing(mode: Mode) -> None:
     sizes = [("A100-80GB", 1), ("A100-80GB", 2), ("L4", 1)]

@@ -40,11 +40,13 @@ def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
     assert tiling.tile.work.batch_size * 4 == space.work.batch_size
 
 
+@pytest.mark.slow
 def test_fewest_gpus_are_left_over() -> None:
     _, tiling = tiled(a_fleet(a100=8 * 35), JOB)
     assert tiling.copies * sum(site.num_gpus for site in tiling.tile.sites) >= 8 * 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_tiles_layout_is_laid_out_on_all_copies_and_takes_about_as_long(mode: Mode) -> None:
     job = a_job("Qwen3-1.7B", global_batch_size=1024, mode=mode)

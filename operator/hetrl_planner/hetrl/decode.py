@@ -13,7 +13,7 @@ from hetrl_planner.candidates import DIVIDED_MODES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Owned, Room, Segment, only_on, some_of
-from hetrl_planner.hetrl.packing import MOST_GPUS, Packing
+from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS, MOST_GPUS, Packing
 from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
@@ -62,7 +62,7 @@ class Decoder:
         groups = []
         for number, tasks in enumerate(genome.grouping):
             owned = self._owned(genome, number)
-            if genome.is_packed and owned.num_gpus <= MOST_GPUS:
+            if genome.is_packed and self._is_packable(owned):
                 group = self._packing.packed(tasks, owned)
             else:
                 group = self._group(genome, tasks, owned)
@@ -70,6 +70,9 @@ class Decoder:
                 return None
             groups.append(group)
         return Layout(tuple(groups))
+
+    def _is_packable(self, owned: Owned) -> bool:
+        return self._devices.num_gpus <= MOST_FLEET_GPUS and owned.num_gpus <= MOST_GPUS
 
     def _group(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned

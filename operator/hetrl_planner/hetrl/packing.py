@@ -19,6 +19,9 @@ from hetrl_planner.layout.weights import WeightPaths
 MOST_GPUS = 5
 """Of a group that is packed: the ways of a task grow about fivefold with each. Ours."""
 
+MOST_FLEET_GPUS = 8
+"""Of a fleet whose groups are packed: on larger ones others have GPUs to give. Ours."""
+
 MOST_LOOKS = 10_000
 """Ways that each pass looks at, after which the best so far is taken."""
 
