@@ -111,7 +111,7 @@ proof-learning: $(READY) ## Learning curves for three seeds and both controls, i
 	@$(BIN)/python -m bench.proof.learning
 
 proof-planner: $(READY) ## The planner beside the optimum, the baselines and both papers; hours, resumable.
-	@for each in partition optimality efficiency hetrl_table areal_hex_table measured; do \
+	@for each in partition optimality efficiency hetrl_table areal_hex_table measured scale; do \
 	  $(BIN)/python -m bench.planner.$$each; done
 
 gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
