@@ -277,6 +277,7 @@ def test_who_waits_and_what_one_more_gpu_is_worth_is_explained(folder: Path) -> 
         assert said in result.output, said
 
 
+@pytest.mark.slow
 def test_a_frontier_lists_plans_of_which_none_is_cheaper_and_faster(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(SMALL_FLEET)
     job = write_job(folder, model=SMALL_MODEL)

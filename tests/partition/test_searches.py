@@ -125,6 +125,7 @@ def test_cuts_find_the_mix_that_leaves_sites_to_pipelines(
     assert len(set(zip(found, graph.class_of, strict=True))) == 12
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(seed=SEEDS, levels=st.integers(2, 5))
 def test_small_instances_are_solved_to_the_optimum(seed: int, levels: int) -> None:

@@ -39,6 +39,7 @@ def made(fleet: ClusterSnapshot, job: JobSpec, *, runnable_only: bool = False) -
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -64,6 +65,7 @@ def test_equal_inputs_give_equal_plans() -> None:
     assert made(SMALL_FLEET, a_job()) == made(a_fleet(a100=16, l40s=8, l4=8), a_job())
 
 
+@pytest.mark.slow
 def test_rejected_plans_say_how_much_slower_they_are() -> None:
     found = made(SMALL_FLEET, a_job("Qwen3-8B"))
     reasons = {each.summary: each.reason for each in found.rejected}
@@ -119,6 +121,7 @@ def free_kinds(found: Plan) -> list[str]:
     return [group.gpu_kind for group in found.groups for _ in range(group.num_gpus)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective",
     [

@@ -45,6 +45,7 @@ def test_auto_is_no_worse_than_phase_1_from_which_it_starts() -> None:
     assert made(SMALL, Strategy.AUTO).prediction.step_seconds <= first.prediction.step_seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -59,6 +60,7 @@ def test_the_same_seed_gives_the_same_plan(strategy: Strategy) -> None:
     assert made(SMALL, strategy, evaluations=30) == made(SMALL, strategy, evaluations=30)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(1, 50), mode=st.sampled_from(list(Mode)))
 @settings(max_examples=4)
 def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
@@ -74,6 +76,7 @@ def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
     assert found.gap == pytest.approx(1 - known.value / step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runnable_only", [True, False])
 def test_weights_that_leave_a_region_count_in_the_budget(runnable_only: bool) -> None:
     link = Link(
