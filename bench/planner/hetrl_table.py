@@ -10,7 +10,7 @@ may be shared out: `--part 1/2` and `--part 2/2` side by side, then once more fo
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -19,6 +19,7 @@ from statistics import fmean
 from bench.planner import ours, played, scenarios
 from bench.planner.baselines import stream_rl, verl_default, verl_tuned
 from bench.planner.baselines.equal_shares import EqualShares
+from bench.planner.changes import changed
 from bench.planner.records import (
     RESULTS,
     RUNS,
@@ -44,7 +45,6 @@ POLICIES = {
 OURS = "ours"
 FOLDER = RUNS / "hetrl-table"
 SEED = 1
-CHANGE = 0.25
 
 PAPER = {
     ("single-region", "sync"): "1.51-2.05",
@@ -64,8 +64,6 @@ PAPER_STREAM_RL = {
     "multi-country": "1.19-1.5",
     "multi-continent": "2.25-3.72",
 }
-
-Changes = Mapping[str, ClusterSnapshot]
 
 
 def main() -> None:
@@ -201,39 +199,12 @@ def _modelled(case: Case) -> dict[str, float]:
     return {name: _seconds(*priced) for name, priced in plans.items()}
 
 
-def _changed(case: Case) -> Changes:
-    """Return the fleet with each figure a quarter up or down."""
-    fleet = scenarios.fleet(case.scenario)
-    found = {}
-    for sign, factor in (("+", 1 + CHANGE), ("-", 1 - CHANGE)):
-        for kind in fleet.gpu_kinds:
-            for field in (
-                "compute_efficiency", "memory_efficiency", "intra_node_bytes_per_second",
-                "dollars_per_hour",
-            ):  # fmt: skip
-                value = getattr(kind, field) * factor
-                kinds = tuple(
-                    replace(each, **{field: value}) if each is kind else each
-                    for each in fleet.gpu_kinds
-                )
-                found[f"{kind.name} {field} {sign}25 %"] = replace(fleet, gpu_kinds=kinds)
-        for name, is_inside in (("in regions", True), ("across regions", False)):
-            links = tuple(
-                replace(each, bytes_per_second=each.bytes_per_second * factor)
-                if (each.source == each.target) is is_inside
-                else each
-                for each in fleet.links
-            )
-            found[f"bandwidth {name} {sign}25 %"] = replace(fleet, links=links)
-    return found
-
-
 def _tornado(case: Case) -> Record:
     """Return each ratio under each change by the cost model, plans unchanged."""
 
     def make() -> Record:
         found: Record = {}
-        for change, fleet in _changed(case).items():
+        for change, fleet in changed(scenarios.fleet(case.scenario)).items():
             seconds = {name: _seconds(*priced) for name, priced in _plans(case, fleet).items()}
             own = seconds.pop(OURS)
             found[change] = {name: each / own for name, each in seconds.items()}
@@ -384,7 +355,7 @@ def _sensitivity(cases: list[Case]) -> Iterator[str]:
     yield ""
     yield "| change | least ratio | cell | geometric mean, verl-tuned |"
     yield "|---|---|---|---|"
-    for change in _changed(cases[0]):
+    for change in changed(scenarios.fleet(cases[0].scenario)):
         here = [(case, _tornado(case)[change]) for case in cases if change in _tornado(case)]
         least, where = min(
             (ratio, f"{case}: {name}") for case, ratios in here for name, ratio in ratios.items()

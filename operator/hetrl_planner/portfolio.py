@@ -121,16 +121,13 @@ class Portfolio:
             return first
         layout = laid_out(found.evaluation.layout, tiling, self.space)
         evaluation = self.evaluator.evaluate(layout)
-        score = self.objective.score
-        is_better = isinstance(evaluation, Evaluation) and (
-            first is None or score(evaluation) < score(first.evaluation)
-        )
-        if not is_better:
+        if not isinstance(evaluation, Evaluation):
             return first
-        assert isinstance(evaluation, Evaluation)
         if first is None:
             return replace(found, evaluation=evaluation, milp=None)
-        return replace(first, evaluation=evaluation)
+        score = self.objective.score
+        is_better = score(evaluation) < score(first.evaluation)
+        return replace(first, evaluation=evaluation) if is_better else first
 
     def _repartition(self, found: Decided | None) -> Decided | None:
         if found is None or self.should_stop():

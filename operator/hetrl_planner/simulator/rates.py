@@ -51,32 +51,19 @@ def pipeline_of_rates(
     Raises:
         ValueError: names the field, its limit and its value.
     """
-    at_least("concurrency", concurrency, 1)
-    at_least("replicas", replicas, 1)
     at_least("globalBatchSize", batch_size, 1)
-    multiple("concurrency", concurrency, of="replicas", unit=replicas)
     above("rateRatio", rate_ratio, 0)
     above("trainStepSeconds", train_step_seconds, 0)
-    if not 0 <= load_sensitivity <= 1:
-        raise ValueError(f"loadSensitivity must be in [0, 1], got {load_sensitivity}")
-    places = concurrency // replicas
     full = concurrency * train_step_seconds / (rate_ratio * batch_size * lengths.mean_tokens)
+    rollouts = _rollouts(
+        concurrency, replicas=replicas, full_token_seconds=full, load_sensitivity=load_sensitivity
+    )
     return Pipeline(
         batch_size=batch_size,
         group_size=group_size,
         max_staleness=max_staleness,
         lengths=lengths,
-        rollouts=(
-            RolloutGroup(
-                name=GROUP,
-                region=REGION,
-                num_replicas=replicas,
-                token_seconds=tuple(
-                    full * (1 - load_sensitivity + load_sensitivity * running / places)
-                    for running in range(1, places + 1)
-                ),
-            ),
-        ),
+        rollouts=(rollouts,),
         trainer=TrainerSpec(
             step_seconds=train_step_seconds,
             minibatches=minibatches,
@@ -92,4 +79,24 @@ def pipeline_of_rates(
         lease_seconds=lease_seconds,
         renews_leases=renews_leases,
         failures=failures or Failures(),
+    )
+
+
+def _rollouts(
+    concurrency: int, *, replicas: int, full_token_seconds: float, load_sensitivity: float
+) -> RolloutGroup:
+    at_least("concurrency", concurrency, 1)
+    at_least("replicas", replicas, 1)
+    multiple("concurrency", concurrency, of="replicas", unit=replicas)
+    if not 0 <= load_sensitivity <= 1:
+        raise ValueError(f"loadSensitivity must be in [0, 1], got {load_sensitivity}")
+    places = concurrency // replicas
+    return RolloutGroup(
+        name=GROUP,
+        region=REGION,
+        num_replicas=replicas,
+        token_seconds=tuple(
+            full_token_seconds * (1 - load_sensitivity + load_sensitivity * running / places)
+            for running in range(1, places + 1)
+        ),
     )
