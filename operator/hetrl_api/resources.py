@@ -43,7 +43,7 @@ class Resources(ApiModel):
     """Eligible machines; none: every node with GPUs."""
 
     budget_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """US dollars an hour for all GPUs together."""
+    """US dollars an hour, for all GPUs and for weights that are sent into other regions."""
 
     max_gpus: NumGpus | None = Field(default=None, alias="maxGPUs")
     """Most GPUs to take from all pools together."""
