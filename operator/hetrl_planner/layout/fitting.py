@@ -1,12 +1,14 @@
-"""How many layers a stage can and should have, and which split suits a site.
+"""How many layers a stage should have, and which split suits a site.
 
-Layers are divided so that the slowest stage is as fast as memory allows (``balanced_layers``).
-Everything is remembered by site and size; what other tasks keep on a GPU enters as reserved
-bytes. Searches ask here, so that they need not evaluate what cannot be good.
+Layers are divided so that the slowest stage is as fast as memory allows (``balanced_layers``);
+what memory allows is ``stage_memory``'s. Everything is remembered by what it depends on; what
+other tasks keep on a GPU enters as reserved bytes, which change often and decide little.
+Searches ask here, so that they need not evaluate what cannot be good.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -15,11 +17,11 @@ from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import Pace, inference_pace
-from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.shard import Shard, shards
+from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.stage import PlacedStage, balanced_layers, uniform_stages
 from hetrl_planner.cost.training import turn
 from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.stage_memory import Ends, StageMemory
 from hetrl_planner.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
@@ -39,16 +41,32 @@ Split = tuple[int, int]
 """Tensor and pipeline sizes of a replica."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """A training stage's time for one sequence, and what memory allows it."""
+
+    pace: Pace
+    """Fixed, and what each layer adds."""
+
+    most_layers: int
+
+
 class Fitting:
     """Answers for one job on one fleet."""
 
     def __init__(self, work: Workload, devices: Devices) -> None:
         self.work = work
         self.devices = devices
+        self._memory = StageMemory(work)
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
+        self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._paces: dict[tuple[object, ...], Pace] = {}
-        self._most: dict[tuple[object, ...], int] = {}
-        self._splits: dict[tuple[Task, int, int], tuple[Split, ...]] = {}
+        self._stages: dict[tuple[object, ...], _Stage] = {}
+        self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
+        self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
+        self._possible: dict[int, tuple[Split, ...]] = {}
+        self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
+        self._rates: dict[tuple[object, ...], float] = {}
         self._least: dict[int, float] = {}
 
     @property
@@ -58,22 +76,21 @@ class Fitting:
 
     def least_resident_bytes(self, task: Task, *, num_gpus: int) -> float:
         """Return what a task keeps on each of so many GPUs at least: all of it divided."""
-        (whole,) = shards(self.work.architecture, self._uncut)
         if task is Task.ACTOR_GENERATION:
             return 0.0
         if task in TRAINING_TASKS:
-            return memory.training_state_bytes(whole.num_parameters) / num_gpus
-        return memory.inference_footprint(whole, self.work).resident_bytes / num_gpus
+            return memory.training_state_bytes(self._whole.num_parameters) / num_gpus
+        return memory.inference_footprint(self._whole, self.work).resident_bytes / num_gpus
 
     @cached_property
     def scoring_bytes(self) -> float:
         """What a GPU that scores with an uncut model needs beside its weights."""
-        (whole,) = shards(self.work.architecture, self._uncut)
-        return memory.inference_footprint(whole, self.work).working_bytes
+        return memory.inference_footprint(self._whole, self.work).working_bytes
 
-    @property
-    def _uncut(self) -> Parallelism:
-        return Parallelism(tensor=1, stage_layers=(self.work.architecture.num_layers,))
+    @cached_property
+    def _whole(self) -> Shard:
+        """The uncut model."""
+        return self._memory.shard(1, self.work.architecture.num_layers, (True, True))
 
     def rate_per_gpu(self, task: Task, site: int) -> float:
         """Return the trajectories a second that a GPU of a site does of a task, at best.
@@ -96,10 +113,8 @@ class Fitting:
                 )  # fmt: skip
                 if layers is not None:
                     slot = max(
-                        self._training_pace(
-                            site, tensor, number == 0, number == stages - 1, mode.recompute
-                        ).seconds(count)
-                        for number, count in enumerate(layers)
+                        self._training_pace(site, tensor, ends, mode.recompute).seconds(count)
+                        for ends, count in zip(_ends(stages), layers, strict=True)
                     )
                     rates.append(1 / slot / tensor / stages)
         return max(rates)
@@ -109,9 +124,8 @@ class Fitting:
     def least_training_seconds(self, site: int) -> float:
         """Return what one trajectory takes a GPU that does nothing but multiply."""
         if site not in self._least:
-            (whole,) = shards(self.work.architecture, self._uncut)
             self._least[site] = compute.training_seconds(
-                whole, self.devices.sites[site].kind, tokens=self.work.sample_tokens,
+                self._whole, self.devices.sites[site].kind, tokens=self.work.sample_tokens,
                 recompute=Recompute.NONE, forward_only_passes=0,
             )  # fmt: skip
         return self._least[site]
@@ -130,56 +144,63 @@ class Fitting:
         """
         key = (tuple(stage_places), tensor, mode, num_replicas)
         if key not in self._layers:
-            last = len(stage_places) - 1
-
-            def shard(stage: int, layers: int) -> Shard:
-                return self._shard(tensor, layers, is_first=stage == 0, is_last=stage == last)
-
-            def most_layers(stage: int, place: Place) -> int:
-                site, reserved_bytes = place
-                ends = (stage == 0, stage == last)
-                key = (place, tensor, ends, last - stage, mode, num_replicas)
-                if key not in self._most:
-                    self._most[key] = self._most_layers(
-                        site,
-                        lambda layers: memory.training_footprint(
-                            shard(stage, layers), self.work, mode=mode,
-                            num_replicas=num_replicas, passes_in_flight=last + 1 - stage,
-                        ),
-                        reserved_bytes,
-                    )  # fmt: skip
-                return self._most[key]
-
-            paces = [
-                [
-                    self._training_pace(site, tensor, stage == 0, stage == last, mode.recompute)
-                    for site, _ in places
-                ]
-                for stage, places in enumerate(stage_places)
-            ]
+            count = len(stage_places)
+            stages = [
+                self._training_stage(
+                    places, ends, tensor=tensor, mode=mode, num_replicas=num_replicas,
+                    passes_in_flight=count - number,
+                )
+                for number, (places, ends) in enumerate(
+                    zip(stage_places, _ends(count), strict=True)
+                )
+            ]  # fmt: skip
             self._layers[key] = balanced_layers(
                 self.work.architecture.num_layers,
-                fixed_seconds=[max(pace.fixed_seconds for pace in each) for each in paces],
-                layer_seconds=[max(pace.slot_seconds for pace in each) for each in paces],
-                most_layers=[
-                    min(most_layers(stage, place) for place in places)
-                    for stage, places in enumerate(stage_places)
-                ],
+                fixed_seconds=[each.pace.fixed_seconds for each in stages],
+                layer_seconds=[each.pace.slot_seconds for each in stages],
+                most_layers=[each.most_layers for each in stages],
             )
         return self._layers[key]
 
-    def _training_pace(
-        self, site: int, tensor: int, is_first: bool, is_last: bool, recompute: Recompute
-    ) -> Pace:
+    def _training_stage(
+        self,
+        places: tuple[Place, ...],
+        ends: Ends,
+        *,
+        tensor: int,
+        mode: TrainingMode,
+        num_replicas: int,
+        passes_in_flight: int,
+    ) -> _Stage:
+        """Return a stage that stands on all of these places: the worst of each."""
+        key = (places, tensor, ends, mode, num_replicas, passes_in_flight)
+        known = self._stages.get(key)
+        if known is None:
+            paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
+            known = self._stages[key] = _Stage(
+                pace=Pace(
+                    slot_seconds=max(pace.slot_seconds for pace in paces),
+                    fixed_seconds=max(pace.fixed_seconds for pace in paces),
+                ),
+                most_layers=min(
+                    self._memory.most_training_layers(
+                        tensor, ends, mode=mode, num_replicas=num_replicas,
+                        passes_in_flight=passes_in_flight,
+                        free_bytes=self._usable_bytes[site] - reserved_bytes,
+                    )
+                    for site, reserved_bytes in places
+                ),
+            )  # fmt: skip
+        return known
+
+    def _training_pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
         """Return a stage's time for one sequence: what is fixed, and what each layer adds."""
-        key = (site, tensor, is_first, is_last, recompute)
+        key = (site, tensor, ends, recompute)
         if key not in self._paces:
+            kind = self.devices.sites[site].kind
             one, two = (
                 turn(
-                    PlacedStage(
-                        shard=self._shard(tensor, layers, is_first=is_first, is_last=is_last),
-                        kind=self.devices.sites[site].kind,
-                    ),
+                    PlacedStage(shard=self._memory.shard(tensor, layers, ends), kind=kind),
                     self.work,
                     recompute,
                 ).total_seconds
@@ -188,27 +209,17 @@ class Fitting:
             self._paces[key] = Pace(slot_seconds=two - one, fixed_seconds=2 * one - two)
         return self._paces[key]
 
-    def _most_layers(
-        self, site: int, footprint: Callable[[int], Footprint], reserved_bytes: int
-    ) -> int:
-        """Return the most layers that a GPU of a site holds, 0 where not even one fits."""
-        kind = self.devices.sites[site].kind
-        free = kind.memory_bytes - memory.overhead_bytes(kind) - reserved_bytes
-        low, high = 0, self.work.architecture.num_layers
-        while low < high:
-            middle = (low + high + 1) // 2
-            needed = footprint(middle)
-            if needed.resident_bytes + needed.working_bytes <= free:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+    @cached_property
+    def _usable_bytes(self) -> tuple[int, ...]:
+        """By site, what models may use of a GPU."""
+        kinds = [site.kind for site in self.devices.sites]
+        return tuple(kind.memory_bytes - memory.overhead_bytes(kind) for kind in kinds)
 
     # Generation and scoring
 
     def splits(self, task: Task, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
-        key = (task, site, reserved_bytes)
+        key = (task is Task.ACTOR_GENERATION, site, reserved_bytes)
         if key not in self._splits:
             rated = [
                 (rate / (tensor * stages), -tensor * stages, (tensor, stages))
@@ -222,86 +233,110 @@ class Fitting:
         self, task: Task, site: int, split: Split, *, reserved_bytes: int
     ) -> tuple[int, ...] | None:
         """Return the layers of each stage of a replica on one site, ``None`` if it cannot fit."""
-        key = (task is Task.ACTOR_GENERATION, site, split, reserved_bytes)
+        is_generation = task is Task.ACTOR_GENERATION
+        key = (is_generation, site, split, reserved_bytes)
         if key not in self._layers:
-            self._layers[key] = self._balanced_serving(task, site, split, reserved_bytes)
+            tensor, stages = split
+            most_layers = tuple(
+                self._memory.most_serving_layers(
+                    tensor, ends, is_generation=is_generation,
+                    free_bytes=self._usable_bytes[site] - reserved_bytes,
+                )
+                for ends in _ends(stages)
+            )  # fmt: skip
+            self._layers[key] = self._balanced_serving(site, tensor, most_layers)
         return self._layers[key]
 
     def _balanced_serving(
-        self, task: Task, site: int, split: Split, reserved_bytes: int
+        self, site: int, tensor: int, most_layers: tuple[int, ...]
     ) -> tuple[int, ...] | None:
-        tensor, stages = split
-        kind, last = self.devices.sites[site].kind, stages - 1
-
-        def shard(stage: int, layers: int) -> Shard:
-            return self._shard(tensor, layers, is_first=stage == 0, is_last=stage == last)
-
-        def footprint(stage: int, layers: int) -> Footprint:
-            if task is not Task.ACTOR_GENERATION:
-                return memory.inference_footprint(shard(stage, layers), self.work)
-            longest = self.work.max_sample_tokens / self.work.sample_tokens
-            return memory.generation_footprint(shard(stage, layers), self.work, concurrency=longest)
-
-        one, two, ended = (
-            compute.decode_hbm_seconds(
-                self._shard(tensor, layers, is_first=True, is_last=is_last),
-                kind, sequences=1, context_tokens=1,
+        # Many reserved bytes leave room for the same layers, which are balanced once.
+        key = (site, tensor, most_layers)
+        if key not in self._balanced:
+            layer_seconds, head_seconds = self._decode_pace(site, tensor)
+            last = len(most_layers) - 1
+            self._balanced[key] = balanced_layers(
+                self.work.architecture.num_layers,
+                fixed_seconds=[*[0.0] * last, head_seconds],
+                layer_seconds=[layer_seconds] * (last + 1),
+                most_layers=most_layers,
             )
-            for layers, is_last in ((1, False), (2, False), (1, True))
-        )  # fmt: skip
-        return balanced_layers(
-            self.work.architecture.num_layers,
-            fixed_seconds=[*[0.0] * last, ended - one],
-            layer_seconds=[two - one] * stages,
-            most_layers=[
-                self._most_layers(site, partial(footprint, stage), reserved_bytes)
-                for stage in range(stages)
-            ],
-        )
+        return self._balanced[key]
+
+    def _decode_pace(self, site: int, tensor: int) -> tuple[float, float]:
+        """Return the time to read one layer for a token, and the head."""
+        key = (site, tensor)
+        if key not in self._decode_seconds:
+            one, two, ended = (
+                compute.decode_hbm_seconds(
+                    self._memory.shard(tensor, layers, (True, is_last)),
+                    self.devices.sites[site].kind, sequences=1, context_tokens=1,
+                )
+                for layers, is_last in ((1, False), (2, False), (1, True))
+            )  # fmt: skip
+            self._decode_seconds[key] = (two - one, ended - one)
+        return self._decode_seconds[key]
 
     def _rate(self, task: Task, site: int, split: Split, reserved_bytes: int) -> float:
         """Return a replica's rate with its part of what may be in flight; 0 if it cannot fit."""
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         if layers is None:
             return 0.0
-        here = self.devices.sites[site]
-        channel = self.devices.inside(site)
-        if split[0] * split[1] > here.largest_machine_gpus:
-            channel = self.devices.between(here.region, here.region)
-        stages = uniform_stages(
-            self.work.architecture,
-            Parallelism(tensor=split[0], stage_layers=layers),
-            here.kind,
-            channel,
-        )
-        if task is not Task.ACTOR_GENERATION:
-            return 1 / inference_pace(self.work, stages).slot_seconds
-        held = min(
-            memory.max_concurrency(
-                stage.shard, stage.kind, self.work, beside_bytes=float(reserved_bytes)
+        replica = self._replica(site, split, layers)
+        at_once = None
+        if task is Task.ACTOR_GENERATION:
+            held = min(
+                memory.max_concurrency(
+                    stage.shard, stage.kind, self.work, beside_bytes=float(reserved_bytes)
+                )
+                for stage in replica.stages
             )
-            for stage in stages
-        )
-        part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
-        if not held:
-            return 0.0
-        cost = GenerationCost(work=self.work, stages=stages)
-        return cost.samples_per_second(min(held, max(1.0, part)))
+            if not held:
+                return 0.0
+            part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
+            at_once = min(held, max(1.0, part))
+        key = (site, split, layers, at_once)
+        if key not in self._rates:
+            self._rates[key] = (
+                1 / inference_pace(self.work, replica.stages).slot_seconds
+                if at_once is None
+                else replica.samples_per_second(at_once)
+            )
+        return self._rates[key]
 
-    def _possible_splits(self, site: int) -> list[Split]:
-        here, model = self.devices.sites[site], self.work.architecture
-        return [
-            (tensor, stages)
-            for tensor in TENSOR_SIZES
-            for stages in STAGE_COUNTS
-            if tensor <= here.largest_machine_gpus
-            and not model.num_query_heads % tensor
-            and stages <= model.num_layers
-            and tensor * stages <= here.num_gpus
-        ]
+    def _replica(self, site: int, split: Split, layers: tuple[int, ...]) -> GenerationCost:
+        """Return a replica on one site, with the wire that it needs at worst."""
+        key = (site, split, layers)
+        known = self._replicas.get(key)
+        if known is None:
+            here = self.devices.sites[site]
+            channel = self.devices.inside(site)
+            if split[0] * split[1] > here.largest_machine_gpus:
+                channel = self.devices.between(here.region, here.region)
+            stages = uniform_stages(
+                self.work.architecture,
+                Parallelism(tensor=split[0], stage_layers=layers),
+                here.kind,
+                channel,
+            )
+            known = self._replicas[key] = GenerationCost(work=self.work, stages=stages)
+        return known
 
-    def _shard(self, tensor: int, layers: int, *, is_first: bool, is_last: bool) -> Shard:
-        return Shard(
-            architecture=self.work.architecture, tensor=tensor, num_layers=layers,
-            is_first=is_first, is_last=is_last,
-        )  # fmt: skip
+    def _possible_splits(self, site: int) -> tuple[Split, ...]:
+        if site not in self._possible:
+            here, model = self.devices.sites[site], self.work.architecture
+            self._possible[site] = tuple(
+                (tensor, stages)
+                for tensor in TENSOR_SIZES
+                for stages in STAGE_COUNTS
+                if tensor <= here.largest_machine_gpus
+                and not model.num_query_heads % tensor
+                and stages <= model.num_layers
+                and tensor * stages <= here.num_gpus
+            )
+        return self._possible[site]
+
+
+def _ends(num_stages: int) -> list[Ends]:
+    last = num_stages - 1
+    return [(number == 0, number == last) for number in range(num_stages)]
