@@ -7,6 +7,7 @@ sequences ``shares``'.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from hetrl_core.plan import Recompute, Sharding, TrainingMode
@@ -90,7 +91,7 @@ class Turn:
         return self.compute_seconds + self.tensor_parallel_seconds + self.hop_seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """One training replica's turns: the slowest stage's, and what comes beside them."""
 
@@ -101,7 +102,7 @@ class Pipeline:
     optimizer_seconds: float
     """Of its slowest stage, once a minibatch."""
 
-    @property
+    @cached_property
     def pace(self) -> Pace:
         """The replica's time for one minibatch of ``n`` sequences."""
         return Pace(
@@ -112,14 +113,19 @@ class Pipeline:
 
 def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute) -> Pipeline:
     """Return the turns of one training replica."""
-    turns = [turn(stage, work, recompute) for stage in stages]
+    return pipeline_of(
+        [turn(stage, work, recompute) for stage in stages],
+        [compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages],
+    )
+
+
+def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Pipeline:
+    """Return the turns of a replica whose stages take turns and updates of these."""
     slowest = max(turns, key=lambda each: each.total_seconds)
     return Pipeline(
         slowest=slowest,
         others_seconds=sum(each.total_seconds for each in turns) - slowest.total_seconds,
-        optimizer_seconds=max(
-            compute.optimizer_seconds(stage.shard, stage.kind) for stage in stages
-        ),
+        optimizer_seconds=max(optimizer_seconds),
     )
 
 

@@ -6,14 +6,14 @@ which machines they are on no longer matters here.
 
 from hetrl_core.plan import Recompute
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.cost import memory
+from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import Pace, inference_pace
 from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.cost.training import Pipeline, pipeline
+from hetrl_planner.cost.training import Pipeline, Turn, pipeline_of, turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 from hetrl_planner.workload import Workload
@@ -23,6 +23,12 @@ StageKey = tuple[int, int, int, bool]
 
 ReplicaKey = tuple[StageKey, ...]
 
+Spot = tuple[StageKey, bool, int]
+"""A stage in its replica: whether it is the first, and the next one's site, ``NOWHERE`` for the
+last. All that it costs depends on these, and most replicas have stages in common."""
+
+NOWHERE = -1
+
 
 class ReplicaCosts:
     """The cost model's answers about single replicas."""
@@ -31,6 +37,8 @@ class ReplicaCosts:
         self._work = work
         self._devices = devices
         self._stages: dict[ReplicaKey, tuple[PlacedStage, ...]] = {}
+        self._placed: dict[Spot, PlacedStage] = {}
+        self._turns: dict[tuple[Spot, Recompute], Turn] = {}
         self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
         self._paces: dict[ReplicaKey, Pace] = {}
         self._pipelines: dict[tuple[ReplicaKey, Recompute], Pipeline] = {}
@@ -40,15 +48,18 @@ class ReplicaCosts:
         """Return what makes a replica cost what it costs."""
         machine_of, site_of = self._devices.gpu_machines, self._devices.machine_sites
         machines = [machine_of[stage.gpus[0]] for stage in replica]
+        following = [*machines[1:], NOWHERE]
         return tuple(
-            (site_of[here], len(stage.gpus), stage.num_layers, here == there)
-            for stage, here, there in zip(replica, machines, [*machines[1:], -1], strict=True)
+            [
+                (site_of[here], len(stage.gpus), stage.num_layers, here == there)
+                for stage, here, there in zip(replica, machines, following, strict=True)
+            ]
         )
 
     def stages(self, key: ReplicaKey) -> tuple[PlacedStage, ...]:
         """Return a replica's stages with their shards, kinds and wires."""
         if key not in self._stages:
-            self._stages[key] = self._placed(key)
+            self._stages[key] = tuple(self._stage(spot) for spot in _spots(key))
         return self._stages[key]
 
     def serving(self, key: ReplicaKey, *, max_concurrency: int) -> Serving:
@@ -69,8 +80,9 @@ class ReplicaCosts:
     def training(self, key: ReplicaKey, recompute: Recompute) -> Pipeline:
         """Return how a replica trains."""
         if (key, recompute) not in self._pipelines:
-            self._pipelines[key, recompute] = pipeline(
-                self._work, self.stages(key), recompute=recompute
+            self._pipelines[key, recompute] = pipeline_of(
+                [self._turn(spot, recompute) for spot in _spots(key)],
+                [compute.optimizer_seconds(each.shard, each.kind) for each in self.stages(key)],
             )
         return self._pipelines[key, recompute]
 
@@ -99,21 +111,33 @@ class ReplicaCosts:
             passes_in_flight=in_flight,
         )  # fmt: skip
 
-    def _placed(self, key: ReplicaKey) -> tuple[PlacedStage, ...]:
-        sites, last = self._devices.sites, len(key) - 1
-        found = []
-        for number, (site, tensor, num_layers, joined) in enumerate(key):
+    def _turn(self, spot: Spot, recompute: Recompute) -> Turn:
+        if (spot, recompute) not in self._turns:
+            self._turns[spot, recompute] = turn(self._stage(spot), self._work, recompute)
+        return self._turns[spot, recompute]
+
+    def _stage(self, spot: Spot) -> PlacedStage:
+        if spot not in self._placed:
+            (site, tensor, num_layers, joined), is_first, there = spot
+            sites = self._devices.sites
             shard = Shard(
                 architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
-                is_first=number == 0, is_last=number == last,
+                is_first=is_first, is_last=there == NOWHERE,
             )  # fmt: skip
             hop = None
-            if number < last:
-                there = sites[key[number + 1][0]]
+            if there != NOWHERE:
                 hop = (
                     self._devices.inside(site)
                     if joined
-                    else self._devices.between(sites[site].region, there.region)
+                    else self._devices.between(sites[site].region, sites[there].region)
                 )
-            found.append(PlacedStage(shard=shard, kind=sites[site].kind, hop=hop))
-        return tuple(found)
+            self._placed[spot] = PlacedStage(shard=shard, kind=sites[site].kind, hop=hop)
+        return self._placed[spot]
+
+
+def _spots(key: ReplicaKey) -> list[Spot]:
+    following = [*(site for site, *_ in key[1:]), NOWHERE]
+    return [
+        (stage, number == 0, there)
+        for number, (stage, there) in enumerate(zip(key, following, strict=True))
+    ]

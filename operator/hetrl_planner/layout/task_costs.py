@@ -5,15 +5,17 @@ Replica costs are remembered in ``replicas``, tasks' here; who waits for whom is
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from hetrl_core.plan import Recompute
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.cost.network import AT_ONCE, WeightSync
+from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
-from hetrl_planner.cost.training import Ring, TrainingTime, training_time
+from hetrl_planner.cost.training import Pipeline, Ring, TrainingTime, training_time
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
@@ -21,6 +23,20 @@ from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
 from hetrl_planner.workload import Workload
 
 GroupFootprints = dict[int, list[Footprint]]
+
+Machines = tuple[frozenset[int], ...]
+"""By stage, those on which the replicas of a training task hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Divided:
+    """A minibatch divided among replicas."""
+
+    sequences: tuple[int, ...]
+    """By replica."""
+
+    shares: tuple[tuple[Pipeline, int], ...]
+    """Replicas and their sequences, those that are alike once."""
 
 
 class TaskCosts:
@@ -31,6 +47,9 @@ class TaskCosts:
         self.devices = devices
         self._replicas = ReplicaCosts(work, devices)
         self._trained: dict[tuple[object, ...], TaskCost] = {}
+        self._divided: dict[tuple[tuple[ReplicaKey, ...], Recompute], _Divided] = {}
+        self._known_rings: dict[tuple[int, ReplicaKey, Machines], tuple[Ring, ...]] = {}
+        self._channels: dict[frozenset[int], Channel] = {}
         self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def training_seconds(self, task: TaskLayout) -> float:
@@ -114,13 +133,9 @@ class TaskCosts:
         self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None
-        replicas = [self._replicas.training(key, task.mode.recompute) for key in keys]
-        per_minibatch = -(-self.work.batch_size // self.work.minibatches)
-        sequences = balanced([each.pace for each in replicas], sequences=per_minibatch)
-        time: TrainingTime = training_time(
-            self.work, list(zip(replicas, sequences, strict=True)), rings, mode=task.mode
-        )
-        shares = tuple(count / per_minibatch for count in sequences)
+        divided = self._divide(keys, task.mode.recompute)
+        time: TrainingTime = training_time(self.work, divided.shares, rings, mode=task.mode)
+        shares = tuple(count / self._per_minibatch for count in divided.sequences)
         return TaskCost(
             seconds=time.total_seconds,
             shares=shares,
@@ -128,30 +143,64 @@ class TaskCosts:
             binding=time.binding,
         )
 
+    @property
+    def _per_minibatch(self) -> int:
+        return -(-self.work.batch_size // self.work.minibatches)
+
+    def _divide(self, keys: tuple[ReplicaKey, ...], recompute: Recompute) -> _Divided:
+        known = self._divided.get((keys, recompute))
+        if known is None:
+            pipelines = {key: self._replicas.training(key, recompute) for key in set(keys)}
+            sequences = balanced(
+                [pipelines[key].pace for key in keys], sequences=self._per_minibatch
+            )
+            # In order, for of equally slow replicas the first counts as the slowest.
+            distinct = dict.fromkeys(zip(keys, sequences, strict=True))
+            known = self._divided[keys, recompute] = _Divided(
+                sequences=sequences,
+                shares=tuple((pipelines[key], count) for key, count in distinct),
+            )
+        return known
+
     def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
-        """Return one ring a stage; those that leave a machine share its way out."""
+        """Return one ring a stage; the replicas are cut alike, so one's key tells all sizes."""
         machine_of = self.devices.gpu_machines
-        stages = self._replicas.stages(self._replicas.key(task.replicas[0]))
-        machines = [
-            [machine_of[replica[number].gpus[0]] for replica in task.replicas]
-            for number in range(len(stages))
-        ]
-        sizes = [BYTES_PER_WEIGHT * stage.shard.num_parameters for stage in stages]
+        machines = tuple(
+            frozenset([machine_of[stage.gpus[0]] for stage in stages])
+            for stages in zip(*task.replicas, strict=True)
+        )
+        key = (len(task.replicas), self._replicas.key(task.replicas[0]), machines)
+        known = self._known_rings.get(key)
+        if known is None:
+            known = self._known_rings[key] = self._rings_anew(*key)
+        return known
+
+    def _rings_anew(
+        self, num_replicas: int, cut: ReplicaKey, machines: Machines
+    ) -> tuple[Ring, ...]:
+        """Return one ring a stage; those that leave a machine share its way out."""
+        shards = [stage.shard for stage in self._replicas.stages(cut)]
+        sizes = [BYTES_PER_WEIGHT * shard.num_parameters for shard in shards]
         leaving: dict[int, float] = defaultdict(float)
-        for size, stage, members in zip(sizes, stages, machines, strict=True):
-            if len(set(members)) > 1:
-                for machine in set(members):
-                    leaving[machine] += size * stage.shard.tensor
+        for size, shard, members in zip(sizes, shards, machines, strict=True):
+            if len(members) > 1:
+                for machine in members:
+                    leaving[machine] += size * shard.tensor
         return tuple(
             Ring(
-                members=len(members),
-                channel=self.devices.ring(members),
+                members=num_replicas,
+                channel=self._channel(members),
                 wire_bytes=size
-                if len(set(members)) == 1
+                if len(members) == 1
                 else max(leaving[machine] for machine in members),
             )
             for size, members in zip(sizes, machines, strict=True)
         )
+
+    def _channel(self, machines: frozenset[int]) -> Channel:
+        if machines not in self._channels:
+            self._channels[machines] = self.devices.ring(machines)
+        return self._channels[machines]
 
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
         known = self._scored.get(keys)
