@@ -10,6 +10,21 @@ from heapq import heappop, heappush
 Action = Callable[[], None]
 
 
+class Alarm:
+    """One pending action that can be moved or called off."""
+
+    __slots__ = ("action", "pending")
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+        self.pending = 0
+        """Number of the calendar's entry that counts; 0 while none does."""
+
+    def call_off(self) -> None:
+        """Do not ring."""
+        self.pending = 0
+
+
 class Calendar:
     """The one clock of a simulation. Equal moments keep the order in which they were set."""
 
@@ -24,11 +39,16 @@ class Calendar:
         self.events = 0
         """Events that have happened; alarms that were moved before they rang are none."""
 
-    def after(self, seconds: float, action: Action, alarm: "Alarm | None" = None) -> int:
-        """Do something in so many seconds; an alarm's only if it is still set for it then."""
+    def after(self, seconds: float, action: Action) -> None:
+        """Do something in so many seconds."""
         self._number = number = self._number + 1
-        heappush(self._line, (self.now + seconds, number, action, alarm))
-        return number
+        heappush(self._line, (self.now + seconds, number, action, None))
+
+    def set(self, alarm: Alarm, seconds: float) -> None:
+        """Let an alarm ring in so many seconds, and no more at the moment set before."""
+        # The entry that no longer counts stays in line: to find it would cost more.
+        self._number = alarm.pending = number = self._number + 1
+        heappush(self._line, (self.now + seconds, number, alarm.action, alarm))
 
     @property
     def has_more(self) -> bool:
@@ -51,23 +71,3 @@ class Calendar:
             self.now = at
             self.events += 1
             action()
-
-
-class Alarm:
-    """One pending action that can be moved or called off."""
-
-    __slots__ = ("_action", "_calendar", "pending")
-
-    def __init__(self, calendar: Calendar, action: Action) -> None:
-        self._calendar = calendar
-        self._action = action
-        self.pending = 0
-        """Number of the calendar's entry that counts; 0 while none does."""
-
-    def set(self, seconds: float) -> None:
-        """Ring in so many seconds, and no more at the moment set before."""
-        self.pending = self._calendar.after(seconds, self._action, self)
-
-    def call_off(self) -> None:
-        """Do not ring."""
-        self.pending = 0

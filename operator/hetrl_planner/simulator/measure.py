@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from hetrl_planner.simulator.coordinator import Coordinator
+from hetrl_planner.simulator.ledger import RunLedger
 from hetrl_planner.simulator.parts import Parts
 from hetrl_planner.simulator.pipeline import Pipeline, RolloutGroup
 from hetrl_planner.simulator.replica import Replica
@@ -169,14 +169,14 @@ def spread(values: Sequence[float]) -> Spread:
     )
 
 
-def work_counts(coordinator: Coordinator) -> WorkCounts:
+def work_counts(ledger: RunLedger) -> WorkCounts:
     """Return what became of every lease."""
-    ended = coordinator.endings
+    ended = ledger.endings
     return WorkCounts(
-        granted=coordinator.num_granted,
+        granted=ledger.num_granted,
         consumed=ended[Ending.CONSUMED],
-        buffered=coordinator.num_buffered,
-        running=coordinator.num_running,
+        buffered=len(ledger.accepted),
+        running=len(ledger.leased),
         rejected=ended[Ending.REJECTED],
         withdrawn=ended[Ending.WITHDRAWN],
         expired=ended[Ending.EXPIRED],

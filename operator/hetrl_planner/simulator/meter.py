@@ -33,7 +33,7 @@ class Meter:
     def record_step(self, ages: list[int]) -> None:
         """Take note of a version and the staleness of what it was trained on."""
         before, self._previous = self._previous, measure.totals(self._parts)
-        version = self._parts.coordinator.version
+        version = self._parts.ledger.version
         self._timeline.append(self._record(version, ages, before, self._previous))
         if self._warm is not None:
             self._ages.update(ages)
@@ -44,7 +44,7 @@ class Meter:
         """Return what was measured since the warm-up, or since the start where it never ended."""
         pipeline, parts = self._pipeline, self._parts
         before, after = self._warm or self._start, measure.totals(parts)
-        version = parts.coordinator.version
+        version = parts.ledger.version
         measured_steps = max(0, version - self._warmup_steps) if self._warm else 0
         samples = (measured_steps if self._warm else version) * pipeline.batch_size
         seconds = after.now - before.now
@@ -79,7 +79,7 @@ class Meter:
             discarded_tokens=after.discarded_tokens - before.discarded_tokens,
             transferred_gib=gib,
             dollars=measure.dollars(pipeline, egress=egress, seconds=seconds, samples=samples),
-            work=measure.work_counts(parts.coordinator),
+            work=measure.work_counts(parts.ledger),
             failures=FailureCounts(
                 replicas=parts.outages.num_replica_losses,
                 trainers=parts.outages.num_trainer_losses,

@@ -35,7 +35,7 @@ class PacedWork(Generic[Member]):
         self._calendar = calendar
         self._seconds_per_unit = seconds_per_unit
         self._on_done = on_done
-        self._alarm = Alarm(calendar, self._reach_end)
+        self._alarm = Alarm(self._reach_end)
         self.ends: list[tuple[float, int, Member]] = []
         """Mark at which each member ends, its number, and the member: a heap."""
         self._number = 0
@@ -125,7 +125,7 @@ class PacedWork(Generic[Member]):
         units = self.ends[0][0] - self.mark
         seconds = units * self._seconds_per_unit[len(self.ends)] if units > 0 else 0.0
         stalled = self._resumes_at - self._calendar.now
-        self._alarm.set(seconds + stalled if stalled > 0 else seconds)
+        self._calendar.set(self._alarm, seconds + stalled if stalled > 0 else seconds)
 
     def _reach_end(self) -> None:
         self.settle()

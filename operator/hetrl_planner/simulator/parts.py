@@ -3,9 +3,9 @@
 What each part does is its own file's; this says only who tells whom.
 """
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.coordinator import Coordinator
 from hetrl_planner.simulator.failures import Outages
 from hetrl_planner.simulator.gpus import GpuTurns
+from hetrl_planner.simulator.ledger import RunLedger
+from hetrl_planner.simulator.lending import Lending
 from hetrl_planner.simulator.pipeline import Pipeline, WeightRoute
 from hetrl_planner.simulator.replica import Replica
 from hetrl_planner.simulator.stage import Scoring, Stage
 from hetrl_planner.simulator.trainer import Trainer
+from hetrl_planner.simulator.trajectory import Trajectory
 from hetrl_planner.simulator.weights import Route, connect
 
 _DRAWN_AT_ONCE = 4096
@@ -27,6 +30,8 @@ class Parts:
     """Everything that moves."""
 
     calendar: Calendar
+    ledger: RunLedger
+    lending: Lending
     coordinator: Coordinator
     groups: tuple[tuple[Replica, ...], ...]
     """In the order of the pipeline's groups."""
@@ -40,21 +45,24 @@ class Parts:
         """Let every replica ask for work."""
         for group in self.groups:
             for replica in group:
-                self.coordinator.ask_with_others(replica)
+                self.lending.ask_with_others(replica)
 
 
 def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     """Make the parts of a pipeline; each kind of chance draws from a stream of its own."""
     lengths, filtering, failing = generator.spawn(3)
     calendar = Calendar()
+    ledger = RunLedger(pipeline)
+    drawn = _one_by_one(partial(pipeline.lengths.draw, lengths))
+    lending = Lending(calendar, pipeline, ledger, draw_tokens=partial(next, drawn))
     coordinator = Coordinator(
-        calendar,
         pipeline,
-        draw_tokens=_one_by_one(lambda count: pipeline.lengths.draw(lengths, count)),
+        ledger,
+        lending,
         is_filtered=_chance(filtering, pipeline.filtered_share),
     )
     turns = {each.name: GpuTurns(calendar, each) for each in pipeline.shared_gpus}
-    groups = _groups(pipeline, calendar, coordinator, turns)
+    groups = _groups(pipeline, calendar, turns, lending, deliver=coordinator.deliver)
     routes = _routes(pipeline, calendar, groups)
     stages = _stages(pipeline, calendar, coordinator, turns)
 
@@ -82,6 +90,8 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     )
     return Parts(
         calendar=calendar,
+        ledger=ledger,
+        lending=lending,
         coordinator=coordinator,
         groups=groups,
         stages=stages,
@@ -92,11 +102,22 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
 
 
 def _groups(
-    pipeline: Pipeline, calendar: Calendar, coordinator: Coordinator, turns: dict[str, GpuTurns]
+    pipeline: Pipeline,
+    calendar: Calendar,
+    turns: dict[str, GpuTurns],
+    lending: Lending,
+    *,
+    deliver: Callable[[Trajectory], None],
 ) -> tuple[tuple[Replica, ...], ...]:
     groups = tuple(
         tuple(
-            Replica(calendar, spec, is_interruptible=pipeline.is_interruptible, lender=coordinator)
+            Replica(
+                calendar,
+                spec,
+                is_interruptible=pipeline.is_interruptible,
+                lender=lending,
+                deliver=deliver,
+            )
             for _ in range(spec.num_replicas)
         )
         for spec in pipeline.rollouts
@@ -142,16 +163,10 @@ def _stages(
     return stages
 
 
-def _one_by_one(draw: Callable[[int], list[int]]) -> Callable[[], int]:
+def _one_by_one(draw: Callable[[int], list[int]]) -> Iterator[int]:
     """Give out what is drawn in blocks, which numpy makes much faster than single values."""
-    drawn: deque[int] = deque()
-
-    def one() -> int:
-        if not drawn:
-            drawn.extend(draw(_DRAWN_AT_ONCE))
-        return drawn.popleft()
-
-    return one
+    while True:
+        yield from draw(_DRAWN_AT_ONCE)
 
 
 def _chance(generator: np.random.Generator, share: float) -> Callable[[], bool]:

@@ -16,27 +16,28 @@ class GroupQueue:
     def __init__(self, room: Callable[[], int | None]) -> None:
         self._room = room
         self._ready: deque[PromptGroup] = deque()
-        self._outside: deque[PromptGroup] = deque()
+        self._outside: deque[tuple[PromptGroup, Replica]] = deque()
 
     def __len__(self) -> int:
         return len(self._ready)
 
-    def offer(self, group: PromptGroup) -> bool:
-        """Let a whole group in, or leave it outside; tell which."""
+    def offer(self, group: PromptGroup, *, last: Replica) -> bool:
+        """Let a whole group in, or leave it outside, in a place of its last; tell which."""
         if self._has_room():
             self._ready.append(group)
             return True
-        self._outside.append(group)
-        _last_replica(group).num_held_places += 1
+        self._outside.append((group, last))
+        last.num_held_places += 1
         return False
 
     def admit(self) -> list[Replica]:
         """Let in who waits outside, while there is room; return the replicas that get places."""
         relieved = []
         while self._outside and self._has_room():
-            group = self._outside.popleft()
+            group, last = self._outside.popleft()
             self._ready.append(group)
-            relieved.append(self._relieve(group))
+            last.num_held_places -= 1
+            relieved.append(last)
         return relieved
 
     def take(self, count: int) -> list[Trajectory]:
@@ -49,20 +50,13 @@ class GroupQueue:
 
     def discard(self, broken: set[PromptGroup]) -> list[Replica]:
         """Take out groups that are whole no more; return the replicas that get places."""
-        relieved = [self._relieve(each) for each in self._outside if each in broken]
+        relieved = [last for group, last in self._outside if group in broken]
+        for last in relieved:
+            last.num_held_places -= 1
         self._ready = deque(each for each in self._ready if each not in broken)
-        self._outside = deque(each for each in self._outside if each not in broken)
+        self._outside = deque(each for each in self._outside if each[0] not in broken)
         return relieved
 
     def _has_room(self) -> bool:
         room = self._room()
         return room is None or len(self._ready) < room
-
-    def _relieve(self, group: PromptGroup) -> Replica:
-        replica = _last_replica(group)
-        replica.num_held_places -= 1
-        return replica
-
-
-def _last_replica(group: PromptGroup) -> Replica:
-    return group.accepted[-1].replica

@@ -1,11 +1,10 @@
 """A rollout replica: places, a continuous batch, the weights it serves, and when it stops.
 
-It asks the coordinator for leases whenever a place is free; whether it gets any is not its
-to decide.
+It asks for leases whenever a place is free; whether it gets any is not its to decide.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from hetrl_planner.simulator.calendar import Alarm, Calendar
@@ -15,10 +14,7 @@ from hetrl_planner.simulator.trajectory import Trajectory
 
 
 class Lender(Protocol):
-    """What a replica needs of the coordinator."""
-
-    def deliver(self, trajectory: Trajectory) -> None:
-        """Take a finished trajectory."""
+    """What a replica needs of whoever lends prompts."""
 
     def ask(self, replica: "Replica") -> None:
         """Give the replica work for its free places, now or as soon as the bound allows."""
@@ -37,10 +33,18 @@ class Replica:
     """One replica of a group."""
 
     def __init__(
-        self, calendar: Calendar, group: RolloutGroup, *, is_interruptible: bool, lender: Lender
+        self,
+        calendar: Calendar,
+        group: RolloutGroup,
+        *,
+        is_interruptible: bool,
+        lender: Lender,
+        deliver: Callable[[Trajectory], None],
     ) -> None:
+        """Serve version 0 and run nothing; each finished trajectory is delivered."""
         self._calendar = calendar
         self._lender = lender
+        self._deliver = deliver
         self._is_interruptible = is_interruptible
         self._prefill_seconds = group.prefill_seconds
         self._upload_seconds = group.upload_seconds
@@ -50,7 +54,7 @@ class Replica:
         self._versions = [0]
         self._wanted: tuple[int, float] | None = None
         self._loading: int | None = None
-        self._loaded = Alarm(calendar, self._go_on)
+        self._loaded = Alarm(self._go_on)
         self._lost_since: float | None = None
         self._lost_seconds = 0.0
         self._lost_work: list[Trajectory] = []
@@ -75,7 +79,13 @@ class Replica:
         """Places for new work."""
         if self._wanted is not None or self._loading is not None or self._lost_since is not None:
             return 0
-        return max(0, self.num_places - len(self.work.ends) - self.num_held_places)
+        free = self.num_places - len(self.work.ends) - self.num_held_places
+        return free if free > 0 else 0  # noqa: FURB136 - a call would take three times as long
+
+    @property
+    def fullness(self) -> float:
+        """Share of its places that run something."""
+        return len(self.work.ends) / self.num_places
 
     def lost_seconds(self) -> float:
         """Return the time that it was down so far."""
@@ -141,7 +151,7 @@ class Replica:
 
     def _hand_in(self, done: list[Trajectory]) -> None:
         for trajectory in done:
-            self._lender.deliver(trajectory)
+            self._deliver(trajectory)
         self._continue()
 
     def _continue(self) -> None:
@@ -170,7 +180,7 @@ class Replica:
         self.work.is_stopped = True
         self.work.stall(seconds)
         self.work.look_ahead()
-        self._loaded.set(seconds)
+        self._calendar.set(self._loaded, seconds)
 
     def _go_on(self) -> None:
         """Serve the weights that were loaded; newer ones may wait already."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from hetrl_planner.refusals import at_least
 from hetrl_planner.simulator.calendar import Calendar
-from hetrl_planner.simulator.coordinator import Coordinator
+from hetrl_planner.simulator.ledger import RunLedger
 from hetrl_planner.simulator.meter import Meter
 from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline import Pipeline
@@ -51,9 +51,7 @@ def simulate(
         raise ValueError(f"warmupSteps must be < steps ({steps}), got {warmup_steps}")
     parts = assemble(pipeline, generator)
     meter = Meter(pipeline, parts, warmup_steps=warmup_steps)
-    end = _End(
-        parts.calendar, parts.coordinator, steps=steps, patience=patience or _patience(pipeline)
-    )
+    end = _End(parts.calendar, parts.ledger, steps=steps, patience=patience or _patience(pipeline))
 
     def record(ages: list[int]) -> None:
         meter.record_step(ages)
@@ -76,11 +74,9 @@ def _patience(pipeline: Pipeline) -> int:
 class _End:
     """Decides when a run is over, and says why."""
 
-    def __init__(
-        self, calendar: Calendar, coordinator: Coordinator, *, steps: int, patience: int
-    ) -> None:
+    def __init__(self, calendar: Calendar, ledger: RunLedger, *, steps: int, patience: int) -> None:
         self._calendar = calendar
-        self._coordinator = coordinator
+        self._ledger = ledger
         self._steps = steps
         self._patience = patience
         self._newest = 0
@@ -89,7 +85,7 @@ class _End:
 
     def draw_nearer(self) -> None:
         """Take note of a version; only one that was never reached before is progress."""
-        version = self._coordinator.version
+        version = self._ledger.version
         if version > self._newest:
             self._newest = version
             self._calendar.allow(self._patience if version < self._steps else 0)
@@ -102,7 +98,7 @@ class _End:
     @property
     def ended_by(self) -> EndedBy:
         """What ended it."""
-        if self._coordinator.version >= self._steps:
+        if self._ledger.version >= self._steps:
             return "steps"
         if self._is_early:
             return "time"
@@ -117,8 +113,8 @@ class _End:
             "events": f"no newer version was trained in {self._patience} events",
             "time": "the limit of simulated seconds was reached",
         }[self.ended_by]
-        now = self._coordinator
+        now = self._ledger
         return said and (
-            f"{said}, at version {now.version}, with {now.num_running} trajectories running, "
-            f"{now.num_buffered} buffered and room for {now.capacity()} more"
+            f"{said}, at version {now.version}, with {len(now.leased)} trajectories running, "
+            f"{len(now.accepted)} buffered and room for {now.capacity()} more"
         )

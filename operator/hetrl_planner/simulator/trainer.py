@@ -109,8 +109,7 @@ class Trainer:
         self._coordinator.commit(batch)
         self._publish(self._coordinator.version)
         self.on_step(ages)
-        self._coordinator.admit_blocked()
-        self._coordinator.serve_waiting()
+        self._coordinator.resume()
         self.consider()
 
     def _come_back(self) -> None:
@@ -122,8 +121,7 @@ class Trainer:
         self.num_lost_steps += version - checkpoint
         self._coordinator.rewind(checkpoint, handed=handed)
         self._publish(checkpoint)
-        self._coordinator.admit_blocked()
-        self._coordinator.serve_waiting()
+        self._coordinator.resume()
         self.consider()
 
 

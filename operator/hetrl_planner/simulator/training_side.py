@@ -22,7 +22,7 @@ class TrainingSide:
         self._extra_seconds = 0.0
         self._num_turns = 0
         self._began_at: float | None = None
-        self._alarm = Alarm(calendar, self._finish)
+        self._alarm = Alarm(self._finish)
         self._busy_seconds = 0.0
 
     def busy_seconds(self) -> float:
@@ -48,7 +48,7 @@ class TrainingSide:
             self._gpus[self._num_turns].enter(TRAINING, self._turn_taken)
             return
         self._began_at = self._calendar.now
-        self._alarm.set(self._seconds + self._extra_seconds)
+        self._calendar.set(self._alarm, self._seconds + self._extra_seconds)
 
     def _turn_taken(self) -> None:
         self._num_turns += 1

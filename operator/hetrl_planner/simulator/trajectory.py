@@ -1,13 +1,10 @@
-"""A lease with what is generated under it, and the group of one prompt that it belongs to.
+"""What is generated under one lease, and the group of one prompt that it belongs to.
 
-These change as the simulation goes; which changes are allowed is the coordinator's to know.
+These change as the simulation goes; which changes are allowed is the coordinator's to know,
+and who generates what is the ledger's.
 """
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hetrl_planner.simulator.replica import Replica
 
 
 class Ending(Enum):
@@ -42,16 +39,15 @@ class Trajectory:
     """One lease: its length, the versions of its oldest and newest token, what it waits for."""
 
     __slots__ = (
-        "group", "is_scored", "lease_version", "num_tokens", "num_unscored", "replica",
-        "start_mark", "versions",
+        "group", "is_scored", "lease_version", "num_tokens", "num_unscored", "start_mark",
+        "versions",
     )  # fmt: skip
 
-    def __init__(self, group: PromptGroup, replica: "Replica", num_tokens: int) -> None:
+    def __init__(self, group: PromptGroup, version: int, num_tokens: int) -> None:
         self.group = group
-        self.replica = replica
-        self.lease_version = replica.version
+        self.lease_version = version
         self.num_tokens = num_tokens
         self.start_mark = 0.0
-        self.versions = (replica.version, replica.version)
+        self.versions = (version, version)
         self.num_unscored = 0
         self.is_scored = False
