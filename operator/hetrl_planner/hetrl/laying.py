@@ -22,6 +22,8 @@ class Laying:
     def __init__(self, fitting: Fitting) -> None:
         self.fitting = fitting
         self._devices = fitting.devices
+        sites = self._devices.machine_sites
+        self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
 
     def cuts(self, num_gpus: int) -> list[Cut]:
         """Return every cut for so many GPUs."""
@@ -56,37 +58,22 @@ class Laying:
         most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
         if not most:
             return None
-        stages = cut.num_stages
-        pipelines = [
-            blocks[replica : most * stages : most]
-            if cut.is_striped
-            else blocks[replica * stages : (replica + 1) * stages]
-            for replica in range(most)
-        ]
+        by_stage = _by_stage(blocks[: most * cut.num_stages], cut)
         layers = self.fitting.training_layers(
-            [self._places(stage, room) for stage in zip(*pipelines, strict=True)],
+            [self._places(stage, room) for stage in by_stage],
             tensor=cut.tensor, mode=cut.mode, num_replicas=most,
         )  # fmt: skip
         if layers is None:
             return None
         mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
         shifted = _shifted(layers, shifts)
-        return TaskLayout(task, tuple(_replica(blocks, shifted) for blocks in pipelines), mode)
+        pipelines = zip(*by_stage, strict=True)
+        return TaskLayout(task, tuple([_replica(blocks, shifted) for blocks in pipelines]), mode)
 
     def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
         """Return where blocks stand, and what is reserved there, each once."""
-        devices = self._devices
-        return tuple(
-            sorted(
-                {
-                    (
-                        devices.machine_sites[devices.gpu_machines[block[0]]],
-                        max(room.reserved(gpu) for gpu in block),
-                    )
-                    for block in blocks
-                }
-            )
-        )
+        site_of = self._gpu_sites
+        return tuple(sorted({(site_of[block[0]], room.most_reserved(block)) for block in blocks}))
 
     # Generation and scoring
 
@@ -131,9 +118,13 @@ class Laying:
         # What a split leaves over may still hold smaller replicas.
         smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
         found, left = [], list(machines)
+        free = sum(number for *_, number in left)
         for split in (first, *smaller):
-            replicas, left = self._replicas(task, site, tuple(left), split, reserved)
-            found += replicas
+            size = split[0] * split[1]
+            if size <= free:
+                replicas, left = self._replicas(task, site, tuple(left), split, reserved)
+                found += replicas
+                free -= size * len(replicas)
         return found, left
 
     def _replicas(
@@ -145,22 +136,25 @@ class Laying:
         reserved: int,
     ) -> tuple[list[ReplicaLayout], list[Segment]]:
         tensor, num_stages = split
+        owned = Owned(machines)
+        count = owned.num_blocks(tensor) // num_stages
         layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
-        blocks = Owned(machines).blocks(tensor)
-        if layers is None or len(blocks) < num_stages:
+        if layers is None or not count:
             return [], list(machines)
-        count = len(blocks) // num_stages
+        blocks = owned.blocks(tensor)
         replicas = [
             _replica(blocks[first : first + num_stages], layers)
             for first in range(0, count * num_stages, num_stages)
         ]
-        taken = {block[0] for block in blocks[: count * num_stages]}
-        return replicas, [
-            (machine, first + used * tensor, number - used * tensor)
-            for machine, first, number in machines
-            for used in [sum(first <= gpu < first + number for gpu in taken)]
-            if number > used * tensor
-        ]
+        return replicas, owned.without(count * num_stages, tensor)
+
+
+def _by_stage(blocks: Sequence[Block], cut: Cut) -> list[Sequence[Block]]:
+    """Return the blocks that hold each stage, replica by replica."""
+    if cut.is_striped:
+        replicas = len(blocks) // cut.num_stages
+        return [blocks[first : first + replicas] for first in range(0, len(blocks), replicas)]
+    return [blocks[first :: cut.num_stages] for first in range(cut.num_stages)]
 
 
 def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[int]:
@@ -174,4 +168,4 @@ def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[i
 
 
 def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
-    return tuple(Stage(block, count) for block, count in zip(blocks, layers, strict=True))
+    return tuple([Stage(block, count) for block, count in zip(blocks, layers, strict=True)])

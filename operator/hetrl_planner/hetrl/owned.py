@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, inf
 
 from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES
@@ -27,13 +28,23 @@ class Owned:
         """All of them."""
         return sum(count for _, _, count in self.machines)
 
-    def blocks(self, size: int) -> list[Block]:
+    def blocks(self, size: int) -> tuple[Block, ...]:
         """Return as many blocks of a size as the machines hold, in order."""
-        return [
-            tuple(range(first + index * size, first + (index + 1) * size))
-            for _, first, count in self.machines
-            for index in range(count // size)
-        ]
+        return _blocks(self.machines, size)
+
+    def num_blocks(self, size: int) -> int:
+        """Return how many blocks of a size there are."""
+        return sum(count // size for *_, count in self.machines)
+
+    def without(self, num_blocks: int, size: int) -> list[Segment]:
+        """Return what is left once the first so many blocks of a size are taken."""
+        left = []
+        for machine, first, count in self.machines:
+            taken = min(num_blocks, count // size)
+            num_blocks -= taken
+            if count > taken * size:
+                left.append((machine, first + taken * size, count - taken * size))
+        return left
 
 
 @dataclass(slots=True)
@@ -51,9 +62,31 @@ class Room:
 
     def reserved(self, gpu: int) -> int:
         """Return the bytes of a GPU that a task must leave, rounded up."""
+        return _rounded_up(self._left_bytes(gpu))
+
+    def most_reserved(self, block: Block) -> int:
+        """Return the bytes that a task must leave of the fullest of some GPUs, rounded up."""
+        if not self.kept_bytes and not self.working_bytes:
+            return _rounded_up(self.later_bytes)
+        return _rounded_up(max(self._left_bytes(gpu) for gpu in block))
+
+    def _left_bytes(self, gpu: int) -> float:
         kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
-        kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
-        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+        return kept + max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
+
+
+def _rounded_up(size_bytes: float) -> int:
+    return ceil(size_bytes / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+
+
+# A search cuts the same GPUs in many ways, one after the other.
+@lru_cache(maxsize=256)
+def _blocks(machines: tuple[Segment, ...], size: int) -> tuple[Block, ...]:
+    return tuple(
+        tuple(range(first + index * size, first + (index + 1) * size))
+        for _, first, count in machines
+        for index in range(count // size)
+    )
 
 
 def only_on(owned: Owned, sites: Sequence[int], site_of: Sequence[int]) -> Owned:
