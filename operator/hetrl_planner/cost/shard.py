@@ -23,7 +23,7 @@ class Shard:
     is_last: bool
     """Holds the language-model head."""
 
-    @property
+    @cached_property
     def num_parameters(self) -> float:
         """Parameters on this GPU; a tied matrix is held by both ends of a pipeline."""
         model = self.architecture

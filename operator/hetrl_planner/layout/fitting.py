@@ -61,7 +61,9 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._paces: dict[tuple[object, ...], Pace] = {}
-        self._stages: dict[tuple[object, ...], _Stage] = {}
+        self._stages: dict[
+            tuple[int, TrainingMode, int], dict[tuple[tuple[Place, ...], bool, int], _Stage]
+        ] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
         self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
@@ -145,15 +147,15 @@ class Fitting:
         key = (tuple(stage_places), tensor, mode, num_replicas)
         if key not in self._layers:
             count = len(stage_places)
-            stages = [
-                self._training_stage(
-                    places, ends, tensor=tensor, mode=mode, num_replicas=num_replicas,
-                    passes_in_flight=count - number,
-                )
-                for number, (places, ends) in enumerate(
-                    zip(stage_places, _ends(count), strict=True)
-                )
-            ]  # fmt: skip
+            known = self._stages.setdefault((tensor, mode, num_replicas), {})
+            stages = []
+            for number, places in enumerate(stage_places):
+                stage = (places, number == 0, count - number)
+                if stage not in known:
+                    known[stage] = self._training_stage(
+                        *stage, tensor=tensor, mode=mode, num_replicas=num_replicas
+                    )
+                stages.append(known[stage])
             self._layers[key] = balanced_layers(
                 self.work.architecture.num_layers,
                 fixed_seconds=[each.pace.fixed_seconds for each in stages],
@@ -165,33 +167,29 @@ class Fitting:
     def _training_stage(
         self,
         places: tuple[Place, ...],
-        ends: Ends,
+        is_first: bool,
+        passes_in_flight: int,
         *,
         tensor: int,
         mode: TrainingMode,
         num_replicas: int,
-        passes_in_flight: int,
     ) -> _Stage:
-        """Return a stage that stands on all of these places: the worst of each."""
-        key = (places, tensor, ends, mode, num_replicas, passes_in_flight)
-        known = self._stages.get(key)
-        if known is None:
-            paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
-            known = self._stages[key] = _Stage(
-                pace=Pace(
-                    slot_seconds=max(pace.slot_seconds for pace in paces),
-                    fixed_seconds=max(pace.fixed_seconds for pace in paces),
+        """Return a stage that stands on all of these places: as slow and full as the worst."""
+        ends = (is_first, passes_in_flight == 1)
+        paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
+        return _Stage(
+            pace=Pace(
+                slot_seconds=max([pace.slot_seconds for pace in paces]),
+                fixed_seconds=max([pace.fixed_seconds for pace in paces]),
+            ),
+            most_layers=self._memory.most_training_layers(
+                tensor, ends, mode=mode, num_replicas=num_replicas,
+                passes_in_flight=passes_in_flight,
+                free_bytes=min(
+                    [self._usable_bytes[site] - reserved for site, reserved in places]
                 ),
-                most_layers=min(
-                    self._memory.most_training_layers(
-                        tensor, ends, mode=mode, num_replicas=num_replicas,
-                        passes_in_flight=passes_in_flight,
-                        free_bytes=self._usable_bytes[site] - reserved_bytes,
-                    )
-                    for site, reserved_bytes in places
-                ),
-            )  # fmt: skip
-        return known
+            ),
+        )  # fmt: skip
 
     def _training_pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
         """Return a stage's time for one sequence: what is fixed, and what each layer adds."""
