@@ -3,13 +3,13 @@
 Counts and the bound's answers are the ledger's; who gets the next prompt is lending's.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from hetrl_planner.simulator.ledger import RunLedger
 from hetrl_planner.simulator.lending import Lending
 from hetrl_planner.simulator.pipeline import Pipeline
 from hetrl_planner.simulator.queue import GroupQueue
-from hetrl_planner.simulator.trajectory import Ending, Trajectory
+from hetrl_planner.simulator.trajectory import Ending, PromptGroup, Trajectory
 
 
 class Coordinator:
@@ -38,7 +38,7 @@ class Coordinator:
         self._queue = GroupQueue(self._room)
         self._num_handed = 0
         self.on_ready: Callable[[], None] = _nothing
-        self.score: Callable[[Trajectory], None] = self.scored
+        self.score: Callable[[Trajectory], None] = self._count_scored
         self.trainer_waits: Callable[[], bool] = _yes
         self.generated_tokens = 0
         self.consumed_tokens = 0
@@ -75,20 +75,9 @@ class Coordinator:
             self.score(trajectory)
 
     def scored(self, trajectory: Trajectory) -> None:
-        """Know that a trajectory has all its scores; its group may be whole now."""
-        accepted = self._ledger.accepted
-        if trajectory not in accepted:
-            return
-        trajectory.is_scored = True
-        group = trajectory.group
-        group.num_scored += 1
-        if group.num_scored < self._group_size:
-            return
-        if self._is_filtered():
-            self._drop(group.accepted, Ending.FILTERED)
-            self._lending.serve_waiting()
-        elif self._queue.offer(group, last=accepted[group.accepted[-1]]):
-            self.on_ready()
+        """Know that a trajectory has all its scores, unless it was dropped meanwhile."""
+        if trajectory in self._ledger.accepted:
+            self._count_scored(trajectory)
 
     # What the trainer does
 
@@ -100,9 +89,10 @@ class Coordinator:
         self._num_handed += count
         return self._queue.take(count // self._group_size)
 
-    def ages(self, batch: Iterable[Trajectory]) -> list[int]:
+    def ages(self, batch: Sequence[Trajectory]) -> list[int]:
         """Return the staleness of each trajectory of a batch."""
-        return [self._ledger.age(each.versions) for each in batch]
+        ages = {versions: self._ledger.age(versions) for versions in {e.versions for e in batch}}
+        return [ages[each.versions] for each in batch]
 
     def commit(self, batch: Sequence[Trajectory]) -> None:
         """Count a batch as consumed, move to the next version, check everything again."""
@@ -151,12 +141,27 @@ class Coordinator:
         taken = self._batch_size if self.trainer_waits() else 0
         return (self._queue_capacity + taken) // self._group_size
 
+    def _count_scored(self, trajectory: Trajectory) -> None:
+        trajectory.is_scored = True
+        group = trajectory.group
+        group.num_scored += 1
+        if group.num_scored == self._group_size:
+            self._complete(group)
+
+    def _complete(self, group: PromptGroup) -> None:
+        """Throw a group away that is whole and scored, or let it wait for the trainer."""
+        if self._is_filtered():
+            self._drop(group.accepted, Ending.FILTERED)
+            self._lending.serve_waiting()
+        elif self._queue.offer(group, last=self._ledger.accepted[group.accepted[-1]]):
+            self.on_ready()
+
     def _reject(self, trajectory: Trajectory) -> None:
         replica = self._ledger.end_lease(trajectory, Ending.REJECTED)
         self.discarded_tokens += trajectory.num_tokens
         self._lending.lend_again(trajectory.group)
         # Whoever delivers asks next and takes the slot itself, unless it cannot.
-        if not (replica.num_free and self._ledger.may_lease(replica.version)):
+        if not (replica.num_free() and self._ledger.may_lease(replica.version)):
             self._lending.serve_waiting()
 
     def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:

@@ -5,7 +5,7 @@ coordinator's.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 
 from hetrl_planner.simulator.calendar import Calendar
@@ -25,14 +25,15 @@ class Lending:
         pipeline: Pipeline,
         ledger: RunLedger,
         *,
-        draw_tokens: Callable[[], int],
+        lengths: Iterator[int],
     ) -> None:
+        """Start with nothing lent; responses have the given lengths, in tokens."""
         self._calendar = calendar
         self._ledger = ledger
         self._group_size = pipeline.group_size
         self._lease_seconds = pipeline.lease_seconds
         self._lends_groups = pipeline.lends_groups
-        self._draw_tokens = draw_tokens
+        self._lengths = lengths
         self._deadlines = (
             None
             if pipeline.renews_leases
@@ -51,14 +52,16 @@ class Lending:
 
     def ask(self, replica: Replica) -> None:
         """Give a replica work for its free places, now or as soon as the bound allows."""
-        wanted = replica.num_free
+        wanted = replica.num_free()
         if not wanted:
             return
-        ledger = self._ledger
-        left = min(wanted, ledger.capacity()) if ledger.may_lease(replica.version) else 0
-        while left and (lent := self._lend(replica, most=left)):
-            left -= lent
-            wanted -= lent
+        if self._ledger.may_lease(replica.version):
+            left = capacity = self._ledger.capacity()
+            if wanted < capacity:
+                left = wanted
+            while left and (lent := self._lend(replica, most=left)):
+                left -= lent
+                wanted -= lent
         if wanted:
             self._waiting[replica] = None
 
@@ -100,18 +103,20 @@ class Lending:
         ledger = self._ledger
         if not self._waiting or not (capacity := ledger.capacity()):
             return
-        able = [each for each in self._waiting if each.num_free and ledger.may_lease(each.version)]
+        able = [
+            each for each in self._waiting if each.num_free() and ledger.may_lease(each.version)
+        ]
         line = [(each.fullness, number, each) for number, each in enumerate(able)]
         heapify(line)
         for replica in able:
             replica.work.settle()
         while line and capacity:
             _, number, replica = line[0]
-            lent = self._lend(replica, most=min(capacity, replica.num_free))
+            lent = self._lend(replica, most=min(capacity, replica.num_free()))
             capacity -= lent
             if not lent:
                 heappop(line)
-            elif replica.num_free:
+            elif replica.num_free():
                 heapreplace(line, (replica.fullness, number, replica))
             else:
                 heappop(line)
@@ -135,9 +140,10 @@ class Lending:
         return self._group_size
 
     def _grant(self, replica: Replica) -> None:
-        if not self._prompts:
-            self._prompts.extend([PromptGroup()] * self._group_size)
-        trajectory = Trajectory(self._prompts.popleft(), replica.version, self._draw_tokens())
+        prompts = self._prompts
+        if not prompts:
+            prompts.extend([PromptGroup()] * self._group_size)
+        trajectory = Trajectory(prompts.popleft(), replica.version, next(self._lengths))
         self._ledger.lend(trajectory, replica)
         if self._deadlines is not None:
             self._deadlines.watch(trajectory)

@@ -60,24 +60,29 @@ class PacedWork(Generic[Member]):
         elapsed = now - self._since
         if elapsed <= 0:
             return
+        self._since = now
         load = len(self.ends)
         if self._held:
             self.held_seconds += elapsed
-        elif self.is_stopped:
+            return
+        if self.is_stopped:
             self.stopped_seconds += elapsed
         elif load:
             self.occupied_seconds += elapsed
-        if load and not self._held:
+        if load:
             self.member_seconds += elapsed * load
             running = now - self._resumes_at
-            if running > 0:
-                self.mark += min(running, elapsed) / self._seconds_per_unit[load]
-        self._since = now
+            if running > elapsed:
+                self.mark += elapsed / self._seconds_per_unit[load]
+            elif running > 0:
+                self.mark += running / self._seconds_per_unit[load]
 
-    def add(self, member: Member, units: float) -> None:
-        """Let a member begin that has so many units to go."""
-        self._number += 1
-        heappush(self.ends, (self.mark + units, self._number, member))
+    def add(self, member: Member, units: float) -> float:
+        """Let a member begin that has so many units to go; return the mark that it begins at."""
+        self._number = number = self._number + 1
+        mark = self.mark
+        heappush(self.ends, (mark + units, number, member))
+        return mark
 
     def remove(self, members: set[Member]) -> None:
         """Take out members before their end."""
@@ -98,8 +103,10 @@ class PacedWork(Generic[Member]):
         """Stand still for so long, after whatever stalls it already."""
         if self._held:
             self._stalled_seconds += seconds
+        elif self._resumes_at > self._calendar.now:
+            self._resumes_at += seconds
         else:
-            self._resumes_at = max(self._calendar.now, self._resumes_at) + seconds
+            self._resumes_at = self._calendar.now + seconds
 
     def hold(self) -> None:
         """Stand still until released as often."""

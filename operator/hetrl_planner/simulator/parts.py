@@ -6,6 +6,7 @@ What each part does is its own file's; this says only who tells whom.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     calendar = Calendar()
     ledger = RunLedger(pipeline)
     drawn = _one_by_one(partial(pipeline.lengths.draw, lengths))
-    lending = Lending(calendar, pipeline, ledger, draw_tokens=partial(next, drawn))
+    lending = Lending(calendar, pipeline, ledger, lengths=drawn)
     coordinator = Coordinator(
         pipeline,
         ledger,
@@ -165,8 +166,7 @@ def _stages(
 
 def _one_by_one(draw: Callable[[int], list[int]]) -> Iterator[int]:
     """Give out what is drawn in blocks, which numpy makes much faster than single values."""
-    while True:
-        yield from draw(_DRAWN_AT_ONCE)
+    return chain.from_iterable(draw(_DRAWN_AT_ONCE) for _ in repeat(None))
 
 
 def _chance(generator: np.random.Generator, share: float) -> Callable[[], bool]:

@@ -43,11 +43,17 @@ class Trajectory:
         "versions",
     )  # fmt: skip
 
+    start_mark: float
+    """Set when it starts."""
+
+    versions: tuple[int, int]
+    """Set when it has been generated."""
+
+    num_unscored: int
+    """Stages that it still needs; set when it is handed to them."""
+
     def __init__(self, group: PromptGroup, version: int, num_tokens: int) -> None:
         self.group = group
         self.lease_version = version
         self.num_tokens = num_tokens
-        self.start_mark = 0.0
-        self.versions = (version, version)
-        self.num_unscored = 0
         self.is_scored = False
