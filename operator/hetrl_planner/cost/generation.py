@@ -56,7 +56,15 @@ class GenerationCost:
         """Return the rate with ``concurrency`` trajectories at once (Little's law)."""
         if concurrency <= 0:
             return 0.0
-        return concurrency / (self.sample_seconds(concurrency) + self._tail_seconds)
+        if concurrency not in self._rates:
+            seconds = self.sample_seconds(concurrency) + self._tail_seconds
+            self._rates[concurrency] = concurrency / seconds
+        return self._rates[concurrency]
+
+    @cached_property
+    def _rates(self) -> dict[float, float]:
+        """By concurrency: searches ask for the same few with caches of many sizes."""
+        return {}
 
     def binding(self, concurrency: float) -> str:
         """Name the larger side of the decoding roofline."""

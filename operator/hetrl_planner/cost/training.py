@@ -121,10 +121,11 @@ def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recomp
 
 def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Pipeline:
     """Return the turns of a replica whose stages take turns and updates of these."""
-    slowest = max(turns, key=lambda each: each.total_seconds)
+    seconds = [each.total_seconds for each in turns]
+    longest = max(seconds)
     return Pipeline(
-        slowest=slowest,
-        others_seconds=sum(each.total_seconds for each in turns) - slowest.total_seconds,
+        slowest=turns[seconds.index(longest)],
+        others_seconds=sum(seconds) - longest,
         optimizer_seconds=max(optimizer_seconds),
     )
 

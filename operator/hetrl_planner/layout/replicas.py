@@ -38,7 +38,8 @@ class ReplicaCosts:
         self._devices = devices
         self._stages: dict[ReplicaKey, tuple[PlacedStage, ...]] = {}
         self._placed: dict[Spot, PlacedStage] = {}
-        self._turns: dict[tuple[Spot, Recompute], Turn] = {}
+        self._trained: dict[tuple[Spot, Recompute], tuple[Turn, float]] = {}
+        self._generations: dict[ReplicaKey, GenerationCost] = {}
         self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
         self._paces: dict[ReplicaKey, Pace] = {}
         self._pipelines: dict[tuple[ReplicaKey, Recompute], Pipeline] = {}
@@ -66,8 +67,9 @@ class ReplicaCosts:
         """Return how a replica generates with a cache for so many."""
         known = self._servings.get((key, max_concurrency))
         if known is None:
-            cost = GenerationCost(work=self._work, stages=self.stages(key))
-            known = Serving(cost=cost, max_concurrency=max_concurrency)
+            if key not in self._generations:
+                self._generations[key] = GenerationCost(work=self._work, stages=self.stages(key))
+            known = Serving(cost=self._generations[key], max_concurrency=max_concurrency)
             self._servings[key, max_concurrency] = known
         return known
 
@@ -80,10 +82,10 @@ class ReplicaCosts:
     def training(self, key: ReplicaKey, recompute: Recompute) -> Pipeline:
         """Return how a replica trains."""
         if (key, recompute) not in self._pipelines:
-            self._pipelines[key, recompute] = pipeline_of(
-                [self._turn(spot, recompute) for spot in _spots(key)],
-                [compute.optimizer_seconds(each.shard, each.kind) for each in self.stages(key)],
+            turns, updates = zip(
+                *[self._trained_stage(spot, recompute) for spot in _spots(key)], strict=True
             )
+            self._pipelines[key, recompute] = pipeline_of(turns, updates)
         return self._pipelines[key, recompute]
 
     def footprint(self, task: TaskLayout, key: ReplicaKey, number: int) -> Footprint:
@@ -111,10 +113,16 @@ class ReplicaCosts:
             passes_in_flight=in_flight,
         )  # fmt: skip
 
-    def _turn(self, spot: Spot, recompute: Recompute) -> Turn:
-        if (spot, recompute) not in self._turns:
-            self._turns[spot, recompute] = turn(self._stage(spot), self._work, recompute)
-        return self._turns[spot, recompute]
+    def _trained_stage(self, spot: Spot, recompute: Recompute) -> tuple[Turn, float]:
+        """Return a stage's turn, and the seconds of its optimizer's update."""
+        known = self._trained.get((spot, recompute))
+        if known is None:
+            stage = self._stage(spot)
+            known = self._trained[spot, recompute] = (
+                turn(stage, self._work, recompute),
+                compute.optimizer_seconds(stage.shard, stage.kind),
+            )
+        return known
 
     def _stage(self, spot: Spot) -> PlacedStage:
         if spot not in self._placed:
@@ -136,7 +144,7 @@ class ReplicaCosts:
 
 
 def _spots(key: ReplicaKey) -> list[Spot]:
-    following = [*(site for site, *_ in key[1:]), NOWHERE]
+    following = [*[stage[0] for stage in key[1:]], NOWHERE]
     return [
         (stage, number == 0, there)
         for number, (stage, there) in enumerate(zip(key, following, strict=True))

@@ -82,22 +82,22 @@ class TaskCosts:
 
     def footprints(self, task: TaskLayout) -> dict[int, Footprint]:
         """Return what a task needs on each of its GPUs, keys and values aside."""
-        return {
-            gpu: self._replicas.footprint(task, key, number)
-            for replica, key in zip(task.replicas, self._keys(task), strict=True)
-            for number, stage in enumerate(replica)
-            for gpu in stage.gpus
-        }
+        found: GroupFootprints = defaultdict(list)
+        self._add_footprints(task, self._keys(task), found)
+        return {gpu: footprint for gpu, (footprint,) in found.items()}
 
     def _keys(self, task: TaskLayout) -> tuple[ReplicaKey, ...]:
-        return tuple(self._replicas.key(replica) for replica in task.replicas)
+        return tuple([self._replicas.key(replica) for replica in task.replicas])
 
     def _add_footprints(
         self, task: TaskLayout, keys: Sequence[ReplicaKey], footprints: GroupFootprints
     ) -> None:
+        by_stage = {
+            key: [self._replicas.footprint(task, key, number) for number in range(len(key))]
+            for key in set(keys)
+        }
         for replica, key in zip(task.replicas, keys, strict=True):
-            for number, stage in enumerate(replica):
-                footprint = self._replicas.footprint(task, key, number)
+            for stage, footprint in zip(replica, by_stage[key], strict=True):
                 for gpu in stage.gpus:
                     footprints[gpu].append(footprint)
 
