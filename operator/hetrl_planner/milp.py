@@ -12,23 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from operator import eq
-from typing import Any
 
 import pulp
-from highspy import SolutionStatus, cb
 
+from hetrl_planner import solver
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.choice import SECONDS_PER_HOUR, Choice, RolloutShare
 from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.problem import Problem, gpu_price, most_samples_per_second
 from hetrl_planner.sites import SHARE_SIZES, Site
-
-RELATIVE_GAP = 1e-4
-MAX_NODES = 20_000
-"""Branch-and-bound nodes after which the best found so far is taken."""
-
-MAX_SOLVER_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +58,7 @@ def solve(
     the longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
     """
     model = _build(problem, goal, window_seconds=window_seconds)
-    is_complete = _solve(model.program, should_stop=should_stop, seed=seed)
+    is_complete = solver.run(model.program, should_stop=should_stop, seed=seed)
     return _read_back(model, problem, goal, is_complete=is_complete)
 
 
@@ -327,34 +320,10 @@ def _rate_grid(problem: Problem) -> Iterator[float]:
             return
 
 
-def _solve(program: pulp.LpProblem, *, should_stop: Callable[[], bool], seed: int) -> bool:
-    """Run HiGHS on one thread; tell whether nothing from outside cut it short."""
-    was_stopped = False
-
-    def watch(_kind: object, _message: str, seen: Any, answer: Any, _data: object) -> None:
-        nonlocal was_stopped
-        was_stopped = was_stopped or should_stop()
-        answer.user_interrupt = was_stopped or seen.mip_node_count >= MAX_NODES
-
-    program.solve(
-        pulp.HiGHS(
-            msg=False,
-            threads=1,
-            gapRel=RELATIVE_GAP,
-            random_seed=seed % MAX_SOLVER_SEED,
-            callbackTuple=(watch, None),
-            callbacksToActivate=[cb.HighsCallbackType.kCallbackMipInterrupt],
-        )
-    )
-    return not was_stopped
-
-
 def _read_back(
     model: _Model, problem: Problem, goal: Goal, *, is_complete: bool
 ) -> Solution | None:
-    solver = model.program.solverModel
-    info = solver.getInfo()
-    if info.primal_solution_status != SolutionStatus.kSolutionStatusFeasible:
+    if not solver.has_solution(model.program):
         return None
     training = next(
         candidate
@@ -373,7 +342,7 @@ def _read_back(
             rollouts=counts,
             weights=problem.weights,
         ).useful,
-        bound=_bound(float(info.mip_dual_bound), problem, goal),
+        bound=_bound(solver.dual_bound(model.program), problem, goal),
         is_complete=is_complete,
     )
 

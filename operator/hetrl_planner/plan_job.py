@@ -130,14 +130,10 @@ def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
             f"the dimensions of model {job.model.source} are not known: give "
             "model.architecture, or a source whose config.json can be read"
         )
-    if job.planning.strategy is Strategy.ILP:
+    if job.planning.strategy in {Strategy.HETRL, Strategy.ILP} and runnable_only:
         found.append(
-            "planning.strategy ILP: this release plans with Auto, ArealHex, HetRL or Homogeneous"
-        )
-    if job.planning.strategy is Strategy.HETRL and runnable_only:
-        found.append(
-            "planning.strategy HetRL: this release previews its plans, and runs those of "
-            "Auto, ArealHex or Homogeneous"
+            f"planning.strategy {job.planning.strategy}: this release previews its plans, and "
+            "runs those of Auto, ArealHex or Homogeneous"
         )
     if job.algorithm.type is not AlgorithmType.GRPO and runnable_only:
         found.append(

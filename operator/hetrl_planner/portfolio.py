@@ -1,12 +1,14 @@
 """Which searches run for a strategy, in which order, and whose layout is taken.
 
-``Auto`` asks phase 1 of AReaL-Hex first, for it ends in a moment with a good plan, and lets
-HetRL's search go on from there; so there is an answer whenever time runs out.
+``Auto`` asks phase 1 of AReaL-Hex first, for it ends in a moment with a plan, then the ILP for
+the best division of whole machines, and lets HetRL's evolution go on from what both found; so
+there is an answer whenever time runs out.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -17,7 +19,9 @@ from hetrl_planner.goals import Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
-from hetrl_planner.hetrl.search import search
+from hetrl_planner.hetrl.search import Evolved, search
+from hetrl_planner.ilp.find import Partitioned
+from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
@@ -39,6 +43,9 @@ MOST_EVOLVED_GPUS = 2048
 
 LEAST_EVALUATIONS = 60
 """Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
+
+REGIONS_OF_A_START = 2
+"""Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
 
 PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
@@ -80,7 +87,7 @@ class Portfolio:
 
     def begin(self, strategy: Strategy) -> Decided | None:
         """Return phase 1's answer where the strategy asks it, within moments."""
-        if strategy is Strategy.HETRL:
+        if strategy in {Strategy.HETRL, Strategy.ILP}:
             return None
         return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
@@ -91,7 +98,7 @@ class Portfolio:
 
         ``others`` are worse answers of phase 1 from which evolution may come to better ones.
         """
-        if strategy in {Strategy.HETRL, Strategy.AUTO}:
+        if strategy in {Strategy.HETRL, Strategy.ILP, Strategy.AUTO}:
             first = self._tiled(strategy, first)
         match strategy:
             case Strategy.HOMOGENEOUS:
@@ -103,9 +110,41 @@ class Portfolio:
                 return self._repartition(moved)
             case Strategy.HETRL:
                 return self._evolve(first, others, list(groupings(self.space.work.tasks)))
-            case _:
-                decided = self._evolve(first, others, list(groupings(self.space.work.tasks)))
+            case Strategy.ILP:
+                return self._partition(first)[0]
+            case Strategy.AUTO:
+                divided, genomes = self._partition(first, most_regions=REGIONS_OF_A_START)
+                arms = list(groupings(self.space.work.tasks))
+                decided = self._evolve(divided, others, arms, genomes=genomes)
                 return self._repartition(decided)
+
+    def _partition(
+        self, first: Decided | None, *, most_regions: int | None = None
+    ) -> tuple[Decided | None, tuple[Genome, ...]]:
+        """Return the better of a first answer and the ILP's, and all that the ILP would choose."""
+        is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
+        if self.evaluations == 0 or is_large or self.should_stop():
+            return first, ()
+        found = find_partition(
+            self.evaluator, self.objective,
+            should_stop=self.should_stop,
+            seed=self.seed,
+            at_most_seconds=first.evaluation.step_seconds if first else inf,
+            most_regions=most_regions,
+        )  # fmt: skip
+        if found is None:
+            return first, ()
+        return self._better(first, found), found.genomes
+
+    def _better(self, first: Decided | None, found: Evolved | Partitioned) -> Decided:
+        if first is None:
+            return Decided(evaluation=found.evaluation, is_complete=found.is_complete)
+        is_better = found.score < self.objective.score(first.evaluation)
+        return replace(
+            first,
+            evaluation=found.evaluation if is_better else first.evaluation,
+            is_complete=found.is_complete and first.is_complete,
+        )
 
     def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
         """Return the better of an answer and of what one tile of a large fleet does best."""
@@ -168,6 +207,7 @@ class Portfolio:
         arms: Sequence[Grouping],
         *,
         share: float = 1.0,
+        genomes: tuple[Genome, ...] = (),
     ) -> Decided | None:
         evaluations = int(share * self._effort(len(arms)))
         if not evaluations:
@@ -179,18 +219,9 @@ class Portfolio:
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
-            seeds=self._seeds(first, others),
+            seeds=(*genomes, *self._seeds(first, others)),
         )  # fmt: skip
-        if evolved is None:
-            return first
-        if first is None:
-            return Decided(evaluation=evolved.evaluation, is_complete=evolved.is_complete)
-        is_better = evolved.score < self.objective.score(first.evaluation)
-        return replace(
-            first,
-            evaluation=evolved.evaluation if is_better else first.evaluation,
-            is_complete=evolved.is_complete and first.is_complete,
-        )
+        return self._better(first, evolved) if evolved else first
 
     def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
         devices = self.evaluator.devices

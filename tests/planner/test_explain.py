@@ -96,9 +96,6 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
             FLEET, a_job(budget=1.0, max_gpus=1), "together they leave no plan", id="two limits",
         ),
         pytest.param(
-            FLEET, a_job(strategy=Strategy.ILP), "planning.strategy ILP: this release", id="ILP",
-        ),
-        pytest.param(
             FLEET, replace(a_job(), model=ModelSpec(source="Qwen/Qwen3-8B", is_path=False)),
             "dimensions of model Qwen/Qwen3-8B are not known", id="unknown model",
         ),
@@ -115,6 +112,12 @@ def test_what_a_later_release_could_split_is_said() -> None:
     found = reasons(FLEET, a_job("Qwen3-8B"), runnable_only=True)
     assert "would fit, but this release trains data-parallel, with one GPU per replica" in found
     assert isinstance(plan(FLEET, a_job("Qwen3-8B"), evaluations=0), Plan)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP])
+def test_strategies_that_are_only_previewed_are_named(strategy: Strategy) -> None:
+    found = reasons(FLEET, a_job(strategy=strategy), runnable_only=True)
+    assert f"planning.strategy {strategy}: this release previews its plans" in found
 
 
 def test_an_engine_that_does_not_split_is_named() -> None:

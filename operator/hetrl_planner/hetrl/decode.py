@@ -12,7 +12,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import DIVIDED_MODES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.hetrl.laying import Laying
-from hetrl_planner.hetrl.owned import Owned, Room, Segment, only_on, some_of
+from hetrl_planner.hetrl.owned import Owned, Room, only_on, some_of
 from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS, MOST_GPUS, Packing
 from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
@@ -43,6 +43,13 @@ PROMISING_SITES = 3
 """Sets of sites remembered for them. Ours."""
 
 
+Places = tuple[tuple[int, tuple[int, ...]], ...]
+"""By machine, its site and the bytes reserved on each GPU."""
+
+Timed = tuple[float, Cut | None]
+"""Seconds of a cut; infinite where none fits."""
+
+
 class Decoder:
     """Turns genomes into layouts for one job on one fleet."""
 
@@ -55,7 +62,8 @@ class Decoder:
         self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-        self._cuts: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
+        self._cuts: dict[Places, Timed] = {}
+        self._sites: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
         """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
@@ -157,20 +165,26 @@ class Decoder:
     def _fastest_cut(self, owned: Owned, room: Room) -> tuple[Owned, Cut | None]:
         """Return the GPUs that train fastest, of all sites or of some, and their cut."""
         site_of = self._devices.machine_sites
-        by_site: dict[int, list[Segment]] = {}
-        for segment in owned.machines:
-            by_site.setdefault(site_of[segment[0]], []).append(segment)
-        key = tuple(
-            (site_of[machine], tuple(room.reserved(gpu) for gpu in range(first, first + count)))
-            for machine, first, count in owned.machines
-        )
-        if key not in self._cuts:
-            self._cuts[key] = self._search_sites(owned, tuple(by_site), room)
-        found = self._cuts[key]
+        sites = tuple(dict.fromkeys(site_of[machine] for machine, *_ in owned.machines))
+        key = (self._places(owned, room), sites)
+        if key not in self._sites:
+            self._sites[key] = self._search_sites(owned, sites, room)
+        found = self._sites[key]
         if found is None:
             return owned, None
-        _, cut, sites = found
-        return only_on(owned, sites, site_of), cut
+        _, cut, taken = found
+        return only_on(owned, taken, site_of), cut
+
+    def _places(self, owned: Owned, room: Room | None) -> Places:
+        """Return what GPUs are alike by: their sites and what is reserved on them."""
+        site_of = self._devices.machine_sites
+        return tuple(
+            (
+                site_of[machine],
+                tuple(room.reserved(gpu) if room else 0 for gpu in range(first, first + count)),
+            )
+            for machine, first, count in owned.machines
+        )
 
     def _search_sites(
         self, owned: Owned, sites: tuple[int, ...], room: Room
@@ -206,14 +220,31 @@ class Decoder:
         )
         return self.fitting.work.batch_size / rate
 
-    def _search_cuts(self, owned: Owned, room: Room) -> tuple[float, Cut | None]:
+    def _search_cuts(self, owned: Owned, room: Room) -> Timed:
+        """Return the fastest cut of these GPUs; what is fastest on empty ones is tried first."""
+        places, empty = self._places(owned, room), self._places(owned, None)
+        if places not in self._cuts:
+            if empty not in self._cuts:
+                self._cuts[empty] = self._timed_cut(owned, Room())
+            self._cuts[places] = self._same_cut(owned, room, self._cuts[empty]) or self._timed_cut(
+                owned, room
+            )
+        return self._cuts[places]
+
+    def _same_cut(self, owned: Owned, room: Room, timed: Timed) -> Timed | None:
+        """Return a cut made for empty GPUs if it is as fast within the room: none is faster."""
+        seconds, cut = timed
+        task = cut and self.laying.training(Task.ACTOR_TRAINING, owned, cut, room)
+        return timed if task and self._evaluator.training_seconds(task) <= seconds else None
+
+    def _timed_cut(self, owned: Owned, room: Room) -> Timed:
         timed = [
             found
             for shape in self._promising_shapes(owned)
             if (found := self._fastest_mode(owned, shape, room))
         ]
         if not timed:
-            return float("inf"), None
+            return inf, None
         timed.sort(key=lambda each: each[0])
         if owned.num_gpus > FEW_GPUS:
             best = [(cut.tensor, cut.num_stages, cut.is_striped) for _, cut in timed]

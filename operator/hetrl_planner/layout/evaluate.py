@@ -74,6 +74,37 @@ class Evaluator(TaskCosts):
             return found
         return self.evaluate(_without(layout, late))
 
+    def alone_seconds(self, group: Sequence[TaskLayout]) -> dict[Task, float] | Misfit:
+        """Return what each task of one group takes, or which GPU is too small for them.
+
+        What comes from other groups, weights among it, is there at once.
+        """
+        footprints: GroupFootprints = defaultdict(list)
+        for task in group:
+            self._add_footprints(task, self._keys(task), footprints)
+        if misfit := self._misfit(footprints):
+            return misfit
+        kept = {gpu: sum(each.resident_bytes for each in held) for gpu, held in footprints.items()}
+        found = {}
+        for task in group:
+            seconds = self._seconds_alone(task, group, kept)
+            if seconds is None:
+                return Misfit("no GPU memory is left for keys and values", 1.05)
+            found[task.task] = seconds
+        return found
+
+    def _seconds_alone(
+        self, task: TaskLayout, group: Sequence[TaskLayout], kept_bytes: Mapping[int, float]
+    ) -> float | None:
+        if task.mode:
+            return self.training_seconds(task)
+        if task.task is not Task.ACTOR_GENERATION:
+            return self.scoring_seconds(task)
+        weights = None
+        if any(each.task is Task.ACTOR_TRAINING for each in group):
+            weights = WeightPaths(Layout((tuple(group),)), self.work, self.devices).syncs
+        return self.generating_seconds(task, kept_bytes, weights)
+
     # Memory
 
     def memory(self, found: Evaluation) -> dict[int, MemoryUse]:

@@ -1,0 +1,247 @@
+"""Columns: task groups on bundles of machines, each decoded alone and priced phase by phase.
+
+All models have the actor's dimensions, so a group is counted by what its tasks do: whether it
+generates, how many models it scores with, how many it trains. Transfers between groups are left
+out; ``find`` prices what is chosen once more, whole.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
+from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Misfit
+
+CLASSES = (
+    (Task.ACTOR_GENERATION,),
+    (Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, Task.CRITIC_INFERENCE),
+    (Task.ACTOR_TRAINING,),
+    (Task.CRITIC_TRAINING,),
+)
+"""Tasks that may change places, for all models have the actor's dimensions."""
+
+GENERATION, SCORING, TRAINING = range(3)
+PHASES = (GENERATION, SCORING, TRAINING)
+"""A synchronous step is one after the other."""
+
+Kind = tuple[int, int, int, int]
+"""Tasks of each class that a group has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One group that could be part of a layout."""
+
+    kind: Kind
+    bundle: Bundle
+    regions: tuple[str, ...]
+    phase_seconds: tuple[float, float, float]
+    """Tasks of one group take turns, so those of a phase add up."""
+
+    dollars_per_hour: float
+    num_gpus: int
+
+    @property
+    def busy_seconds(self) -> float:
+        """What the group works in a step."""
+        return sum(self.phase_seconds)
+
+    @property
+    def scoring_apart_seconds(self) -> float:
+        """How long a trajectory waits here for scores, where they are not the trainer's."""
+        if self.trains_actor or not self.kind[1]:
+            return 0.0
+        return self.busy_seconds - self.phase_seconds[GENERATION]
+
+    @property
+    def generates(self) -> bool:
+        """Whether rollouts are here."""
+        return bool(self.kind[0])
+
+    @property
+    def trains_actor(self) -> bool:
+        """Whether weights come from here."""
+        return bool(self.kind[2])
+
+    @property
+    def fetches_weights(self) -> bool:
+        """Whether it generates with weights that come from another group."""
+        return self.generates and not self.trains_actor
+
+
+NOTHING = True
+"""Stands for a group without tasks, which fits everywhere."""
+
+
+def unbeaten(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that no other of their kind beats with a part of their machines."""
+    by_kind: dict[Kind, list[Column]] = {}
+    for column in columns:
+        by_kind.setdefault(column.kind, []).append(column)
+    return [column for alike in by_kind.values() for column in _unbeaten(alike)]
+
+
+def _unbeaten(alike: Sequence[Column]) -> list[Column]:
+    takes = np.array([(*each.bundle, *each.phase_seconds, each.num_gpus) for each in alike])
+    kept = []
+    for number, column in enumerate(alike):
+        takes_no_more = (takes <= takes[number]).all(axis=1)
+        takes_no_more[number] = False
+        if not takes_no_more.any():
+            kept.append(column)
+    return kept
+
+
+def phase_of(task: Task) -> int:
+    """Return the phase of a step to which a task belongs."""
+    if task is Task.ACTOR_GENERATION:
+        return GENERATION
+    return TRAINING if task in TRAINING_TASKS else SCORING
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pricing:
+    """Prices the columns of one job on one fleet."""
+
+    evaluator: Evaluator
+    decoder: Decoder
+
+    @cached_property
+    def supplies(self) -> tuple[Supply, ...]:
+        """What there is to divide."""
+        return supplies(self.evaluator.devices)
+
+    @cached_property
+    def by_class(self) -> tuple[tuple[Task, ...], ...]:
+        """The job's tasks of each class."""
+        tasks = self.evaluator.work.tasks
+        return tuple(tuple(task for task in alike if task in tasks) for alike in CLASSES)
+
+    @property
+    def everything(self) -> Kind:
+        """The kind of a group that has all tasks."""
+        generation, scoring, actor, critic = (len(tasks) for tasks in self.by_class)
+        return generation, scoring, actor, critic
+
+    @cached_property
+    def bundles(self) -> list[list[Bundle]]:
+        """What a group may be given, by the number of regions that it spans."""
+        return bundles(self.supplies, self.evaluator.devices)
+
+    def columns(
+        self,
+        bundles: Sequence[Bundle],
+        *,
+        below_seconds: float,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Column]:
+        """Yield every column that fits and is busy for less than a time, until told to stop.
+
+        A group that has more to do on the same machines takes longer and needs more room, so
+        that it is not looked at where a part of it is too much already.
+        """
+        counts = [range(count + 1) for count in self.everything]
+        kinds = [(g, s, a, c) for g, s, a, c in product(*counts) if g + s + a + c]
+        for bundle in bundles:
+            known: dict[Kind, Column | None] = {}
+            for kind in kinds:
+                if should_stop():
+                    return
+                parts = (known.get(part, NOTHING) for part in _less_by_one(kind))
+                column = self._column(kind, bundle, known) if all(parts) else None
+                if column and column.busy_seconds >= below_seconds:
+                    column = None
+                known[kind] = column
+                if column:
+                    yield column
+
+    def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome:
+        """Return groups side by side; each takes machines that those before it left."""
+        waiting = [list(tasks) for tasks in self.by_class]
+        named = [
+            tuple(waiting[number].pop(0) for number, count in enumerate(kind) for _ in range(count))
+            for kind, _ in groups
+        ]
+        rows = [[0] * len(groups) for _ in self.evaluator.devices.machine_sizes]
+        for number, supply in enumerate(self.supplies):
+            used = 0
+            for group, (_, bundle) in enumerate(groups):
+                for unit in range(used, used + bundle[number]):
+                    machine = supply.machines[unit % len(supply.machines)]
+                    rows[machine][group] += supply.gpus_per_unit
+                used += bundle[number]
+        return self._ordered(named, rows)
+
+    def lag_seconds(self, sources: Sequence[str], target: str) -> float:
+        """Return how long weights take into a region, were the trainer divided evenly."""
+        work, devices = self.evaluator.work, self.evaluator.devices
+        part_bytes = BYTES_PER_WEIGHT * work.architecture.num_parameters / len(sources)
+        return max(
+            transfer_seconds(part_bytes, devices.between(source, target))
+            if source != target
+            else 0.0
+            for source in sources
+        )
+
+    def _ordered(self, named: Sequence[tuple[Task, ...]], rows: Sequence[Sequence[int]]) -> Genome:
+        """Return a genome whose tasks and groups are in the iteration's order."""
+        order = self.evaluator.work.tasks.index
+        tasks = [tuple(sorted(group, key=order)) for group in named]
+        ranks = sorted(range(len(tasks)), key=lambda group: order(tasks[group][0]))
+        return Genome(
+            grouping=tuple(tasks[rank] for rank in ranks),
+            counts=tuple(tuple(row[rank] for rank in ranks) for row in rows),
+            order=tuple(range(len(rows))),
+            is_packed=True,
+        )
+
+    def _column(
+        self, kind: Kind, bundle: Bundle, known: Mapping[Kind, Column | None]
+    ) -> Column | None:
+        """Price a column; which of two models is trained makes no difference to itself."""
+        generates, scores, trains_actor, trains_critic = kind
+        twin = (generates, scores, trains_critic, trains_actor)
+        if not generates and (column := known.get(twin)):
+            return replace(column, kind=kind)
+        return self._priced(kind, bundle)
+
+    def _priced(self, kind: Kind, bundle: Bundle) -> Column | None:
+        layout = self.decoder.decode(self.genome([(kind, bundle)]))
+        if layout is None:
+            return None
+        (group,) = layout.groups
+        seconds = self.evaluator.alone_seconds(group)
+        if isinstance(seconds, Misfit):
+            return None
+        phases = [0.0 for _ in PHASES]
+        for task in group:
+            phases[phase_of(task.task)] += seconds[task.task]
+        devices = self.evaluator.devices
+        machines = {devices.gpu_machines[gpu] for gpu in layout.gpus}
+        return Column(
+            kind=kind,
+            bundle=bundle,
+            regions=tuple(sorted({devices.region(machine) for machine in machines})),
+            phase_seconds=(phases[0], phases[1], phases[2]),
+            dollars_per_hour=self.evaluator.dollars_per_hour(layout),
+            num_gpus=len(layout.gpus),
+        )
+
+
+def _less_by_one(kind: Kind) -> Iterator[Kind]:
+    """Yield a group's kind without one task of each class that it has."""
+    for number, count in enumerate(kind):
+        if count:
+            generation, scoring, actor, critic = (
+                each - (index == number) for index, each in enumerate(kind)
+            )
+            yield generation, scoring, actor, critic

@@ -1,0 +1,162 @@
+"""The ILP from end to end: columns priced, chosen, and the choices priced whole.
+
+What the program cannot see, transfers between groups, decides among its best choices: they are
+taken one after the other, until the next is bound to be worse than the best so far. Groups within
+one region are priced and chosen from first, then those that span two, and so on: so there is an
+answer early, and what cannot be part of a better one is not priced. On all but small fleets the
+first region more that does not help is the last.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from hetrl_planner.goals import Fastest
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS
+from hetrl_planner.ilp.bundles import Bundle
+from hetrl_planner.ilp.columns import Column, Pricing, unbeaten
+from hetrl_planner.ilp.program import Program
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.objective import Objective, Score
+from hetrl_planner.workload import ON_TIME
+
+PACE_TOLERANCE = 1e-9
+
+MOST_CHOICES = 3
+"""Choices of each program that are priced whole. Ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioned:
+    """What the ILP found, the best first."""
+
+    evaluation: Evaluation
+    score: Score
+    genomes: tuple[Genome, ...]
+    """Of all choices that fit, for evolution to go on from."""
+
+    is_complete: bool
+    """Whether work, not a stop from outside, ended it."""
+
+
+def find(
+    evaluator: Evaluator,
+    objective: Objective,
+    *,
+    should_stop: Callable[[], bool],
+    seed: int,
+    at_most_seconds: float = inf,
+    most_regions: int | None = None,
+) -> Partitioned | None:
+    """Return the best choice of columns within the limits, ``None`` where there is none.
+
+    A plan with a step of ``at_most_seconds`` is known already; slower ones need not be looked at.
+    No group spans more than ``most_regions``.
+    """
+    decoder = Decoder(evaluator)
+    is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
+    search = _Search(
+        evaluator=evaluator,
+        objective=objective,
+        decoder=decoder,
+        pricing=Pricing(evaluator=evaluator, decoder=decoder),
+        should_stop=should_stop,
+        at_most_seconds=at_most_seconds,
+    )
+    columns: list[Column] = []
+    is_complete = True
+    for bundles in search.pricing.bundles[:most_regions]:
+        columns = search.useful([*columns, *search.columns(bundles)])
+        best = search.best_value
+        is_complete = search.choose(columns, seed=seed)
+        if not is_complete or (is_large and best < inf and search.best_value == best):
+            break
+    return search.partitioned(is_complete=is_complete)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """One search, and what it has found so far."""
+
+    evaluator: Evaluator
+    objective: Objective
+    decoder: Decoder
+    pricing: Pricing
+    should_stop: Callable[[], bool]
+    at_most_seconds: float
+    found: list[tuple[Score, int, Genome, Evaluation]] = field(default_factory=list)
+    tried: list[Sequence[Column]] = field(default_factory=list)
+
+    def columns(self, bundles: Sequence[Bundle]) -> Iterator[Column]:
+        """Yield the columns that may be part of a better plan."""
+        return self.pricing.columns(
+            bundles, below_seconds=self._most_seconds, should_stop=self.should_stop
+        )
+
+    def useful(self, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns that may still be part of a better plan."""
+        most = self._most_seconds
+        return unbeaten([column for column in columns if column.busy_seconds < most])
+
+    def choose(self, columns: Sequence[Column], *, seed: int) -> bool:
+        """Try the program's choices, best first; tell whether its work ended it."""
+        work = self.evaluator.work
+        program = Program(
+            columns,
+            self.pricing.supplies,
+            self.pricing.everything,
+            goal=self.objective.goal,
+            limits=self.objective.limits,
+            lag_seconds=self.pricing.lag_seconds,
+            steps_ahead=0.0 if work.is_synchronous else ON_TIME * work.max_staleness,
+        )
+        for columns_tried in self.tried:
+            program.forbid(columns_tried)
+        for _ in range(MOST_CHOICES):
+            program.leave_out(from_seconds=self._most_seconds)
+            chosen = program.choose(should_stop=self.should_stop, seed=seed)
+            if chosen is None:
+                return not self.should_stop()
+            if chosen.bound >= self.best_value:
+                return chosen.is_complete
+            self._try(chosen.columns)
+            program.forbid(chosen.columns)
+        return True
+
+    def partitioned(self, *, is_complete: bool) -> Partitioned | None:
+        """Return what was found."""
+        if not self.found or self.found[0][0][0] > 0:
+            return None
+        score, _, _, evaluation = self.found[0]
+        return Partitioned(
+            evaluation=evaluation,
+            score=score,
+            genomes=tuple(genome for _, _, genome, _ in self.found[:MOST_CHOICES]),
+            is_complete=is_complete,
+        )
+
+    def _try(self, columns: Sequence[Column]) -> None:
+        self.tried.append(columns)
+        genome = self.pricing.genome([(column.kind, column.bundle) for column in columns])
+        layout = self.decoder.decode(genome)
+        priced = layout and self.evaluator.evaluate(layout)
+        if isinstance(priced, Evaluation):
+            self.found.append((self.objective.score(priced), len(self.found), genome, priced))
+            self.found.sort(key=lambda each: each[:2])
+
+    @property
+    def best_value(self) -> float:
+        """The goal's value of the best plan; infinite where none keeps the limits."""
+        if not self.found or self.found[0][0][0] > 0:
+            return inf
+        return self.found[0][0][1]
+
+    @property
+    def _most_seconds(self) -> float:
+        """Return the step that no group of a plan that is looked for may reach."""
+        if isinstance(self.objective.goal, Fastest):
+            return min(self.at_most_seconds, self.best_value)
+        return self.objective.goal.step_seconds * (1 + PACE_TOLERANCE)
