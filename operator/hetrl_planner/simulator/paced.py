@@ -58,7 +58,8 @@ class PacedWork(Generic[Member]):
         """Bring the mark and the times to the present."""
         now = self._calendar.now
         elapsed = now - self._since
-        if elapsed <= 0:
+        # With a float as with all here: the interpreter compares alike far faster than unlike.
+        if elapsed <= 0.0:
             return
         self._since = now
         load = len(self.ends)
@@ -74,7 +75,7 @@ class PacedWork(Generic[Member]):
             running = now - self._resumes_at
             if running > elapsed:
                 self.mark += elapsed / self._seconds_per_unit[load]
-            elif running > 0:
+            elif running > 0.0:
                 self.mark += running / self._seconds_per_unit[load]
 
     def add(self, member: Member, units: float) -> float:
@@ -130,9 +131,9 @@ class PacedWork(Generic[Member]):
             self._alarm.call_off()
             return
         units = self.ends[0][0] - self.mark
-        seconds = units * self._seconds_per_unit[len(self.ends)] if units > 0 else 0.0
+        seconds = units * self._seconds_per_unit[len(self.ends)] if units > 0.0 else 0.0
         stalled = self._resumes_at - self._calendar.now
-        self._calendar.set(self._alarm, seconds + stalled if stalled > 0 else seconds)
+        self._calendar.set(self._alarm, seconds + stalled if stalled > 0.0 else seconds)
 
     def _reach_end(self) -> None:
         self.settle()

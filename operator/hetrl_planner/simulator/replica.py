@@ -149,8 +149,9 @@ class Replica:
         self.work.look_ahead()
 
     def _hand_in(self, done: list[Trajectory]) -> None:
+        deliver = self._deliver
         for trajectory in done:
-            self._deliver(trajectory)
+            deliver(trajectory)
         self._continue()
 
     def _continue(self) -> None:
