@@ -5,7 +5,7 @@ cut, is the callers' choice.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, product
+from itertools import chain, groupby, product
 
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import Task
@@ -116,10 +116,12 @@ class Laying:
             return [], list(machines)
         first = chosen or splits[0]
         # What a split leaves over may still hold smaller replicas.
-        smaller = [split for split in splits if split[0] * split[1] < first[0] * first[1]]
+        smaller = (split for split in splits if split[0] * split[1] < first[0] * first[1])
         found, left = [], list(machines)
         free = sum(number for *_, number in left)
-        for split in (first, *smaller):
+        for split in chain((first,), smaller):
+            if not free:
+                break
             size = split[0] * split[1]
             if size <= free:
                 replicas, left = self._replicas(task, site, tuple(left), split, reserved)

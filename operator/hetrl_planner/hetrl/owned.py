@@ -62,21 +62,15 @@ class Room:
 
     def reserved(self, gpu: int) -> int:
         """Return the bytes of a GPU that a task must leave, rounded up."""
-        return _rounded_up(self._left_bytes(gpu))
+        kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
+        kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
+        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
 
     def most_reserved(self, block: Block) -> int:
-        """Return the bytes that a task must leave of the fullest of some GPUs, rounded up."""
+        """Return the bytes that a task must leave of the fullest of some GPUs."""
         if not self.kept_bytes and not self.working_bytes:
-            return _rounded_up(self.later_bytes)
-        return _rounded_up(max(self._left_bytes(gpu) for gpu in block))
-
-    def _left_bytes(self, gpu: int) -> float:
-        kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
-        return kept + max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
-
-
-def _rounded_up(size_bytes: float) -> int:
-    return ceil(size_bytes / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+            return self.reserved(block[0])
+        return max([self.reserved(gpu) for gpu in block])
 
 
 # A search cuts the same GPUs in many ways, one after the other.
