@@ -7,7 +7,6 @@ sequences ``shares``'.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
 
 from hetrl_core.plan import Recompute, Sharding, TrainingMode
@@ -91,7 +90,7 @@ class Turn:
         return self.compute_seconds + self.tensor_parallel_seconds + self.hop_seconds
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """One training replica's turns: the slowest stage's, and what comes beside them."""
 
@@ -102,7 +101,7 @@ class Pipeline:
     optimizer_seconds: float
     """Of its slowest stage, once a minibatch."""
 
-    @cached_property
+    @property
     def pace(self) -> Pace:
         """The replica's time for one minibatch of ``n`` sequences."""
         return Pace(

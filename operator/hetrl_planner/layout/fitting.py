@@ -7,7 +7,6 @@ Searches ask here, so that they need not evaluate what cannot be good.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
@@ -41,14 +40,15 @@ Split = tuple[int, int]
 """Tensor and pipeline sizes of a replica."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """A training stage's time for one sequence, and what memory allows it."""
+_Cut = tuple[int, TrainingMode, int]
+"""Tensor size, way to train, and replicas."""
 
-    pace: Pace
-    """Fixed, and what each layer adds."""
+_StagePlaces = tuple[tuple[Place, ...], ...]
 
-    most_layers: int
+_Stage = tuple[float, float, int]
+"""A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
+it holds. A plain tuple, for a search keeps so many that objects would burden the garbage
+collector; so are the keys that it is remembered by."""
 
 
 class Fitting:
@@ -61,9 +61,8 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._paces: dict[tuple[object, ...], Pace] = {}
-        self._stages: dict[
-            tuple[int, TrainingMode, int], dict[tuple[tuple[Place, ...], bool, int], _Stage]
-        ] = {}
+        self._training_layers: dict[_Cut, dict[_StagePlaces, tuple[int, ...] | None]] = {}
+        self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
         self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
@@ -144,25 +143,31 @@ class Fitting:
 
         ``stage_places`` are those on which each stage stands, over all replicas.
         """
-        key = (tuple(stage_places), tensor, mode, num_replicas)
-        if key not in self._layers:
-            count = len(stage_places)
-            known = self._stages.setdefault((tensor, mode, num_replicas), {})
-            stages = []
-            for number, places in enumerate(stage_places):
-                stage = (places, number == 0, count - number)
-                if stage not in known:
-                    known[stage] = self._training_stage(
-                        *stage, tensor=tensor, mode=mode, num_replicas=num_replicas
-                    )
-                stages.append(known[stage])
-            self._layers[key] = balanced_layers(
+        cut = (tensor, mode, num_replicas)
+        known = self._training_layers.setdefault(cut, {})
+        key = tuple(stage_places)
+        if key not in known:
+            stages = self._training_stages(key, *cut)
+            fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
+            known[key] = balanced_layers(
                 self.work.architecture.num_layers,
-                fixed_seconds=[each.pace.fixed_seconds for each in stages],
-                layer_seconds=[each.pace.slot_seconds for each in stages],
-                most_layers=[each.most_layers for each in stages],
-            )
-        return self._layers[key]
+                fixed_seconds=fixed_seconds, layer_seconds=layer_seconds, most_layers=most_layers,
+            )  # fmt: skip
+        return known[key]
+
+    def _training_stages(
+        self, stage_places: _StagePlaces, tensor: int, mode: TrainingMode, num_replicas: int
+    ) -> list[_Stage]:
+        known = self._stages.setdefault((tensor, mode, num_replicas), {})
+        found = []
+        for number, places in enumerate(stage_places):
+            key = (places, number == 0, len(stage_places) - number)
+            if key not in known:
+                known[key] = self._training_stage(
+                    *key, tensor=tensor, mode=mode, num_replicas=num_replicas
+                )
+            found.append(known[key])
+        return found
 
     def _training_stage(
         self,
@@ -177,19 +182,15 @@ class Fitting:
         """Return a stage that stands on all of these places: as slow and full as the worst."""
         ends = (is_first, passes_in_flight == 1)
         paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
-        return _Stage(
-            pace=Pace(
-                slot_seconds=max([pace.slot_seconds for pace in paces]),
-                fixed_seconds=max([pace.fixed_seconds for pace in paces]),
-            ),
-            most_layers=self._memory.most_training_layers(
-                tensor, ends, mode=mode, num_replicas=num_replicas,
-                passes_in_flight=passes_in_flight,
-                free_bytes=min(
-                    [self._usable_bytes[site] - reserved for site, reserved in places]
-                ),
-            ),
+        most_layers = self._memory.most_training_layers(
+            tensor, ends, mode=mode, num_replicas=num_replicas, passes_in_flight=passes_in_flight,
+            free_bytes=min([self._usable_bytes[site] - reserved for site, reserved in places]),
         )  # fmt: skip
+        return (
+            max([pace.fixed_seconds for pace in paces]),
+            max([pace.slot_seconds for pace in paces]),
+            most_layers,
+        )
 
     def _training_pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
         """Return a stage's time for one sequence: what is fixed, and what each layer adds."""

@@ -38,11 +38,13 @@ class ReplicaCosts:
         self._devices = devices
         self._stages: dict[ReplicaKey, tuple[PlacedStage, ...]] = {}
         self._placed: dict[Spot, PlacedStage] = {}
-        self._trained: dict[tuple[Spot, Recompute], tuple[Turn, float]] = {}
+        self._shards: dict[tuple[int, int, bool, bool], Shard] = {}
+        # Not by pairs with a way to recompute: so many would burden the garbage collector.
+        self._trained: dict[Recompute, dict[Spot, tuple[Turn, float]]] = {}
         self._generations: dict[ReplicaKey, GenerationCost] = {}
         self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
         self._paces: dict[ReplicaKey, Pace] = {}
-        self._pipelines: dict[tuple[ReplicaKey, Recompute], Pipeline] = {}
+        self._pipelines: dict[Recompute, dict[ReplicaKey, Pipeline]] = {}
         self._footprints: dict[tuple[object, ...], Footprint] = {}
 
     def key(self, replica: ReplicaLayout) -> ReplicaKey:
@@ -81,12 +83,13 @@ class ReplicaCosts:
 
     def training(self, key: ReplicaKey, recompute: Recompute) -> Pipeline:
         """Return how a replica trains."""
-        if (key, recompute) not in self._pipelines:
+        known = self._pipelines.setdefault(recompute, {})
+        if key not in known:
             turns, updates = zip(
                 *[self._trained_stage(spot, recompute) for spot in _spots(key)], strict=True
             )
-            self._pipelines[key, recompute] = pipeline_of(turns, updates)
-        return self._pipelines[key, recompute]
+            known[key] = pipeline_of(turns, updates)
+        return known[key]
 
     def footprint(self, task: TaskLayout, key: ReplicaKey, number: int) -> Footprint:
         """Return the bytes of a task on each GPU of a replica's stage; no cache is counted."""
@@ -115,23 +118,20 @@ class ReplicaCosts:
 
     def _trained_stage(self, spot: Spot, recompute: Recompute) -> tuple[Turn, float]:
         """Return a stage's turn, and the seconds of its optimizer's update."""
-        known = self._trained.get((spot, recompute))
-        if known is None:
+        known = self._trained.setdefault(recompute, {})
+        if spot not in known:
             stage = self._stage(spot)
-            known = self._trained[spot, recompute] = (
+            known[spot] = (
                 turn(stage, self._work, recompute),
                 compute.optimizer_seconds(stage.shard, stage.kind),
             )
-        return known
+        return known[spot]
 
     def _stage(self, spot: Spot) -> PlacedStage:
         if spot not in self._placed:
             (site, tensor, num_layers, joined), is_first, there = spot
             sites = self._devices.sites
-            shard = Shard(
-                architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
-                is_first=is_first, is_last=there == NOWHERE,
-            )  # fmt: skip
+            shard = self._shard(tensor, num_layers, is_first, there == NOWHERE)
             hop = None
             if there != NOWHERE:
                 hop = (
@@ -141,6 +141,15 @@ class ReplicaCosts:
                 )
             self._placed[spot] = PlacedStage(shard=shard, kind=sites[site].kind, hop=hop)
         return self._placed[spot]
+
+    def _shard(self, tensor: int, num_layers: int, is_first: bool, is_last: bool) -> Shard:
+        key = (tensor, num_layers, is_first, is_last)
+        if key not in self._shards:
+            self._shards[key] = Shard(
+                architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
+                is_first=is_first, is_last=is_last,
+            )  # fmt: skip
+        return self._shards[key]
 
 
 def _spots(key: ReplicaKey) -> list[Spot]:

@@ -5,9 +5,7 @@ Replica costs are remembered in ``replicas``, tasks' here; who waits for whom is
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from hetrl_core.plan import Recompute
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
@@ -15,7 +13,7 @@ from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
-from hetrl_planner.cost.training import Pipeline, Ring, TrainingTime, training_time
+from hetrl_planner.cost.training import Ring, TrainingTime, training_time
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
@@ -24,19 +22,8 @@ from hetrl_planner.workload import Workload
 
 GroupFootprints = dict[int, list[Footprint]]
 
-Machines = tuple[frozenset[int], ...]
-"""By stage, those on which the replicas of a training task hold it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Divided:
-    """A minibatch divided among replicas."""
-
-    sequences: tuple[int, ...]
-    """By replica."""
-
-    shares: tuple[tuple[Pipeline, int], ...]
-    """Replicas and their sequences, those that are alike once."""
+Machines = tuple[tuple[int, ...], ...]
+"""By stage, those on which the replicas of a training task hold it, each once."""
 
 
 class TaskCosts:
@@ -47,9 +34,7 @@ class TaskCosts:
         self.devices = devices
         self._replicas = ReplicaCosts(work, devices)
         self._trained: dict[tuple[object, ...], TaskCost] = {}
-        self._divided: dict[tuple[tuple[ReplicaKey, ...], Recompute], _Divided] = {}
-        self._known_rings: dict[tuple[int, ReplicaKey, Machines], tuple[Ring, ...]] = {}
-        self._channels: dict[frozenset[int], Channel] = {}
+        self._channels: dict[tuple[int, ...], Channel] = {}
         self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def training_seconds(self, task: TaskLayout) -> float:
@@ -122,64 +107,46 @@ class TaskCosts:
         return found
 
     def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        assert task.mode is not None
-        rings = self._rings(task)
-        known = self._trained.get((keys, rings, task.mode))
+        key = (keys, self._machines(task), task.mode)
+        known = self._trained.get(key)
         if known is None:
-            known = self._trained[keys, rings, task.mode] = self._trained_anew(task, keys, rings)
+            known = self._trained[key] = self._trained_anew(task, keys, self._rings(task))
         return known
 
     def _trained_anew(
         self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None
-        divided = self._divide(keys, task.mode.recompute)
-        time: TrainingTime = training_time(self.work, divided.shares, rings, mode=task.mode)
-        shares = tuple(count / self._per_minibatch for count in divided.sequences)
+        pipelines = {key: self._replicas.training(key, task.mode.recompute) for key in set(keys)}
+        paces = {key: each.pace for key, each in pipelines.items()}
+        per_minibatch = -(-self.work.batch_size // self.work.minibatches)
+        sequences = balanced([paces[key] for key in keys], sequences=per_minibatch)
+        # Alike once, but in order: of equally slow replicas the first counts as the slowest.
+        alike = dict.fromkeys(zip(keys, sequences, strict=True))
+        time: TrainingTime = training_time(
+            self.work, [(pipelines[key], count) for key, count in alike], rings, mode=task.mode
+        )
+        shares = tuple([count / per_minibatch for count in sequences])
         return TaskCost(
             seconds=time.total_seconds,
             shares=shares,
-            rates=tuple(self.work.batch_size * share / time.total_seconds for share in shares),
+            rates=tuple([self.work.batch_size * share / time.total_seconds for share in shares]),
             binding=time.binding,
         )
 
-    @property
-    def _per_minibatch(self) -> int:
-        return -(-self.work.batch_size // self.work.minibatches)
-
-    def _divide(self, keys: tuple[ReplicaKey, ...], recompute: Recompute) -> _Divided:
-        known = self._divided.get((keys, recompute))
-        if known is None:
-            pipelines = {key: self._replicas.training(key, recompute) for key in set(keys)}
-            sequences = balanced(
-                [pipelines[key].pace for key in keys], sequences=self._per_minibatch
-            )
-            # In order, for of equally slow replicas the first counts as the slowest.
-            distinct = dict.fromkeys(zip(keys, sequences, strict=True))
-            known = self._divided[keys, recompute] = _Divided(
-                sequences=sequences,
-                shares=tuple((pipelines[key], count) for key, count in distinct),
-            )
-        return known
+    def _machines(self, task: TaskLayout) -> Machines:
+        machine_of = self.devices.gpu_machines
+        return tuple(
+            [
+                tuple(sorted({machine_of[stage.gpus[0]] for stage in stages}))
+                for stages in zip(*task.replicas, strict=True)
+            ]
+        )
 
     def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
-        """Return one ring a stage; the replicas are cut alike, so one's key tells all sizes."""
-        machine_of = self.devices.gpu_machines
-        machines = tuple(
-            frozenset([machine_of[stage.gpus[0]] for stage in stages])
-            for stages in zip(*task.replicas, strict=True)
-        )
-        key = (len(task.replicas), self._replicas.key(task.replicas[0]), machines)
-        known = self._known_rings.get(key)
-        if known is None:
-            known = self._known_rings[key] = self._rings_anew(*key)
-        return known
-
-    def _rings_anew(
-        self, num_replicas: int, cut: ReplicaKey, machines: Machines
-    ) -> tuple[Ring, ...]:
         """Return one ring a stage; those that leave a machine share its way out."""
-        shards = [stage.shard for stage in self._replicas.stages(cut)]
+        stages = self._replicas.stages(self._replicas.key(task.replicas[0]))
+        shards, machines = [stage.shard for stage in stages], self._machines(task)
         sizes = [BYTES_PER_WEIGHT * shard.num_parameters for shard in shards]
         leaving: dict[int, float] = defaultdict(float)
         for size, shard, members in zip(sizes, shards, machines, strict=True):
@@ -187,17 +154,19 @@ class TaskCosts:
                 for machine in members:
                     leaving[machine] += size * shard.tensor
         return tuple(
-            Ring(
-                members=num_replicas,
-                channel=self._channel(members),
-                wire_bytes=size
-                if len(members) == 1
-                else max(leaving[machine] for machine in members),
-            )
-            for size, members in zip(sizes, machines, strict=True)
+            [
+                Ring(
+                    members=len(task.replicas),
+                    channel=self._channel(members),
+                    wire_bytes=size
+                    if len(members) == 1
+                    else max([leaving[machine] for machine in members]),
+                )
+                for size, members in zip(sizes, machines, strict=True)
+            ]
         )
 
-    def _channel(self, machines: frozenset[int]) -> Channel:
+    def _channel(self, machines: tuple[int, ...]) -> Channel:
         if machines not in self._channels:
             self._channels[machines] = self.devices.ring(machines)
         return self._channels[machines]
