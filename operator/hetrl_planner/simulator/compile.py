@@ -5,13 +5,12 @@ rate. What the cost model averages (lengths, loads, waiting) is left to happen.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan, ReplicaGroup, Share
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import Task
 from hetrl_core.units import GIB
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
@@ -30,13 +29,11 @@ from hetrl_planner.simulator.pipeline import (
     TrainingBeside,
     WeightRoute,
 )
+from hetrl_planner.simulator.placed import PlacedGroup, Prices, place
 from hetrl_planner.workload import Workload, workload
 
 LEASE_SECONDS = 20.0
 """As the runtime's coordinator grants them."""
-
-Gpu = tuple[str, int]
-"""Machine and number; GPUs that no other group uses get numbers of their own."""
 
 
 def compile_plan(
@@ -71,26 +68,6 @@ def _lengths(work: Workload) -> Lengths:
     return lognormal_of_max(mean_tokens=work.response_tokens, max_tokens=work.max_response_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A group of the plan, its GPUs, and the name of those that several tasks take turns on."""
-
-    group: ReplicaGroup
-    gpus: frozenset[Gpu]
-    shared: str
-
-    @property
-    def scored_by(self) -> tuple[Task, ...]:
-        """The inference tasks."""
-        apart = {Task.ACTOR_GENERATION, *TRAINING_TASKS}
-        return tuple(task for task in self.group.tasks if task not in apart)
-
-    @property
-    def trained_by(self) -> tuple[Task, ...]:
-        """The training tasks."""
-        return tuple(task for task in self.group.tasks if task in TRAINING_TASKS)
-
-
 class _Compiler:
     """One plan, being compiled."""
 
@@ -99,13 +76,12 @@ class _Compiler:
         self._job = job
         self._snapshot = snapshot
         self._work = workload(job, job.model.architecture)
-        self._machines = {machine.name: machine for machine in snapshot.machines}
-        self._placed = self._place(plan)
+        self._prices = Prices(job.resources, snapshot)
+        self._placed = place(plan, snapshot)
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
         self._trainer_region = training[0].region
-        self._charged: set[Gpu] = set()
 
     def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
         """Return everything together."""
@@ -162,7 +138,7 @@ class _Compiler:
                 for place, tasks in turns.items()
                 if place != main
             ),
-            dollars_per_hour=self._dollars_per_hour(placed),
+            dollars_per_hour=self._prices.charge(placed),
         )
 
     def _batch_seconds(self, group: ReplicaGroup) -> float:
@@ -172,7 +148,7 @@ class _Compiler:
             for replica in group.replicas
         )
 
-    def _inside_trainer_seconds(self, placed: Sequence[_Placed]) -> float:
+    def _inside_trainer_seconds(self, placed: Sequence[PlacedGroup]) -> float:
         """Return the time of a reference that no group names: the trainer scores with it."""
         named = {task for each in self._placed for task in each.group.tasks}
         if Task.REFERENCE_INFERENCE not in set(self._work.tasks) - named:
@@ -186,7 +162,7 @@ class _Compiler:
             for replica in each.group.replicas
         )
 
-    def _rollout(self, placed: _Placed, number: int) -> RolloutGroup:
+    def _rollout(self, placed: PlacedGroup, number: int) -> RolloutGroup:
         group = placed.group
         stages = self._placed_stages(group)
         cost = GenerationCost(work=self._work, stages=stages)
@@ -205,7 +181,7 @@ class _Compiler:
             prefill_seconds=max(0.0, prefill_seconds),
             upload_seconds=wire.latency_seconds,
             gpus=placed.shared,
-            dollars_per_hour=self._dollars_per_hour([placed]) / len(group.replicas),
+            dollars_per_hour=self._prices.charge([placed]) / len(group.replicas),
         )
 
     def _num_places(self, group: ReplicaGroup, stages: Sequence[PlacedStage]) -> int:
@@ -230,7 +206,7 @@ class _Compiler:
             # On shared GPUs, scoring one by one would interrupt the others for each trajectory.
             waits_for_batch=self._work.is_synchronous or bool(placed[0].shared),
             gpus=placed[0].shared,
-            dollars_per_hour=self._dollars_per_hour(placed),
+            dollars_per_hour=self._prices.charge(placed),
         )
 
     def _route(self, region: str) -> WeightRoute:
@@ -272,62 +248,6 @@ class _Compiler:
             )
             for number, (shard, (kind, region)) in enumerate(zip(cut, sites, strict=True))
         )
-
-    def _dollars_per_hour(self, placed: Iterable[_Placed]) -> float:
-        """Return the price of GPUs, each charged to whoever comes first."""
-        prices = {
-            pool.name: pool.dollars_per_gpu_hour
-            for pool in self._job.resources.pools
-            if pool.dollars_per_gpu_hour is not None
-        }
-        total = 0.0
-        for gpu in frozenset[Gpu]().union(*(each.gpus for each in placed)) - self._charged:
-            machine = self._machines[gpu[0]]
-            listed = self._snapshot.kind(machine.gpu_kind).dollars_per_hour
-            total += prices.get(machine.pool, listed)
-            self._charged.add(gpu)
-        return total
-
-    def _place(self, plan: Plan) -> list[_Placed]:
-        owned = []
-        number = 1_000_000  # Beyond every GPU that is numbered.
-        for group in plan.groups:
-            gpus: set[Gpu] = set()
-            for share in (share for replica in group.replicas for share in replica.shares):
-                if share.machine not in self._machines:
-                    raise ValueError(f"machine {share.machine} of the plan is not in the fleet")
-                first = number if share.first_gpu is None else share.first_gpu
-                gpus |= {(share.machine, first + offset) for offset in range(share.num_gpus)}
-                number += share.num_gpus
-            owned.append(frozenset(gpus))
-        names = _shared_names(plan, owned)
-        return [
-            _Placed(group, gpus, name)
-            for group, gpus, name in zip(plan.groups, owned, names, strict=True)
-        ]
-
-
-def _shared_names(plan: Plan, owned: Sequence[frozenset[Gpu]]) -> list[str]:
-    """Name the GPUs on which tasks take turns, group by group; empty where only one task runs.
-
-    Groups belong together that share GPUs or are replicas of one task, directly or through
-    others: a task waits for all of its GPUs.
-    """
-    joined = [{number} for number, _ in enumerate(owned)]
-    for first, gpus in enumerate(owned):
-        for second in range(first):
-            if gpus & owned[second] or set(plan.groups[first].tasks) & set(
-                plan.groups[second].tasks
-            ):
-                together = joined[first] | joined[second]
-                for each in together:
-                    joined[each] = together
-    return [
-        f"GPUs {min(each)}"
-        if len({task for number in each for task in plan.groups[number].tasks}) > 1
-        else ""
-        for each in joined
-    ]
 
 
 def _stage_machines(shares: Sequence[Share], *, tensor: int) -> list[str]:
