@@ -39,11 +39,11 @@ Place = tuple[int, int]
 Split = tuple[int, int]
 """Tensor and pipeline sizes of a replica."""
 
-
 _Cut = tuple[int, TrainingMode, int]
 """Tensor size, way to train, and replicas."""
 
 _StagePlaces = tuple[tuple[Place, ...], ...]
+"""Of each stage, where it stands over all replicas."""
 
 _Stage = tuple[float, float, int]
 """A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
