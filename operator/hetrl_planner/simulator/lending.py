@@ -59,7 +59,7 @@ class Lending:
             left = capacity = self._ledger.capacity()
             if wanted < capacity:
                 left = wanted
-            while left and (lent := self._lend(replica, most=left)):
+            while left and (lent := self._lend(replica, left)):
                 left -= lent
                 wanted -= lent
         if wanted:
@@ -112,7 +112,7 @@ class Lending:
             replica.work.settle()
         while line and capacity:
             _, number, replica = line[0]
-            lent = self._lend(replica, most=min(capacity, replica.num_free()))
+            lent = self._lend(replica, min(capacity, replica.num_free()))
             capacity -= lent
             if not lent:
                 heappop(line)
@@ -128,7 +128,7 @@ class Lending:
         self._will_serve = False
         self.serve_waiting()
 
-    def _lend(self, replica: Replica, *, most: int) -> int:
+    def _lend(self, replica: Replica, most: int) -> int:
         """Lend what comes next, one trajectory or a whole new group; return how many."""
         if self._prompts or not self._lends_groups:
             self._grant(replica)
