@@ -98,6 +98,7 @@ class Decoder:
             room.later_bytes = genome.leaves_room * sum(
                 self.fitting.least_resident_bytes(each, num_gpus=owned.num_gpus) for each in waiting
             )
+            room.is_before_generation = genome.leaves_room and Task.ACTOR_GENERATION in waiting
             room.own_bytes = self.fitting.scoring_bytes if task in SCORING_TASKS else inf
             found = self._task(genome, task, self._used(genome, task, owned), room)
             if found is None:

@@ -54,8 +54,8 @@ class Genome:
     decoder's balance, where that leaves a layer."""
 
     leaves_room: bool = True
-    """Whether tasks that are placed first leave those after them their part of each GPU, or only
-    what they do not need to be fast."""
+    """Whether tasks that are placed first leave those after them their part of each GPU, and
+    generation its cache, or only what they do not need to be fast."""
 
     is_packed: bool = False
     """Whether the tasks of small groups are put together by ``packing``, whatever is chosen for

@@ -5,15 +5,16 @@ cut, is the callers' choice.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, product
+from itertools import groupby, product
 
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.hetrl.filling import Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
 from hetrl_planner.layout.fitting import Fitting, Place, Split
-from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 
 
 class Laying:
@@ -68,7 +69,7 @@ class Laying:
         mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
         shifted = _shifted(layers, shifts)
         pipelines = zip(*by_stage, strict=True)
-        return TaskLayout(task, tuple([_replica(blocks, shifted) for blocks in pipelines]), mode)
+        return TaskLayout(task, tuple([replica_on(blocks, shifted) for blocks in pipelines]), mode)
 
     def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
         """Return where blocks stand, and what is reserved there, each once."""
@@ -82,73 +83,22 @@ class Laying:
     ) -> Iterator[ReplicaLayout]:
         """Yield replicas of a task that does not train, site by site, as many as there is room for.
 
-        Sites without a chosen split get the one whose GPUs work fastest.
+        Sites without a chosen split get the best one.
         """
-        places: dict[Place, list[Segment]] = {}
+        by_site: dict[int, dict[int, list[Segment]]] = {}
         for machine, first, count in owned.machines:
-            site = self._devices.machine_sites[machine]
+            here = by_site.setdefault(self._devices.machine_sites[machine], {})
             for reserved, gpus in groupby(range(first, first + count), key=room.reserved):
-                here = list(gpus)
-                places.setdefault((site, reserved), []).append((machine, here[0], len(here)))
-        left: dict[int, list[Segment]] = {}
-        most: dict[int, int] = {}
-        for (site, reserved), machines in sorted(places.items()):
-            replicas, rest = self._filled(task, site, machines, chosen.get(site), reserved)
-            yield from replicas
-            left.setdefault(site, []).extend(rest)
-            most[site] = reserved
-        for site, machines in left.items():
-            # What is left of unlike GPUs may still hold a replica together.
-            if sum(each == site for each, _ in places) > 1:
-                yield from self._filled(task, site, machines, chosen.get(site), most[site])[0]
-
-    def _filled(
-        self,
-        task: Task,
-        site: int,
-        machines: Sequence[Segment],
-        chosen: Split | None,
-        reserved: int,
-    ) -> tuple[list[ReplicaLayout], list[Segment]]:
-        """Return as many replicas of a split as there is room for, and what is left."""
-        splits = self.fitting.splits(task, site, reserved_bytes=reserved)
-        if not splits:
-            return [], list(machines)
-        first = chosen or splits[0]
-        # What a split leaves over may still hold smaller replicas.
-        smaller = (split for split in splits if split[0] * split[1] < first[0] * first[1])
-        found, left = [], list(machines)
-        free = sum(number for *_, number in left)
-        for split in chain((first,), smaller):
-            if not free:
-                break
-            size = split[0] * split[1]
-            if size <= free:
-                replicas, left = self._replicas(task, site, tuple(left), split, reserved)
-                found += replicas
-                free -= size * len(replicas)
-        return found, left
-
-    def _replicas(
-        self,
-        task: Task,
-        site: int,
-        machines: tuple[Segment, ...],
-        split: Split,
-        reserved: int,
-    ) -> tuple[list[ReplicaLayout], list[Segment]]:
-        tensor, num_stages = split
-        owned = Owned(machines)
-        count = owned.num_blocks(tensor) // num_stages
-        layers = self.fitting.serving_layers(task, site, split, reserved_bytes=reserved)
-        if layers is None or not count:
-            return [], list(machines)
-        blocks = owned.blocks(tensor)
-        replicas = [
-            _replica(blocks[first : first + num_stages], layers)
-            for first in range(0, count * num_stages, num_stages)
-        ]
-        return replicas, owned.without(count * num_stages, tensor)
+                numbers = list(gpus)
+                here.setdefault(reserved, []).append((machine, numbers[0], len(numbers)))
+        for site, places in sorted(by_site.items()):
+            filling = Filling(self.fitting, task, site, chosen.get(site), room)
+            served = [filling.apart(places)]
+            if len(places) > 1:
+                whole = [segment for segment in owned.machines
+                         if self._devices.machine_sites[segment[0]] == site]  # fmt: skip
+                served.append(filling.filled(whole, max(places)))
+            yield from max(served, key=lambda each: each.rate).replicas
 
 
 def _by_stage(blocks: Sequence[Block], cut: Cut) -> list[Sequence[Block]]:
@@ -167,7 +117,3 @@ def _shifted(layers: Sequence[int], shifts: Sequence[tuple[int, int]]) -> list[i
             shifted[give] -= 1
             shifted[take] += 1
     return shifted
-
-
-def _replica(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
-    return tuple([Stage(block, count) for block, count in zip(blocks, layers, strict=True)])

@@ -6,9 +6,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import ceil, inf
+from math import inf
 
-from hetrl_planner.layout.fitting import RESERVE_STEP_BYTES
+from hetrl_planner.layout.fitting import reserved_step
 
 Segment = tuple[int, int, int]
 """Machine, first GPU, number of GPUs."""
@@ -60,11 +60,14 @@ class Room:
     """What the task that is placed next needs while it runs; others may need more beside what it
     keeps."""
 
+    is_before_generation: bool = False
+    """Whether generation is still to find room for its cache on these GPUs."""
+
     def reserved(self, gpu: int) -> int:
         """Return the bytes of a GPU that a task must leave, rounded up."""
         kept = self.kept_bytes.get(gpu, 0.0) + self.later_bytes
         kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
-        return ceil(kept / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+        return reserved_step(kept)
 
     def most_reserved(self, block: Block) -> int:
         """Return the bytes that a task must leave of the fullest of some GPUs."""

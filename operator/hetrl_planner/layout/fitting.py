@@ -8,7 +8,7 @@ Searches ask here, so that they need not evaluate what cannot be good.
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
@@ -24,7 +24,7 @@ from hetrl_planner.layout.stage_memory import Ends, StageMemory
 from hetrl_planner.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
-"""Reserved bytes are rounded up to this, so that like cases are remembered as one."""
+"""To which reserved bytes are rounded up."""
 
 ALL_MODES = tuple(
     TrainingMode(recompute=recompute, sharding=sharding)
@@ -65,6 +65,7 @@ class Fitting:
         self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
         self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
+        self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
         self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
         self._rates: dict[tuple[object, ...], float] = {}
@@ -102,7 +103,10 @@ class Fitting:
         if task not in TRAINING_TASKS:
             splits = self.splits(task, site, reserved_bytes=0)
             return max(
-                (self._rate(task, site, split, 0) / (split[0] * split[1]) for split in splits),
+                (
+                    self.rate(task, site, split, reserved_bytes=0) / (split[0] * split[1])
+                    for split in splits
+                ),
                 default=0.0,
             )
         rates = [0.0]
@@ -223,10 +227,46 @@ class Fitting:
             rated = [
                 (rate / (tensor * stages), -tensor * stages, (tensor, stages))
                 for tensor, stages in self._possible_splits(site)
-                if (rate := self._rate(task, site, (tensor, stages), reserved_bytes))
+                if (rate := self.rate(task, site, (tensor, stages), reserved_bytes=reserved_bytes))
             ]
             self._splits[key] = tuple(split for *_, split in sorted(rated, reverse=True))
         return self._splits[key]
+
+    def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
+        """Return scoring's splits on GPUs that generate too, what is best for both first.
+
+        What scoring keeps of its model on a GPU is missing in generation's cache, so that the
+        fastest split to score with may make both together slow.
+        """
+        key = (site, reserved_bytes)
+        if key not in self._shared_splits:
+            splits = self.splits(Task.REFERENCE_INFERENCE, site, reserved_bytes=reserved_bytes)
+            self._shared_splits[key] = tuple(
+                sorted(splits, key=lambda split: self._gpu_seconds(site, split, reserved_bytes))
+            )
+        return self._shared_splits[key]
+
+    def _gpu_seconds(self, site: int, split: Split, reserved_bytes: int) -> float:
+        """Return the time of one GPU to score a trajectory and to generate one beside that."""
+        tensor, stages = split
+        task = Task.REFERENCE_INFERENCE
+        layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
+        assert layers is not None
+        kept_bytes = max(
+            memory.inference_footprint(
+                self._memory.shard(tensor, count, ends), self.work
+            ).resident_bytes
+            for count, ends in zip(layers, _ends(stages), strict=True)
+        )
+        beside = reserved_step(reserved_bytes + kept_bytes)
+        generating = self.splits(Task.ACTOR_GENERATION, site, reserved_bytes=beside)
+        if not generating:
+            return inf
+        rate = self.rate(Task.ACTOR_GENERATION, site, generating[0], reserved_bytes=beside)
+        return (
+            tensor * stages / self.rate(task, site, split, reserved_bytes=reserved_bytes)
+            + generating[0][0] * generating[0][1] / rate
+        )
 
     def serving_layers(
         self, task: Task, site: int, split: Split, *, reserved_bytes: int
@@ -276,7 +316,7 @@ class Fitting:
             self._decode_seconds[key] = (two - one, ended - one)
         return self._decode_seconds[key]
 
-    def _rate(self, task: Task, site: int, split: Split, reserved_bytes: int) -> float:
+    def rate(self, task: Task, site: int, split: Split, *, reserved_bytes: int) -> float:
         """Return a replica's rate with its part of what may be in flight; 0 if it cannot fit."""
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         if layers is None:
@@ -334,6 +374,11 @@ class Fitting:
                 and tensor * stages <= here.num_gpus
             )
         return self._possible[site]
+
+
+def reserved_step(reserved_bytes: float) -> int:
+    """Return reserved bytes rounded up, so that like cases are remembered as one."""
+    return ceil(reserved_bytes / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
 
 
 def _ends(num_stages: int) -> list[Ends]:
