@@ -1,9 +1,12 @@
 """Replicas and trainers that are lost, and what it costs."""
 
+import numpy as np
 import pytest
 
 from hetrl_planner.lengths import Constant, lognormal_of_variation
+from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline import Failures, ReplicaLoss, TrainerSpec
+from hetrl_planner.simulator.trajectory import Ending, PromptGroup, Trajectory
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 
@@ -139,3 +142,18 @@ def test_a_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
     )  # fmt: skip
     first = play(pipeline, steps=3).timeline[0]
     assert first.ended_at_seconds == pytest.approx(0.5 + 0.25 + 1.0 + 1.0)
+
+
+@pytest.mark.parametrize("versions", [(9, 10), (10, 9), (10, 10)], ids=str)
+def test_what_the_lost_history_sampled_is_fenced_whichever_token_it_was(
+    versions: tuple[int, int],
+) -> None:
+    parts = assemble(a_pipeline(group=1, eta=2), np.random.default_rng(1))
+    sampled = Trajectory(PromptGroup(), 9, 100)
+    parts.ledger.move_to(10)
+    parts.ledger.lend(sampled, parts.groups[0][0])
+    sampled.versions = versions
+    parts.coordinator.deliver(sampled)
+    parts.coordinator.rewind(9, handed=[])
+    assert sampled not in parts.ledger.accepted
+    assert parts.ledger.endings[Ending.FENCED] == 1

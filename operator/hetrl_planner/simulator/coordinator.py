@@ -117,7 +117,8 @@ class Coordinator:
         ledger.move_to(version)
         self._num_handed = 0
         self._queue.put_back(dict.fromkeys(each.group for each in handed))
-        future = [each for each in ledger.accepted if each.versions[1] > version]
+        # Its first token may be the newer: a replica goes back to the checkpoint's weights, too.
+        future = [each for each in ledger.accepted if max(each.versions) > version]
         self._make_again(future, Ending.FENCED)
         self._lending.end_leases(list(ledger.leased), Ending.FENCED)
 
