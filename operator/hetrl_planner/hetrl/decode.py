@@ -18,7 +18,6 @@ from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.layout.replicas import ReplicaCosts
 
 ROOM = (
     Task.ACTOR_TRAINING,
@@ -59,7 +58,6 @@ class Decoder:
         self.fitting = Fitting(evaluator.work, evaluator.devices)
         self.laying = Laying(self.fitting)
         self._packing = Packing(evaluator, Ways(evaluator, self.laying))
-        self._costs = ReplicaCosts(evaluator.work, evaluator.devices)
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         self._cuts: dict[Places, Timed] = {}
@@ -73,7 +71,7 @@ class Decoder:
             if genome.is_packed and self._is_packable(owned):
                 group = self._packing.packed(tasks, owned)
             else:
-                group = self._group(genome, tasks, owned)
+                group = self._placed(genome, tasks, owned)
             if group is None:
                 return None
             groups.append(group)
@@ -82,8 +80,21 @@ class Decoder:
     def _is_packable(self, owned: Owned) -> bool:
         return self._devices.num_gpus <= MOST_FLEET_GPUS and owned.num_gpus <= MOST_GPUS
 
-    def _group(
+    def _placed(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
+    ) -> tuple[TaskLayout, ...] | None:
+        """Place the tasks of a group, once more with care where they do not fit together.
+
+        What scoring needs while it runs depends on its split, which is not known before.
+        """
+        most, least = self.fitting.scoring_bytes
+        group = self._group(genome, tasks, owned, scoring_bytes=most)
+        if group is None or len(tasks) == 1 or not self._evaluator.misfit(group):
+            return group
+        return self._group(genome, tasks, owned, scoring_bytes=least) or group
+
+    def _group(
+        self, genome: Genome, tasks: Sequence[Task], owned: Owned, *, scoring_bytes: float
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of a group, those that keep most first.
 
@@ -99,7 +110,7 @@ class Decoder:
                 self.fitting.least_resident_bytes(each, num_gpus=owned.num_gpus) for each in waiting
             )
             room.is_before_generation = genome.leaves_room and Task.ACTOR_GENERATION in waiting
-            room.own_bytes = self.fitting.scoring_bytes if task in SCORING_TASKS else inf
+            room.own_bytes = scoring_bytes if task in SCORING_TASKS else inf
             found = self._task(genome, task, self._used(genome, task, owned), room)
             if found is None:
                 found = _taken_over(task, placed)
@@ -112,15 +123,10 @@ class Decoder:
 
     def _keep(self, task: TaskLayout, room: Room) -> None:
         """Note what a task keeps on each GPU while others run."""
-        for replica in task.replicas:
-            key = self._costs.key(replica)
-            for number, stage in enumerate(replica):
-                footprint = self._costs.footprint(task, key, number)
-                for gpu in stage.gpus:
-                    room.kept_bytes[gpu] = room.kept_bytes.get(gpu, 0.0) + footprint.resident_bytes
-                    room.working_bytes[gpu] = max(
-                        room.working_bytes.get(gpu, 0.0), footprint.working_bytes
-                    )
+        kept, working = room.kept_bytes, room.working_bytes
+        for gpu, footprint in self._evaluator.footprints(task).items():
+            kept[gpu] = kept.get(gpu, 0.0) + footprint.resident_bytes
+            working[gpu] = max(working.get(gpu, 0.0), footprint.working_bytes)
 
     def _owned(self, genome: Genome, group: int) -> Owned:
         machines = []

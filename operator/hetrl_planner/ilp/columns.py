@@ -18,6 +18,7 @@ from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
+from hetrl_planner.ilp.route import Routes
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 
@@ -200,9 +201,27 @@ class Pricing:
         return Genome(
             grouping=tuple(tasks[rank] for rank in ranks),
             counts=tuple(tuple(row[rank] for rank in ranks) for row in rows),
-            order=tuple(range(len(rows))),
+            order=self._order(tasks, rows),
             is_packed=True,
         )
+
+    def _order(
+        self, groups: Sequence[tuple[Task, ...]], rows: Sequence[Sequence[int]]
+    ) -> tuple[int, ...]:
+        """Return every machine, those of a group that trains in the order of its pipelines."""
+        trains = [group for group, tasks in enumerate(groups) if TRAINING_TASKS.intersection(tasks)]
+        routed = [
+            machine
+            for group in trains
+            for machine in self._routes.through(
+                machine for machine, row in enumerate(rows) if row[group]
+            )
+        ]
+        return tuple(dict.fromkeys([*routed, *range(len(rows))]))
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(self.evaluator.work, self.evaluator.devices)
 
     def _column(
         self, kind: Kind, bundle: Bundle, known: Mapping[Kind, Column | None]

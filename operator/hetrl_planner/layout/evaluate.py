@@ -79,9 +79,7 @@ class Evaluator(TaskCosts):
 
         What comes from other groups, weights among it, is there at once.
         """
-        footprints: GroupFootprints = defaultdict(list)
-        for task in group:
-            self._add_footprints(task, self._keys(task), footprints)
+        footprints = self._together_footprints(group)
         if misfit := self._misfit(footprints):
             return misfit
         kept = {gpu: sum(each.resident_bytes for each in held) for gpu, held in footprints.items()}
@@ -92,6 +90,16 @@ class Evaluator(TaskCosts):
                 return Misfit("no GPU memory is left for keys and values", 1.05)
             found[task.task] = seconds
         return found
+
+    def misfit(self, group: Sequence[TaskLayout]) -> Misfit | None:
+        """Return which GPU is too small for the tasks of a group, were no cache needed."""
+        return self._misfit(self._together_footprints(group))
+
+    def _together_footprints(self, group: Sequence[TaskLayout]) -> GroupFootprints:
+        footprints: GroupFootprints = defaultdict(list)
+        for task in group:
+            self._add_footprints(task, self._keys(task), footprints)
+        return footprints
 
     def _seconds_alone(
         self, task: TaskLayout, group: Sequence[TaskLayout], kept_bytes: Mapping[int, float]

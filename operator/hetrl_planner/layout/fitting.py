@@ -85,9 +85,13 @@ class Fitting:
         return memory.inference_footprint(self._whole, self.work).resident_bytes / num_gpus
 
     @cached_property
-    def scoring_bytes(self) -> float:
-        """What a GPU that scores with an uncut model needs beside its weights."""
-        return memory.inference_footprint(self._whole, self.work).working_bytes
+    def scoring_bytes(self) -> tuple[float, float]:
+        """What scoring needs on a GPU beside weights, uncut and cut as finely as can be."""
+        finest = self._memory.shard(max(TENSOR_SIZES), 1, (False, False))
+        return (
+            memory.inference_footprint(self._whole, self.work).working_bytes,
+            memory.inference_footprint(finest, self.work).working_bytes,
+        )
 
     @cached_property
     def _whole(self) -> Shard:
