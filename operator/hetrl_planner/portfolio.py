@@ -1,14 +1,13 @@
 """Which searches run for a strategy, in which order, and whose layout is taken.
 
-``Auto`` asks phase 1 of AReaL-Hex first, for it ends in a moment with a plan, then the ILP for
-the best division of whole machines, and lets HetRL's evolution go on from what both found; so
-there is an answer whenever time runs out.
+``Auto`` asks the ILP first how to divide whole machines, then phase 1 of AReaL-Hex, which counts
+single GPUs, and lets HetRL's evolution go on from what both found; so there is an answer whenever
+time runs out.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from hetrl_planner.goals import Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
-from hetrl_planner.hetrl.search import Evolved, search
-from hetrl_planner.ilp.find import Partitioned
+from hetrl_planner.hetrl.search import search
 from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
@@ -62,6 +60,9 @@ class Decided:
     milp: Found | None = None
     """What phase 1 found, where it was asked."""
 
+    others: tuple[Genome, ...] = ()
+    """Worse answers, from which evolution may come to better ones."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Portfolio:
@@ -86,10 +87,15 @@ class Portfolio:
         return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
 
     def begin(self, strategy: Strategy) -> Decided | None:
-        """Return phase 1's answer where the strategy asks it, within moments."""
-        if strategy in {Strategy.HETRL, Strategy.ILP}:
-            return None
-        return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
+        """Return the answer that a strategy has within moments."""
+        match strategy:
+            case Strategy.HETRL | Strategy.ILP:
+                return None
+            case Strategy.AUTO:
+                divided = self._partition(most_regions=REGIONS_OF_A_START)
+                return self._better(self._phase_1(homogeneous=False), divided)
+            case _:
+                return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
     def go_on(
         self, strategy: Strategy, first: Decided | None, *, others: Sequence[Choice] = ()
@@ -111,39 +117,37 @@ class Portfolio:
             case Strategy.HETRL:
                 return self._evolve(first, others, list(groupings(self.space.work.tasks)))
             case Strategy.ILP:
-                return self._partition(first)[0]
+                return self._better(first, self._partition())
             case Strategy.AUTO:
-                divided, genomes = self._partition(first, most_regions=REGIONS_OF_A_START)
                 arms = list(groupings(self.space.work.tasks))
-                decided = self._evolve(divided, others, arms, genomes=genomes)
-                return self._repartition(decided)
+                return self._repartition(self._evolve(first, others, arms))
 
-    def _partition(
-        self, first: Decided | None, *, most_regions: int | None = None
-    ) -> tuple[Decided | None, tuple[Genome, ...]]:
-        """Return the better of a first answer and the ILP's, and all that the ILP would choose."""
+    def _partition(self, *, most_regions: int | None = None) -> Decided | None:
+        """Return the ILP's answer, unless the fleet is one for tiles."""
         is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
         if self.evaluations == 0 or is_large or self.should_stop():
-            return first, ()
+            return None
         found = find_partition(
             self.evaluator, self.objective,
-            should_stop=self.should_stop,
-            seed=self.seed,
-            at_most_seconds=first.evaluation.step_seconds if first else inf,
-            most_regions=most_regions,
+            should_stop=self.should_stop, seed=self.seed, most_regions=most_regions,
         )  # fmt: skip
         if found is None:
-            return first, ()
-        return self._better(first, found), found.genomes
+            return None
+        return Decided(
+            evaluation=found.evaluation, is_complete=found.is_complete, others=found.genomes
+        )
 
-    def _better(self, first: Decided | None, found: Evolved | Partitioned) -> Decided:
-        if first is None:
-            return Decided(evaluation=found.evaluation, is_complete=found.is_complete)
-        is_better = found.score < self.objective.score(first.evaluation)
-        return replace(
-            first,
-            evaluation=found.evaluation if is_better else first.evaluation,
-            is_complete=found.is_complete and first.is_complete,
+    def _better(self, first: Decided | None, second: Decided | None) -> Decided | None:
+        """Return the better of two answers, with what is known from both."""
+        if first is None or second is None:
+            return first or second
+        score = self.objective.score
+        is_better = score(second.evaluation) < score(first.evaluation)
+        return Decided(
+            evaluation=second.evaluation if is_better else first.evaluation,
+            is_complete=first.is_complete and second.is_complete,
+            milp=first.milp or second.milp,
+            others=(*first.others, *second.others),
         )
 
     def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
@@ -163,7 +167,7 @@ class Portfolio:
         if not isinstance(evaluation, Evaluation):
             return first
         if first is None:
-            return replace(found, evaluation=evaluation, milp=None)
+            return replace(found, evaluation=evaluation, milp=None, others=())
         score = self.objective.score
         is_better = score(evaluation) < score(first.evaluation)
         return replace(first, evaluation=evaluation) if is_better else first
@@ -207,7 +211,6 @@ class Portfolio:
         arms: Sequence[Grouping],
         *,
         share: float = 1.0,
-        genomes: tuple[Genome, ...] = (),
     ) -> Decided | None:
         evaluations = int(share * self._effort(len(arms)))
         if not evaluations:
@@ -219,16 +222,19 @@ class Portfolio:
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
-            seeds=(*genomes, *self._seeds(first, others)),
+            seeds=self._seeds(first, others),
         )  # fmt: skip
-        return self._better(first, evolved) if evolved else first
+        if evolved is None:
+            return first
+        found = Decided(evaluation=evolved.evaluation, is_complete=evolved.is_complete)
+        return self._better(first, found)
 
     def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
         devices = self.evaluator.devices
         layouts = [first.evaluation.layout] if first else []
         layouts += [layout_of(choice, devices) for choice in others]
         genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
-        return tuple(dict.fromkeys(genomes))
+        return tuple(dict.fromkeys([*(first.others if first else ()), *genomes]))
 
     def _effort(self, num_arms: int) -> int:
         """Return the layouts that evolution may price."""

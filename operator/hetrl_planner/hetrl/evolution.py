@@ -30,6 +30,10 @@ class Population:
     """The individuals of an arm, best first."""
 
     members: list[tuple[Guide, Genome]] = field(default_factory=list)
+    most: int = POPULATION
+    most_alike: int = POPULATION
+    """Of one grouping, so that what leads early does not drive out all others."""
+
     seen: set[Genome] = field(default_factory=set)
 
     @property
@@ -38,10 +42,17 @@ class Population:
         return self.members[0][0]
 
     def add(self, score: Guide, genome: Genome) -> None:
-        """Take an individual in; the worst leaves where there are too many."""
+        """Take an individual in; the worst leaves where there are too many, or too many alike."""
         self.members.append((score, genome))
         self.members.sort(key=lambda member: member[0])
-        del self.members[POPULATION:]
+        alike = [
+            number
+            for number, (_, each) in enumerate(self.members)
+            if each.grouping == genome.grouping
+        ]
+        if len(alike) > self.most_alike:
+            del self.members[alike[-1]]
+        del self.members[self.most :]
 
 
 def evolve(

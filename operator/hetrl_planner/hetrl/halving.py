@@ -21,7 +21,7 @@ from hetrl_planner.hetrl.neighbours import Neighbours
 from hetrl_planner.hetrl.starts import SPREAD, Starts
 from hetrl_planner.hetrl.variation import Variation
 
-START_SHARE = 0.2
+START_SHARE = 0.1
 """Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
 
 COUNTS_PER_GROUPING = 4
@@ -31,10 +31,17 @@ LEADER_SHARE = 0.5
 """Of each turn and each round, for the population that leads, so that an early stop finds it far
 on its way. Ours."""
 
-FINAL_SHARE = 0.5
-"""Of the budget, kept for the groupings that survive."""
+FINAL_SHARE = 0.75
+"""Of the budget, kept for the final."""
 
 FINALISTS = 3
+"""Groupings of which all counts that are left come into the final; of others the best comes."""
+
+FINAL_POPULATION = 40
+"""Individuals of the final. Ours: with a dozen, it ends in the first valley."""
+
+MOST_ALIKE = 10
+"""Individuals of one grouping in the final. Ours."""
 
 DESCENT_SHARE = 0.4
 """Of the budget, kept for single changes of the best."""
@@ -89,8 +96,7 @@ class Halving:
             spent += yield from self._round(arms, evaluations=per_round)
         arms.sort(key=lambda arm: arm.best.best)
         left = max(0, evaluations - spent)
-        # The longer the final, the more of it belongs to the arm that leads.
-        yield from self._final(arms, evaluations=left)
+        yield from self._final(arms, begun, evaluations=left)
         yield from self._descents(begun, evaluations=kept)
 
     @property
@@ -157,12 +163,16 @@ class Halving:
         yield from self._evolve_leader(arms, evaluations=to_leader)
         return spent
 
-    def _final(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
-        left = evaluations
-        for number, arm in enumerate(reversed(arms)):
-            share = left // 4 if number < len(arms) - 1 else left
-            left -= share
-            yield from evolve(arm.best, self.variation, self.rng, evaluations=share)
+    def _final(self, arms: Sequence[Arm], begun: Sequence[Arm], *, evaluations: int) -> Asked:
+        """Evolve the finalists, and the best of every other arm, as one population."""
+        final = Population(most=FINAL_POPULATION, most_alike=MOST_ALIKE)
+        others = [arm.best.members[:1] for arm in begun if arm not in arms]
+        finalists = [each.members for arm in arms for each in arm.populations]
+        for score, genome in (member for members in (*finalists, *others) for member in members):
+            if genome not in final.seen:
+                final.seen.add(genome)
+                final.add(score, genome)
+        yield from evolve(final, self.variation, self.rng, evaluations=evaluations)
 
 
 def _better_half(arms: Sequence[Arm]) -> list[Arm]:

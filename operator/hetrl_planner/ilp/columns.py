@@ -142,7 +142,7 @@ class Pricing:
         self,
         bundles: Sequence[Bundle],
         *,
-        below_seconds: float,
+        below_seconds: Callable[[], float],
         should_stop: Callable[[], bool],
     ) -> Iterator[Column]:
         """Yield every column that fits and is busy for less than a time, until told to stop.
@@ -159,7 +159,7 @@ class Pricing:
                     return
                 parts = (known.get(part, NOTHING) for part in _less_by_one(kind))
                 column = self._column(kind, bundle, known) if all(parts) else None
-                if column and column.busy_seconds >= below_seconds:
+                if column and column.busy_seconds >= below_seconds():
                     column = None
                 known[kind] = column
                 if column:

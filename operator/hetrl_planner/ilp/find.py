@@ -48,12 +48,10 @@ def find(
     *,
     should_stop: Callable[[], bool],
     seed: int,
-    at_most_seconds: float = inf,
     most_regions: int | None = None,
 ) -> Partitioned | None:
     """Return the best choice of columns within the limits, ``None`` where there is none.
 
-    A plan with a step of ``at_most_seconds`` is known already; slower ones need not be looked at.
     No group spans more than ``most_regions``.
     """
     decoder = Decoder(evaluator)
@@ -64,7 +62,6 @@ def find(
         decoder=decoder,
         pricing=Pricing(evaluator=evaluator, decoder=decoder),
         should_stop=should_stop,
-        at_most_seconds=at_most_seconds,
     )
     columns: list[Column] = []
     is_complete = True
@@ -86,15 +83,17 @@ class _Search:
     decoder: Decoder
     pricing: Pricing
     should_stop: Callable[[], bool]
-    at_most_seconds: float
     found: list[tuple[Score, int, Genome, Evaluation]] = field(default_factory=list)
     tried: list[Sequence[Column]] = field(default_factory=list)
 
     def columns(self, bundles: Sequence[Bundle]) -> Iterator[Column]:
-        """Yield the columns that may be part of a better plan."""
-        return self.pricing.columns(
-            bundles, below_seconds=self._most_seconds, should_stop=self.should_stop
-        )
+        """Yield the columns that may be part of a better plan; whole plans are tried at once."""
+        for column in self.pricing.columns(
+            bundles, below_seconds=lambda: self._most_seconds, should_stop=self.should_stop
+        ):
+            yield column
+            if column.kind == self.pricing.everything:
+                self._try([column])
 
     def useful(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that may still be part of a better plan."""
@@ -158,5 +157,5 @@ class _Search:
     def _most_seconds(self) -> float:
         """Return the step that no group of a plan that is looked for may reach."""
         if isinstance(self.objective.goal, Fastest):
-            return min(self.at_most_seconds, self.best_value)
+            return self.best_value
         return self.objective.goal.step_seconds * (1 + PACE_TOLERANCE)
