@@ -32,6 +32,7 @@ EVALUATIONS = 4_000
 MODES = {"async": False, "sync": True}
 COMPARED = {
     "HetRL": ("HetRL", "everything"),
+    "ILP": ("ILP", "everything"),
     "Auto": ("Auto", "everything"),
     "ArealHex, phase 1": ("phase 1", "own"),
     "ArealHex": ("ArealHex", "own"),
@@ -89,7 +90,7 @@ def _computed(case: Case) -> Record:
     _note(
         record, "own", lambda: min(filter(None, (_best(drawn, each) for each in own)), default=None)
     )
-    for strategy in (Strategy.HETRL, Strategy.AUTO, Strategy.AREAL_HEX):
+    for strategy in (Strategy.HETRL, Strategy.ILP, Strategy.AUTO, Strategy.AREAL_HEX):
         _note(record, strategy, partial(_planned, drawn, strategy))
     _note(record, "phase 1", lambda: _phase_1(drawn))
     return record
@@ -224,7 +225,7 @@ def _auto_against_each(records: dict[Case, Record]) -> str:
     worse = []
     for case, record in records.items():
         steps = {name: seconds or float("inf") for name, seconds in record["steps"].items()}
-        alone = min(steps["HetRL"], steps["ArealHex"], steps["phase 1"])
+        alone = min(steps[name] for name in ("HetRL", "ILP", "ArealHex", "phase 1"))
         if alone < steps["Auto"] * (1 - 1e-9):
             worse.append((steps["Auto"] / alone - 1, case))
     said = ", ".join(
@@ -232,7 +233,7 @@ def _auto_against_each(records: dict[Case, Record]) -> str:
         for share, case in sorted(worse, key=lambda each: -each[0])[:10]
     )
     return (
-        f"Auto, with as many evaluations as each of them has, is worse than HetRL or ArealHex "
+        f"Auto, with as many evaluations as each of them has, is worse than HetRL, the ILP or ArealHex "
         f"alone on {len(worse)} of {len(records)}" + (f": {said}." if worse else ".")
     )
 
