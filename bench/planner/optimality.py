@@ -233,8 +233,8 @@ def _auto_against_each(records: dict[Case, Record]) -> str:
         for share, case in sorted(worse, key=lambda each: -each[0])[:10]
     )
     return (
-        f"Auto, with as many evaluations as each of them has, is worse than HetRL, the ILP or ArealHex "
-        f"alone on {len(worse)} of {len(records)}" + (f": {said}." if worse else ".")
+        f"Auto, with as many evaluations as each of them has, is worse than HetRL, the ILP or "
+        f"ArealHex alone on {len(worse)} of {len(records)}" + (f": {said}." if worse else ".")
     )
 
 
