@@ -1,0 +1,79 @@
+"""One more GPU, or a faster link, never makes a plan worse by more than its gap."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import (
+    JobSpec,
+    MinimiseCost,
+)
+from hetrl_core.plan import Infeasible, Plan
+from tests.planner.properties.questions import FLEETS, JOBS, SMALL_FLEETS, Question
+
+Growth = Callable[[ClusterSnapshot, int], ClusterSnapshot]
+"""A fleet with more of something; the number says of what."""
+
+
+def with_one_more_gpu(fleet: ClusterSnapshot, number: int) -> ClusterSnapshot:
+    """A fleet with a GPU more in one machine, or beside them in a machine of its own."""
+    chosen = fleet.machines[number % len(fleet.machines)]
+    if number % 2:
+        alone = replace(chosen, name="more", num_gpus=1)
+        return replace(fleet, machines=(*fleet.machines, alone))
+    grown = replace(chosen, num_gpus=chosen.num_gpus + 1)
+    return replace(
+        fleet, machines=tuple(grown if each is chosen else each for each in fleet.machines)
+    )
+
+
+def with_a_faster_link(fleet: ClusterSnapshot, number: int) -> ClusterSnapshot:
+    chosen = fleet.links[number % len(fleet.links)]
+    faster = replace(chosen, bytes_per_second=4 * chosen.bytes_per_second)
+    return replace(fleet, links=tuple(faster if each is chosen else each for each in fleet.links))
+
+
+GROWTHS = st.sampled_from([with_one_more_gpu, with_a_faster_link])
+
+
+@pytest.mark.slow
+@settings(max_examples=3)
+@given(fleet=SMALL_FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
+def test_more_is_not_worse(
+    fleet: ClusterSnapshot, job: JobSpec, grown: Growth, number: int
+) -> None:
+    is_not_worse_with_more(fleet, job, grown(fleet, number))
+
+
+@pytest.mark.slow
+@settings(max_examples=12)
+@given(fleet=FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
+def test_more_is_not_worse_for_many_jobs(
+    fleet: ClusterSnapshot, job: JobSpec, grown: Growth, number: int
+) -> None:
+    is_not_worse_with_more(fleet, job, grown(fleet, number))
+
+
+def is_not_worse_with_more(fleet: ClusterSnapshot, job: JobSpec, more: ClusterSnapshot) -> None:
+    poor, rich = Question(fleet, job).asked(), Question(more, job).asked()
+    if isinstance(poor, Infeasible):
+        return
+    assert isinstance(rich, Plan), rich
+    assert poor.gap is not None
+    assert rich.gap is not None
+    before, after = value(poor, job), value(rich, job)
+    assert after * (1 - rich.gap) <= before * (1 + 1e-6)
+    # What can be had at best grows as well: the bound is of the richer fleet.
+    assert after * (1 - rich.gap) <= before * (1 - poor.gap) * (1 + 1e-6)
+
+
+def value(found: Plan, job: JobSpec) -> float:
+    """What the goal makes small."""
+    if isinstance(job.planning.objective, MinimiseCost):
+        # Auto counts a cent for each GPU, so that none is taken idle.
+        return found.prediction.dollars_per_hour + 0.01 * found.num_gpus
+    return found.prediction.step_seconds

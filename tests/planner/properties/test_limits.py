@@ -1,0 +1,50 @@
+"""Memory, counts, budget and bound are never exceeded."""
+
+import pytest
+from hypothesis import given, settings
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import (
+    AlgorithmSpec,
+    JobSpec,
+    Mode,
+)
+from hetrl_core.plan import Plan
+from tests.builders import a_fleet, a_job, both
+from tests.planner.properties.limits import footprints, keeps_every_limit
+from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
+
+
+@settings(max_examples=5)
+@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
+def test_auto_keeps_every_limit_or_gives_reasons(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    keeps_every_limit(Question(fleet, job))
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(fleet=FLEETS, job=LIMITED_JOBS)
+def test_auto_keeps_the_limits_of_many_jobs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    keeps_every_limit(Question(fleet, job))
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        pytest.param(a_fleet(a100_80=1, l40s=1), id="one of each"),
+        pytest.param(
+            both(a_fleet(a100=2, region="east"), a_fleet(l4=2, region="west")), id="two regions"
+        ),
+    ],
+)
+def test_a_pipeline_of_two_kinds_keeps_every_limit(fleet: ClusterSnapshot, mode: Mode) -> None:
+    algorithm = AlgorithmSpec(
+        mode=mode, max_staleness=0 if mode is Mode.SYNC else 2, kl_coefficient=0.01
+    )
+    question = Question(fleet, a_job("Qwen3-4B", algorithm=algorithm))
+    found = question.asked()
+    assert isinstance(found, Plan)
+    assert any(len(group.gpu_kinds) > 1 for group in found.groups)
+    assert any(len(tasks) > 1 for tasks in footprints(question, found).values())
+    keeps_every_limit(question)
