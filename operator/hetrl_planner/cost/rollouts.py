@@ -1,17 +1,19 @@
 """All rollout replicas of a job together: how many each runs at once, how long a batch takes.
 
-Synchronous: whatever the caches hold generates one batch. Asynchronous: two rules of the
+Synchronous: the step waits for every trajectory, so each replica takes what it ends in time, and
+one that is slow with a single trajectory takes none. Asynchronous: two rules of the
 staleness bound limit what is of use, and both leave more room the longer a step is. A response
 must be done, with its group, before it is too old (``useful_seconds``); and what waits for its
 group, for its batch, for scores and for the trainer counts as in flight (``most_in_flight``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isinf
 
 from hetrl_planner.cost.iteration import Stream, generation_window_seconds
 from hetrl_planner.cost.network import WeightSync
-from hetrl_planner.cost.serving import Serving, shared_places
+from hetrl_planner.cost.serving import Serving
 from hetrl_planner.workload import ON_TIME, Workload
 
 BISECTIONS = 26
@@ -96,14 +98,46 @@ def most_in_flight(work: Workload, *, training_side_share: float) -> float:
 
 
 def _in_turn(rollouts: Sequence[Rollouts], work: Workload) -> Generated:
-    counts = [(each.serving, each.num_replicas) for each in rollouts]
-    concurrency = shared_places(counts, most_running=work.most_running)
-    streams = [
-        _stream(each, at_once, stop_seconds=each.weights.total_seconds)
-        for each, at_once in zip(rollouts, concurrency, strict=True)
-    ]
-    seconds = generation_window_seconds(streams, batch_size=work.batch_size)
+    """Return the shortest time in which replicas end what they begin, one batch together."""
+
+    def taken(window: float) -> float:
+        return sum(
+            each.num_replicas * each.serving.done_within(window - each.weights.total_seconds)
+            for each in rollouts
+        )
+
+    seconds = _least(
+        taken, work.batch_size, above=min(each.weights.total_seconds for each in rollouts)
+    )
+    if isinf(seconds):
+        return Generated(seconds=seconds, concurrency=(0.0,) * len(rollouts))
+    # The window is found from above, a trifle too long.
+    surplus = work.batch_size / taken(seconds)
+    concurrency = tuple(
+        round(surplus * each.serving.concurrency_within(seconds - each.weights.total_seconds), 3)
+        for each in rollouts
+    )
     return Generated(seconds=seconds, concurrency=concurrency)
+
+
+def _least(made: Callable[[float], float], wanted: float, *, above: float) -> float:
+    """Return the shortest window in which enough is made; infinite where none is long enough.
+
+    A longer window only makes more.
+    """
+    if made(above) >= wanted:
+        return above
+    low, high = above, max(1.0, above)
+    for _ in range(DOUBLINGS):
+        high *= 2
+        if made(high) >= wanted:
+            break
+    else:
+        return float("inf")
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if made(middle) >= wanted else (middle, high)
+    return high
 
 
 def _stream(each: Rollouts, at_once: float, *, stop_seconds: float) -> Stream:
@@ -147,28 +181,15 @@ class _Asynchronous:
         """
         most = [each.serving.max_concurrency * used for each, used in self._each]
         low = max(least, generation_window_seconds(self._streams(most), batch_size=self._batch))
-        if self._is_enough(low):
-            return low
-        high = low
-        for _ in range(DOUBLINGS):
-            high *= 2
-            if self._is_enough(high):
-                break
-        else:
-            return float("inf")
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._is_enough(middle) else (middle, high)
-        return high
+        return _least(self._made, self._batch, above=low)
 
-    def _is_enough(self, window: float) -> bool:
-        made = sum(
+    def _made(self, window: float) -> float:
+        return sum(
             each.num_replicas
             * each.serving.rate_near(at_once)
             * max(0.0, window - each.weights.load_seconds)
             for each, at_once in zip(self._rollouts, self._concurrency(window), strict=True)
         )
-        return made >= self._batch
 
     def _concurrency(self, window: float) -> tuple[float, ...]:
         """Return what each replica runs at once in such a window, within both rules."""

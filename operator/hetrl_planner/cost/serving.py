@@ -87,6 +87,13 @@ class Serving:
         share = (seconds - times[above - 1]) / (times[above] - times[above - 1])
         return grid[above - 1] + share * (grid[above] - grid[above - 1])
 
+    def done_within(self, seconds: float) -> float:
+        """Return how many are begun and ended within so long, a full cache renewed as they end."""
+        longest = self.grid_seconds[-1]
+        if seconds < longest:
+            return self.concurrency_within(seconds)
+        return self.concurrency_grid[-1] * seconds / longest
+
     def rate_near(self, concurrency: float) -> float:
         """Return one replica's rate quickly, from times between two points of the grid."""
         times, grid = self.grid_seconds, self.concurrency_grid
