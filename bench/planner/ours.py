@@ -1,10 +1,11 @@
 """HetRL's planner asked for one step's work on a fleet, without a job around it."""
 
+from bench.planner.played import job_of
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
 from hetrl_planner.goals import Fastest, Goal, Limits
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.plan_job import never
+from hetrl_planner.plan_job import never, played_off
 from hetrl_planner.portfolio import Portfolio
 from hetrl_planner.search import Space
 from hetrl_planner.sites import sites
@@ -38,4 +39,6 @@ def plan(
         evaluations=evaluations,
     )
     decided = portfolio.go_on(strategy, portfolio.begin(strategy))
+    if decided and strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest):
+        decided = played_off(decided, portfolio, job_of(work))
     return decided.evaluation if decided else None

@@ -18,10 +18,14 @@ from hetrl_planner.bound import bound_on
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.layout.to_plan import prediction, replica_groups
+from hetrl_planner.playoff import best_played
 from hetrl_planner.portfolio import Decided, Portfolio
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import sites
 from hetrl_planner.workload import workload
+
+MOST_PLAYED_GPUS = 1024
+"""Larger fleets have many rollouts, which take long to be played."""
 
 
 def never() -> bool:
@@ -85,9 +89,22 @@ def plan(
             )
         )
 
-    # 5. On which machines, how far from the best there is, and what else was possible.
+    # 5. Played forward, the best may be another.
+    if job.planning.strategy is Strategy.AUTO and isinstance(goal, Fastest) and not should_stop():
+        decided = played_off(decided, portfolio, job)
+
+    # 6. On which machines, how far from the best there is, and what else was possible.
     found = _written(job, portfolio, decided, runnable_only=runnable_only)
     return replace(found, rejected=rejected(others, found, goal))
+
+
+def played_off(decided: Decided, portfolio: Portfolio, job: JobSpec) -> Decided:
+    """Return the finalist that does best when it is played forward."""
+    if not decided.finalists or portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS:
+        return decided
+    finalists = (decided.evaluation, *decided.finalists)
+    best = best_played(finalists, portfolio.evaluator, job, seed=job.planning.seed)
+    return replace(decided, evaluation=best)
 
 
 def _written(job: JobSpec, portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> Plan:

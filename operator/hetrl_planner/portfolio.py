@@ -60,6 +60,9 @@ class Decided:
     milp: Found | None = None
     """What phase 1 found, where it was asked."""
 
+    finalists: tuple[Evaluation, ...] = ()
+    """Answers of other kinds, the one taken among them, that may do better than is predicted."""
+
     others: tuple[Genome, ...] = ()
     """Worse answers, from which evolution may come to better ones."""
 
@@ -134,8 +137,9 @@ class Portfolio:
         if found is None:
             return None
         return Decided(
-            evaluation=found.evaluation, is_complete=found.is_complete, others=found.genomes
-        )
+            evaluation=found.evaluation, is_complete=found.is_complete,
+            finalists=found.finalists, others=found.genomes,
+        )  # fmt: skip
 
     def _better(self, first: Decided | None, second: Decided | None) -> Decided | None:
         """Return the better of two answers, with what is known from both."""
@@ -147,6 +151,7 @@ class Portfolio:
             evaluation=second.evaluation if is_better else first.evaluation,
             is_complete=first.is_complete and second.is_complete,
             milp=first.milp or second.milp,
+            finalists=(*first.finalists, *second.finalists),
             others=(*first.others, *second.others),
         )
 
@@ -167,7 +172,7 @@ class Portfolio:
         if not isinstance(evaluation, Evaluation):
             return first
         if first is None:
-            return replace(found, evaluation=evaluation, milp=None, others=())
+            return replace(found, evaluation=evaluation, milp=None, finalists=(), others=())
         score = self.objective.score
         is_better = score(evaluation) < score(first.evaluation)
         return replace(first, evaluation=evaluation) if is_better else first
@@ -182,7 +187,7 @@ class Portfolio:
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
         )  # fmt: skip
-        return replace(found, evaluation=moved)
+        return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
     def _phase_1(self, *, homogeneous: bool) -> Decided | None:
         searcher = Searcher(should_stop=self.should_stop, seed=self.seed)
@@ -200,6 +205,7 @@ class Portfolio:
                         evaluation=evaluation,
                         is_complete=found.is_complete,
                         milp=found,
+                        finalists=(evaluation,),
                     )
                 )
         return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
@@ -226,7 +232,10 @@ class Portfolio:
         )  # fmt: skip
         if evolved is None:
             return first
-        found = Decided(evaluation=evolved.evaluation, is_complete=evolved.is_complete)
+        found = Decided(
+            evaluation=evolved.evaluation, is_complete=evolved.is_complete,
+            finalists=evolved.finalists,
+        )  # fmt: skip
         return self._better(first, found)
 
     def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:

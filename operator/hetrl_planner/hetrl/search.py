@@ -7,6 +7,7 @@ import numpy as np
 
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.evolution import Guide
+from hetrl_planner.hetrl.finalists import Finalists
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
 from hetrl_planner.hetrl.halving import Halving
@@ -23,6 +24,9 @@ class Evolved:
 
     evaluation: Evaluation
     score: Score
+    finalists: tuple[Evaluation, ...]
+    """Layouts that may do better than is predicted, best first."""
+
     evaluations: int
     is_complete: bool
     """Whether the budget, not a stop from outside, ended it."""
@@ -52,7 +56,8 @@ def search(
         rng=rng,
         seeds=seeds,
     ).search(evaluations=evaluations)
-    best: tuple[Score, Evaluation] | None = None
+    finalists = Finalists()
+    best: Score | None = None
     count, is_complete = 0, True
     try:
         genome = next(asked)
@@ -61,19 +66,24 @@ def search(
             found = evaluator.evaluate(layout) if layout else None
             score = objective.score(found)
             count += 1
-            if isinstance(found, Evaluation) and (best is None or score < best[0]):
-                best = (score, found)
+            if isinstance(found, Evaluation):
+                finalists.add(genome.grouping, score, found)
+                best = min(best or score, score)
             if watch and best:
-                watch(count, best[0])
+                watch(count, best)
             if should_stop():
                 is_complete = False
                 break
             genome = asked.send(_guide(score, found))
     except StopIteration:
         pass
-    if best is None or best[0][0] > 0:
+    ranked = finalists.ranked()
+    if best is None or not ranked:
         return None
-    return Evolved(evaluation=best[1], score=best[0], evaluations=count, is_complete=is_complete)
+    return Evolved(
+        evaluation=ranked[0], score=best, finalists=ranked, evaluations=count,
+        is_complete=is_complete,
+    )  # fmt: skip
 
 
 def _guide(score: Score, found: Evaluation | Misfit | None) -> Guide:

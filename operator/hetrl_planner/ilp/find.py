@@ -38,6 +38,9 @@ class Partitioned:
     genomes: tuple[Genome, ...]
     """Of all choices that fit, for evolution to go on from."""
 
+    finalists: tuple[Evaluation, ...]
+    """Those of them that keep the limits, best first."""
+
     is_complete: bool
     """Whether work, not a stop from outside, ended it."""
 
@@ -134,6 +137,9 @@ class _Search:
             evaluation=evaluation,
             score=score,
             genomes=tuple(genome for _, _, genome, _ in self.found[:MOST_CHOICES]),
+            finalists=tuple(
+                each for (excess, *_), _, _, each in self.found[:MOST_CHOICES] if not excess
+            ),
             is_complete=is_complete,
         )
 

@@ -1,0 +1,57 @@
+"""Finalists played forward: the one that is fastest then is taken."""
+
+import pytest
+
+from hetrl_core.job import AlgorithmSpec, JobSpec, Mode, Strategy
+from hetrl_planner import playoff
+from hetrl_planner.goals import Fastest
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.playoff import best_played, step_seconds
+from hetrl_planner.portfolio import Portfolio
+from tests.builders import a_fleet, a_job, both
+
+FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))
+JOB = a_job("Qwen3-1.7B", algorithm=AlgorithmSpec(mode=Mode.ASYNC, max_staleness=1))
+
+
+def finalists() -> tuple[list[Evaluation], Evaluator]:
+    portfolio = Portfolio(
+        space=space_of(FLEET, JOB, runnable_only=False), goal=Fastest(), seed=1,
+        should_stop=never, evaluations=120,
+    )  # fmt: skip
+    decided = portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
+    assert decided is not None
+    assert decided.evaluation in decided.finalists
+    return list(decided.finalists), portfolio.evaluator
+
+
+@pytest.mark.slow
+def test_none_of_those_played_is_faster_than_the_one_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, evaluator = finalists()
+    played: dict[int, float] = {}
+
+    def noted(each: Evaluation, on: Evaluator, job: JobSpec, *, seed: int) -> float:
+        played[id(each)] = step_seconds(each, on, job, seed=seed)
+        return played[id(each)]
+
+    monkeypatch.setattr(playoff, "step_seconds", noted)
+    best = best_played(found, evaluator, JOB, seed=1)
+
+    assert len(played) > 1
+    assert played[id(best)] <= min(played.values()) / playoff.WORTH_TAKING
+    least = min(each.step_seconds for each in found)
+    assert best.step_seconds <= playoff.WORTH_PLAYING * least
+
+
+@pytest.mark.slow
+def test_a_single_finalist_is_taken_unplayed() -> None:
+    evaluations, evaluator = finalists()
+    assert best_played(evaluations[:1], evaluator, JOB, seed=1) is evaluations[0]
+
+
+@pytest.mark.slow
+def test_the_same_seed_takes_the_same_plan() -> None:
+    first, second = (plan(FLEET, JOB, evaluations=120) for _ in range(2))
+    assert first == second
