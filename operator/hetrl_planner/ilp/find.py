@@ -28,6 +28,9 @@ PACE_TOLERANCE = 1e-9
 MOST_CHOICES = 3
 """Choices of each program that are priced whole. Ours."""
 
+MOST_CHOICES_OF_FEW = 20
+"""On small fleets, whose programs are solved in a moment."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioned:
@@ -117,7 +120,8 @@ class _Search:
         )
         for columns_tried in self.tried:
             program.forbid(columns_tried)
-        for _ in range(MOST_CHOICES):
+        is_small = self.evaluator.devices.num_gpus <= MOST_FLEET_GPUS
+        for _ in range(MOST_CHOICES_OF_FEW if is_small else MOST_CHOICES):
             program.leave_out(from_seconds=self._most_seconds)
             chosen = program.choose(should_stop=self.should_stop, seed=seed)
             if chosen is None:

@@ -35,6 +35,7 @@ class TaskCosts:
         self._replicas = ReplicaCosts(work, devices)
         self._trained: dict[tuple[object, ...], TaskCost] = {}
         self._channels: dict[tuple[int, ...], Channel] = {}
+        self._generated: dict[tuple[tuple[int, WeightSync], ...], float] = {}
         self._scored: dict[tuple[ReplicaKey, ...], TaskCost] = {}
 
     def training_seconds(self, task: TaskLayout) -> float:
@@ -59,11 +60,16 @@ class TaskCosts:
         servings = self._servings(task, self._keys(task), kept_bytes)
         if isinstance(servings, Misfit):
             return None
-        rollouts = [
-            Rollouts(serving=each, num_replicas=1, weights=sync)
-            for each, sync in zip(servings, weights or [AT_ONCE] * len(servings), strict=True)
-        ]
-        return generated(rollouts, self.work, Beside()).seconds
+        syncs = weights or [AT_ONCE] * len(servings)
+        # Packing asks again and again, with other tasks beside and the same cache left.
+        key = tuple((id(each), sync) for each, sync in zip(servings, syncs, strict=True))
+        if key not in self._generated:
+            rollouts = [
+                Rollouts(serving=each, num_replicas=1, weights=sync)
+                for each, sync in zip(servings, syncs, strict=True)
+            ]
+            self._generated[key] = generated(rollouts, self.work, Beside()).seconds
+        return self._generated[key]
 
     def footprints(self, task: TaskLayout) -> dict[int, Footprint]:
         """Return what a task needs on each of its GPUs, keys and values aside."""
