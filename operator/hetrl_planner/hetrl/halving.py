@@ -41,7 +41,7 @@ FINAL_POPULATION = 40
 """Individuals of the final. Ours: with a dozen, it ends in the first valley."""
 
 MOST_ALIKE = 10
-"""Individuals of one grouping in the final. Ours."""
+"""Individuals of one grouping in the final, where there are many groupings. Ours."""
 
 DESCENT_SHARE = 0.4
 """Of the budget, kept for single changes of the best."""
@@ -165,7 +165,8 @@ class Halving:
 
     def _final(self, arms: Sequence[Arm], begun: Sequence[Arm], *, evaluations: int) -> Asked:
         """Evolve the finalists, and the best of every other arm, as one population."""
-        final = Population(most=FINAL_POPULATION, most_alike=MOST_ALIKE)
+        most_alike = max(MOST_ALIKE, FINAL_POPULATION // len(begun))
+        final = Population(most=FINAL_POPULATION, most_alike=most_alike)
         others = [arm.best.members[:1] for arm in begun if arm not in arms]
         finalists = [each.members for arm in arms for each in arm.populations]
         for score, genome in (member for members in (*finalists, *others) for member in members):
