@@ -105,6 +105,7 @@ def names(run: MachineRun) -> tuple[str, ...]:
     return Run(pattern=run.machines, times=run.times).names()
 
 
+@pytest.mark.slow
 def test_the_same_question_prints_the_same_bytes(folder: Path) -> None:
     job = write_job(folder)
     first, second = (ask(folder, "-f", job, "-o", "json").stdout for _ in range(2))

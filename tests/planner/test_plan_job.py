@@ -253,14 +253,6 @@ def test_plans_of_many_fleets_keep_every_limit(
     keeps_every_limit(machines, job)
 
 
-@settings(max_examples=6, deadline=None)
-@given(machines=MACHINES, job=JOBS)
-def test_a_plan_keeps_every_limit_or_there_are_reasons(
-    machines: list[tuple[str, int, str]], job: JobSpec
-) -> None:
-    keeps_every_limit(machines, job)
-
-
 def keeps_every_limit(machines: list[tuple[str, int, str]], job: JobSpec) -> None:
     fleet = a_random_fleet(machines)
     match plan(fleet, job):

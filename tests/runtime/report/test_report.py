@@ -182,6 +182,7 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
     assert text.count("<svg") == 4
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
     CliRunner().invoke(command, [str(run.path)])
     assert "<img" not in (run.path / "report/index.html").read_text()

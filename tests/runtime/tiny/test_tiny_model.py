@@ -34,6 +34,7 @@ def test_the_model_is_an_ordinary_hugging_face_folder(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_weights(tmp_path):
     for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
         make_model(tmp_path / name, seed=seed, schedule=BRIEF)
