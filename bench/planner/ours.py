@@ -1,5 +1,7 @@
 """HetRL's planner asked for one step's work on a fleet, without a job around it."""
 
+from dataclasses import replace
+
 from bench.planner.played import job_of
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
@@ -39,6 +41,8 @@ def plan(
         evaluations=evaluations,
     )
     decided = portfolio.go_on(strategy, portfolio.begin(strategy))
-    if decided and strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest):
-        decided = played_off(decided, portfolio, job_of(work))
-    return decided.evaluation if decided else None
+    if decided is None:
+        return None
+    job = job_of(work)
+    asked = replace(job, planning=replace(job.planning, strategy=strategy))
+    return played_off(decided, portfolio, asked).evaluation

@@ -17,32 +17,19 @@ from hetrl_core.job import (
     PlanningSpec,
     ResourcesSpec,
     RolloutSpec,
-    Strategy,
     TrainingSpec,
 )
-from hetrl_core.plan import Plan
 from hetrl_core.task import Task
+from hetrl_planner import playoff
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.to_plan import prediction, replica_groups
-from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.simulate import simulate
 from hetrl_planner.workload import Workload
-
-STEPS = 8
-"""Versions played; the first few are not measured."""
 
 
 def step_seconds(found: Evaluation, evaluator: Evaluator, *, seed: int = 1) -> float:
     """Return the mean time of a step of a plan."""
-    plan = Plan(
-        strategy=Strategy.AUTO,
-        groups=replica_groups(found, evaluator),
-        prediction=prediction(found, evaluator.work),
-    )
-    pipeline = compile_plan(plan, job_of(evaluator.work), evaluator.devices.snapshot)
-    played = simulate(pipeline, steps=STEPS, generator=np.random.default_rng(seed))
-    return played.step_seconds.mean
+    generator = np.random.default_rng(seed)
+    return playoff.step_seconds(found, evaluator, job_of(evaluator.work), generator=generator)
 
 
 def job_of(work: Workload) -> JobSpec:
@@ -64,7 +51,7 @@ def job_of(work: Workload) -> JobSpec:
             max_response_tokens=work.max_response_tokens,
             mean_response_tokens=work.response_tokens,
         ),
-        training=TrainingSpec(steps=STEPS),
+        training=TrainingSpec(steps=playoff.STEPS),
         resources=ResourcesSpec(),
         rollout=RolloutSpec(),
         planning=PlanningSpec(),

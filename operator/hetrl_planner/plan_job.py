@@ -58,8 +58,7 @@ def plan(
         The plan, or every reason in words why there is none.
     """
     # 1. What cannot be planned at all.
-    refusals = _refusals(job, runnable_only=runnable_only)
-    if refusals:
+    if refusals := _refusals(job, runnable_only=runnable_only):
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
@@ -90,8 +89,7 @@ def plan(
         )
 
     # 5. Played forward, the best may be another.
-    if job.planning.strategy is Strategy.AUTO and isinstance(goal, Fastest) and not should_stop():
-        decided = played_off(decided, portfolio, job)
+    decided = played_off(decided, portfolio, job)
 
     # 6. On which machines, how far from the best there is, and what else was possible.
     found = _written(job, portfolio, decided, runnable_only=runnable_only)
@@ -99,11 +97,15 @@ def plan(
 
 
 def played_off(decided: Decided, portfolio: Portfolio, job: JobSpec) -> Decided:
-    """Return the finalist that does best when it is played forward."""
-    if not decided.finalists or portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS:
+    """Return Auto's finalist that does best when played forward, where steps are to be short."""
+    is_asked = job.planning.strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest)
+    is_large = portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS
+    if not is_asked or is_large or portfolio.should_stop():
         return decided
-    finalists = (decided.evaluation, *decided.finalists)
-    best = best_played(finalists, portfolio.evaluator, job, seed=job.planning.seed)
+    finalists = [each for each in decided.finalists if not portfolio.objective.excess(each)]
+    best = best_played(
+        [decided.evaluation, *finalists], portfolio.evaluator, job, seed=job.planning.seed
+    )
     return replace(decided, evaluation=best)
 
 

@@ -28,6 +28,8 @@ WORTH_TAKING = 0.97
 """Played step, over that of the best prediction, from which another is taken. Ours."""
 
 STEPS = 8
+"""Versions played; the first few are not measured."""
+
 PLAYED = 7
 """Makes the played lengths others than those of the job's own seed."""
 
@@ -50,16 +52,24 @@ def best_played(
     # Neighbours in the ranking are alike: those that are left out lie between others.
     apart = max(1, ceil(len(rivals) / (MOST_FINALISTS - 1)))
     rivals = rivals[apart - 1 :: apart]
-    best = first
-    least = WORTH_TAKING * step_seconds(first, evaluator, job, seed=seed) if rivals else 0.0
+    if not rivals:
+        return first
+
+    def played_seconds(each: Evaluation) -> float:
+        generator = np.random.default_rng((seed, PLAYED))
+        return step_seconds(each, evaluator, job, generator=generator)
+
+    best, least = first, WORTH_TAKING * played_seconds(first)
     for rival in rivals:
-        played = step_seconds(rival, evaluator, job, seed=seed)
+        played = played_seconds(rival)
         if played < least:
             best, least = rival, played
     return best
 
 
-def step_seconds(found: Evaluation, evaluator: Evaluator, job: JobSpec, *, seed: int) -> float:
+def step_seconds(
+    found: Evaluation, evaluator: Evaluator, job: JobSpec, *, generator: np.random.Generator
+) -> float:
     """Return the mean time of a step of a plan, played for ``STEPS`` versions."""
     plan = Plan(
         strategy=Strategy.AUTO,
@@ -67,5 +77,4 @@ def step_seconds(found: Evaluation, evaluator: Evaluator, job: JobSpec, *, seed:
         prediction=prediction(found, evaluator.work),
     )
     pipeline = compile_plan(plan, job, evaluator.devices.snapshot)
-    generator = np.random.default_rng((seed, PLAYED))
     return simulate(pipeline, steps=STEPS, generator=generator).step_seconds.mean

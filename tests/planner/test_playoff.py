@@ -1,5 +1,6 @@
 """Finalists played forward: the one that is fastest then is taken."""
 
+import numpy as np
 import pytest
 
 from hetrl_core.job import AlgorithmSpec, JobSpec, Mode, Strategy
@@ -7,9 +8,9 @@ from hetrl_planner import playoff
 from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.plan_job import never, plan, played_off, space_of
 from hetrl_planner.playoff import best_played, step_seconds
-from hetrl_planner.portfolio import Portfolio
+from hetrl_planner.portfolio import Decided, Portfolio
 from tests.builders import a_fleet, a_job, both
 
 FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))
@@ -32,8 +33,10 @@ def test_none_of_those_played_is_faster_than_the_one_taken(monkeypatch: pytest.M
     found, evaluator = finalists()
     played: dict[int, float] = {}
 
-    def noted(each: Evaluation, on: Evaluator, job: JobSpec, *, seed: int) -> float:
-        played[id(each)] = step_seconds(each, on, job, seed=seed)
+    def noted(
+        each: Evaluation, on: Evaluator, job: JobSpec, *, generator: np.random.Generator
+    ) -> float:
+        played[id(each)] = step_seconds(each, on, job, generator=generator)
         return played[id(each)]
 
     monkeypatch.setattr(playoff, "step_seconds", noted)
@@ -55,3 +58,17 @@ def test_a_single_finalist_is_taken_unplayed() -> None:
 def test_the_same_seed_takes_the_same_plan() -> None:
     first, second = (plan(FLEET, JOB, evaluations=120) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.slow
+def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
+    found, _ = finalists()
+    fastest = min(found, key=lambda each: each.step_seconds)
+    cheapest = min(found, key=lambda each: each.dollars_per_hour)
+    assert cheapest.dollars_per_hour < fastest.dollars_per_hour
+    job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=cheapest.dollars_per_hour)
+    space = space_of(FLEET, job, runnable_only=False)
+    portfolio = Portfolio(space=space, goal=Fastest(), seed=1, should_stop=never)
+    decided = Decided(evaluation=cheapest, is_complete=True, finalists=tuple(found))
+    taken = played_off(decided, portfolio, job).evaluation
+    assert taken.dollars_per_hour <= cheapest.dollars_per_hour

@@ -4,11 +4,8 @@ The cost itself is ``generation``'s; how many places a replica gets is the searc
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heapreplace
-from itertools import pairwise
 
 from hetrl_planner.cost.generation import GenerationCost
 
@@ -58,16 +55,6 @@ class Serving:
         return tuple(self.samples_per_second(at) for at in self.concurrency_grid)
 
     @cached_property
-    def grid_gains(self) -> tuple[float, ...]:
-        """The rate gained by each place from one point of the grid to the next."""
-        return tuple(
-            (rate_there - rate_here) / (there - here)
-            for (here, there), (rate_here, rate_there) in zip(
-                pairwise(self.concurrency_grid), pairwise(self.grid_rates), strict=True
-            )
-        )
-
-    @cached_property
     def grid_seconds(self) -> tuple[float, ...]:
         """A trajectory's time at each point of the grid (Little's law)."""
         return tuple(
@@ -102,34 +89,3 @@ class Serving:
             return concurrency / times[-1 if above else 0]
         share = (concurrency - grid[above - 1]) / (grid[above] - grid[above - 1])
         return concurrency / (times[above - 1] + share * (times[above] - times[above - 1]))
-
-
-def shared_places(counts: Sequence[tuple[Serving, int]], *, most_running: int) -> tuple[float, ...]:
-    """Share out what may run at once among so many replicas each; return each one's.
-
-    Rates are concave, so giving each next place to the replicas that gain most from it is
-    best. Each replica has at least one; the KV cache and the limit end it.
-    """
-    level = [0] * len(counts)
-    left = float(most_running - sum(replicas for _, replicas in counts))
-    concurrency = [1.0] * len(counts)
-    # Losses, for a heap has the smallest first.
-    losses = [
-        (-serving.grid_gains[0], index)
-        for index, (serving, _) in enumerate(counts)
-        if serving.grid_gains
-    ]
-    heapify(losses)
-    while left > 0 and losses:
-        _, index = losses[0]
-        serving, replicas = counts[index]
-        wanted = serving.concurrency_grid[level[index] + 1] - concurrency[index]
-        granted = min(wanted, left / replicas)
-        concurrency[index] += granted
-        left -= granted * replicas
-        level[index] += 1
-        if level[index] < len(serving.grid_gains):
-            heapreplace(losses, (-serving.grid_gains[level[index]], index))
-        else:
-            heappop(losses)
-    return tuple(concurrency)

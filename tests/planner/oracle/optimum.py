@@ -15,13 +15,13 @@ import numpy as np
 
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
-from hetrl_planner.cost.serving import shared_places
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from tests.planner.oracle.cuts import Cuts
 from tests.planner.oracle.exhaustive import partitions
+from tests.planner.oracle.places import shared_places
 from tests.planner.oracle.ways import Bytes, Shared, Ways, undominated
 
 SLACK = 0.995
