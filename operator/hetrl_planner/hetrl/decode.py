@@ -61,7 +61,7 @@ class Decoder:
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         self._cuts: dict[Places, Timed] = {}
-        self._sites: dict[tuple[object, ...], tuple[float, Cut | None, tuple[int, ...]] | None] = {}
+        self._sites: dict[Places, tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
         """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
@@ -173,7 +173,7 @@ class Decoder:
         """Return the GPUs that train fastest, of all sites or of some, and their cut."""
         site_of = self._devices.machine_sites
         sites = tuple(dict.fromkeys(site_of[machine] for machine, *_ in owned.machines))
-        key = (self._places(owned, room), sites)
+        key = self._places(owned, room)
         if key not in self._sites:
             self._sites[key] = self._search_sites(owned, sites, room)
         found = self._sites[key]
