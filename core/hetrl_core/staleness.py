@@ -45,22 +45,26 @@ class StalenessBound:
         if self.max_staleness < 0:
             raise ValueError(f"maxStaleness must be >= 0, got {self.max_staleness}")
 
-    def capacity(self, ledger: Ledger, *, batch_size: int, max_concurrent: int) -> int:
-        """Count the trajectories that may still be leased, never below zero.
+    def capacity(
+        self, ledger: Ledger, *, worker_version: int, batch_size: int, max_concurrent: int
+    ) -> int:
+        """Count the trajectories that may still be leased to a worker, never below zero.
 
-        ``min(max_concurrent - running, (η + version + 1)·B - accepted - running)``: after
-        AReaL's staleness manager, for which version ``v`` trains while at most ``η``
-        further batches are on their way. Rejected work is in neither count, so it gives
-        its place back.
+        ``min(max_concurrent - running, (η + w + 1)·B - accepted - running)``: after AReaL's
+        staleness manager, for which version ``v`` trains while at most ``η`` further batches are
+        on their way. There ``w`` is ``v``; here it is the version of the worker's weights, since
+        batches are made in the order of acceptance: what is leased next belongs to batch
+        ``(accepted + running) // B``, for which those weights must not be too old. Rejected work
+        is in neither count, so it gives its place back.
         """
         by_workers = max(1, max_concurrent) - ledger.running
-        promised = (self.max_staleness + ledger.version + 1) * max(1, batch_size)
-        by_bound = promised - ledger.accepted - ledger.running
+        promised = self.max_staleness + min(worker_version, ledger.version) + 1
+        by_bound = promised * max(1, batch_size) - ledger.accepted - ledger.running
         return max(0, min(by_workers, by_bound))
 
-    def may_lease(self, *, worker_version: int, version: int) -> bool:
-        """Tell whether a worker whose weights are of ``worker_version`` may start new work."""
-        return worker_version >= version - self.max_staleness
+    def oldest_useful_version(self, ledger: Ledger, *, batch_size: int) -> int:
+        """Return the oldest weights with which new work would be of use, below zero at first."""
+        return (ledger.accepted + ledger.running) // max(1, batch_size) - self.max_staleness
 
     def admits(self, staleness: int) -> bool:
         """Tell whether a trajectory of this staleness may be trained on."""

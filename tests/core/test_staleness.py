@@ -55,6 +55,7 @@ def test_capacity_is_what_areal_computes(
 
     capacity = bound.capacity(
         Ledger(version=version, accepted=accepted, running=running),
+        worker_version=version,
         batch_size=batch_size,
         max_concurrent=max_concurrent,
     )
@@ -71,7 +72,9 @@ def test_capacity_ends_where_skyrls_bound_does(eta: int, step: int) -> None:
 
     for accepted in (0, batch_size, promised - 1, promised):
         ledger = Ledger(version=step - 1, accepted=accepted, running=0)
-        capacity = bound.capacity(ledger, batch_size=batch_size, max_concurrent=10_000)
+        capacity = bound.capacity(
+            ledger, worker_version=step - 1, batch_size=batch_size, max_concurrent=10_000
+        )
         assert capacity == promised - accepted
 
 
@@ -83,46 +86,65 @@ def test_capacity_ends_where_skyrls_bound_does(eta: int, step: int) -> None:
 def test_the_oldest_version_of_use_is_prime_rls(step: int, eta: int, oldest: int) -> None:
     # prime-rl keeps what was dispatched at version (step - 1) - S or later.
     bound, version = StalenessBound(max_staleness=eta), step - 1
+    nothing_buffered = Ledger(version=version, accepted=version * 16, running=0)
 
     of_use = [
-        at for at in range(version + 1) if bound.may_lease(worker_version=at, version=version)
+        at
+        for at in range(version + 1)
+        if bound.capacity(nothing_buffered, worker_version=at, batch_size=16, max_concurrent=10_000)
     ]
 
     assert min(of_use) == oldest
+    assert oldest == max(0, bound.oldest_useful_version(nothing_buffered, batch_size=16))
     assert of_use == [at for at in range(version + 1) if bound.admits(version - at)]
 
 
 @given(
     eta=st.integers(0, 20),
-    version=counts,
+    worker_version=st.integers(0, 200),
+    behind=st.integers(0, 30),
     accepted=counts,
     running=counts,
-    taken=st.integers(0, 50),
 )
-def test_leasing_what_capacity_allows_never_promises_more_than_the_bound(
-    eta: int, version: int, accepted: int, running: int, taken: int
+def test_what_is_leased_is_not_too_old_for_the_batch_that_it_belongs_to(
+    eta: int, worker_version: int, behind: int, accepted: int, running: int
 ) -> None:
-    bound = StalenessBound(max_staleness=eta)
-    ledger = Ledger(version=version, accepted=accepted, running=running)
-    capacity = bound.capacity(ledger, batch_size=16, max_concurrent=10_000)
+    bound, version = StalenessBound(max_staleness=eta), worker_version + behind
+    ledger = Ledger(version=version, accepted=version * 16 + accepted, running=running)
 
-    leased = min(taken, capacity)
+    capacity = bound.capacity(
+        ledger, worker_version=worker_version, batch_size=16, max_concurrent=10_000
+    )
 
-    promised = (eta + version + 1) * 16
-    assert accepted + running + leased <= max(promised, accepted + running)
+    ahead = ledger.accepted + running
+    batches = [number // 16 for number in range(ahead, ahead + capacity)]
+    assert all(bound.admits(trained_by - worker_version) for trained_by in batches)
+    next_batch = (ahead + capacity) // 16
+    assert not bound.admits(next_batch - worker_version) or capacity == 10_000 - running
 
 
 @pytest.mark.parametrize(
-    ("worker_version", "version", "may"),
-    [(5, 5, True), (3, 5, True), (2, 5, False)],
-    ids=["as new as the trainer", "at the bound", "one version too old"],
+    ("worker_version", "running", "capacity"),
+    [(5, 0, 48), (3, 0, 16), (3, 15, 1), (3, 16, 0), (4, 16, 16), (2, 0, 0), (6, 0, 48)],
+    ids=[
+        "as new as the trainer",
+        "at the bound, and the batch that may use it is open",
+        "the last place of that batch",
+        "that batch is full",
+        "a version later, the next batch is open",
+        "one version too old",
+        "weights that the trainer is about to announce",
+    ],
 )
-def test_a_worker_beyond_the_bound_gets_no_lease(
-    worker_version: int, version: int, may: bool
+def test_a_worker_is_lent_what_fits_the_batches_that_may_use_its_weights(
+    worker_version: int, running: int, capacity: int
 ) -> None:
     bound = StalenessBound(max_staleness=2)
+    ledger = Ledger(version=5, accepted=5 * 16, running=running)
 
-    assert bound.may_lease(worker_version=worker_version, version=version) is may
+    assert capacity == bound.capacity(
+        ledger, worker_version=worker_version, batch_size=16, max_concurrent=10_000
+    )
 
 
 def test_an_interrupted_trajectory_is_as_old_as_its_oldest_token() -> None:

@@ -26,19 +26,22 @@ def with_counts(ledger: RunLedger, *, accepted: int, running: int) -> None:
 @given(
     eta=st.integers(min_value=0, max_value=4),
     version=VERSIONS,
-    accepted=COUNTS,
-    running=COUNTS,
+    held=st.tuples(COUNTS, COUNTS),
+    behind=st.integers(min_value=0, max_value=5),
     max_concurrent=st.one_of(st.none(), st.integers(min_value=1, max_value=100)),
 )
 def test_capacity_is_the_bounds_at_every_version_and_whatever_is_buffered_or_running(
-    eta: int, version: int, accepted: int, running: int, max_concurrent: int | None
+    eta: int, version: int, held: tuple[int, int], behind: int, max_concurrent: int | None
 ) -> None:
+    accepted, running = held
     pipeline = a_pipeline(batch=32, eta=eta, max_concurrent=max_concurrent)
     ledger = RunLedger(pipeline)
     ledger.move_to(version)
     with_counts(ledger, accepted=accepted, running=running)
-    assert ledger.capacity() == StalenessBound(max_staleness=eta).capacity(
+    worker_version = max(0, version - behind)
+    assert ledger.capacity_of(worker_version) == StalenessBound(max_staleness=eta).capacity(
         Ledger(version=version, accepted=version * 32 + accepted, running=running),
+        worker_version=worker_version,
         batch_size=32,
         max_concurrent=max_concurrent or pipeline.num_places,
     )

@@ -187,9 +187,24 @@ class _Asynchronous:
         return sum(
             each.num_replicas
             * each.serving.rate_near(at_once)
-            * max(0.0, window - each.weights.load_seconds)
+            * max(0.0, window - each.weights.load_seconds - self._refused(each, at_once, window))
             for each, at_once in zip(self._rollouts, self._concurrency(window), strict=True)
         )
+
+    def _refused(self, each: Rollouts, at_once: float, window: float) -> float:
+        """Return the time of a step in which a replica behind a link may begin nothing.
+
+        ``max(0, lag + s/2 - (η·T - S))``, and no longer than the lag: until new weights arrive
+        it works for a batch that is whole at ``η·T - S``. Admission lends nothing more a
+        trajectory's time ``s`` before that, of which a place is still busy for half.
+        """
+        lag = each.weights.transfer_seconds
+        if not lag or not at_once:
+            return 0.0
+        step = window + self._beside.same_gpus_seconds
+        whole = self._work.max_staleness * step - self._beside.training_side_seconds
+        takes = at_once / each.serving.rate_near(at_once)
+        return min(lag, max(0.0, lag + takes / 2 - whole))
 
     def _concurrency(self, window: float) -> tuple[float, ...]:
         """Return what each replica runs at once in such a window, within both rules."""

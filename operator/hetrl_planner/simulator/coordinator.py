@@ -162,7 +162,7 @@ class Coordinator:
         self.discarded_tokens += trajectory.num_tokens
         self._lending.lend_again(trajectory.group)
         # Whoever delivers asks next and takes the slot itself, unless it cannot.
-        if not (replica.num_free() and self._ledger.may_lease(replica.version)):
+        if not (replica.num_free() and self._ledger.capacity_of(replica.version)):
             self._lending.serve_waiting()
 
     def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:

@@ -22,15 +22,16 @@ class RunLedger:
         eta = NO_BOUND if pipeline.max_staleness is None else pipeline.max_staleness
         self._bound = StalenessBound(max_staleness=eta)
         self._checks = pipeline.checks_consumption
+        self._batch_size = pipeline.batch_size
         self._max_concurrent = max(1, pipeline.max_concurrent or pipeline.num_places)
         # Each version has consumed one batch and promises one more, so that the room for what
         # is buffered or running is the same at all versions, and asked for only once.
         self._room = self._bound.capacity(
             Ledger(version=0, accepted=0, running=0),
+            worker_version=0,
             batch_size=pipeline.batch_size,
             max_concurrent=sys.maxsize,
         )
-        self._may_lease: dict[int, bool] = {}
         self._is_too_old: dict[tuple[int, int], bool] = {}
         self.version = 0
         self.leased: dict[Trajectory, Replica] = {}
@@ -43,26 +44,21 @@ class RunLedger:
     # What the bound says
 
     def capacity(self) -> int:
-        """Return how many trajectories may be lent now."""
-        running = len(self.leased)
-        by_places = self._max_concurrent - running
-        by_bound = self._room - len(self.accepted) - running
-        if by_places <= 0 or by_bound <= 0:
-            return 0
-        # Asked at each event, of which a call of ``min`` would take two hundredths.
-        return by_places if by_places < by_bound else by_bound  # noqa: FURB136
+        """Return how many trajectories may be lent now, to whoever has the newest weights."""
+        return self.capacity_of(self.version)
 
-    def may_lease(self, version: int) -> bool:
-        """Tell whether who has weights of a version may start new work."""
-        try:
-            return self._may_lease[version]
-        except KeyError:
+    def capacity_of(self, version: int) -> int:
+        """Return how many may be lent now to who has weights of a version."""
+        running = len(self.leased)
+        capacity = self._room - len(self.accepted) - running
+        if version != self.version:
             # Weights newer than the version are those of a history that was lost.
-            may = version <= self.version and self._bound.may_lease(
-                worker_version=version, version=self.version
-            )
-        self._may_lease[version] = may
-        return may
+            behind = self.version - version
+            capacity = capacity - behind * self._batch_size if behind > 0 else 0
+        # Asked at each event, of which calls of ``min`` and ``max`` would take four hundredths.
+        if capacity > (free := self._max_concurrent - running):
+            capacity = free
+        return capacity if capacity > 0 else 0  # noqa: FURB136
 
     def age(self, versions: tuple[int, int]) -> int:
         """Return the staleness of what was sampled by an oldest and a newest version."""
@@ -88,7 +84,7 @@ class RunLedger:
         versions = {
             version
             for version in {each.lease_version for each in self.leased}
-            if not self._bound.may_lease(worker_version=version, version=self.version)
+            if not self._bound.admits(self.version - version)
         }
         return [each for each in self.leased if each.lease_version in versions] if versions else []
 
@@ -97,7 +93,6 @@ class RunLedger:
     def move_to(self, version: int) -> None:
         """Go on with another version."""
         self.version = version
-        self._may_lease.clear()
         self._is_too_old.clear()
 
     def lend(self, trajectory: Trajectory, replica: Replica) -> None:

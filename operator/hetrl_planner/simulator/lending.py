@@ -55,13 +55,11 @@ class Lending:
         wanted = replica.num_free()
         if not wanted:
             return
-        if self._ledger.may_lease(replica.version):
-            left = capacity = self._ledger.capacity()
-            if wanted < capacity:
-                left = wanted
-            while left and (lent := self._lend(replica, left)):
-                left -= lent
-                wanted -= lent
+        left = self._ledger.capacity_of(replica.version)
+        left = min(left, wanted)
+        while left and (lent := self._lend(replica, left)):
+            left -= lent
+            wanted -= lent
         if wanted:
             self._waiting[replica] = None
 
@@ -101,19 +99,19 @@ class Lending:
     def serve_waiting(self) -> None:
         """Share out the capacity among replicas with free places, the emptiest first."""
         ledger = self._ledger
-        if not self._waiting or not (capacity := ledger.capacity()):
+        if not self._waiting or not (left := ledger.capacity()):
             return
         able = [
-            each for each in self._waiting if each.num_free() and ledger.may_lease(each.version)
+            each for each in self._waiting if each.num_free() and ledger.capacity_of(each.version)
         ]
         line = [(each.fullness, number, each) for number, each in enumerate(able)]
         heapify(line)
         for replica in able:
             replica.work.settle()
-        while line and capacity:
+        while line and left:
             _, number, replica = line[0]
-            lent = self._lend(replica, min(capacity, replica.num_free()))
-            capacity -= lent
+            lent = self._lend(replica, min(ledger.capacity_of(replica.version), replica.num_free()))
+            left -= lent
             if not lent:
                 heappop(line)
             elif replica.num_free():
@@ -130,7 +128,7 @@ class Lending:
 
     def _lend(self, replica: Replica, most: int) -> int:
         """Lend what comes next, one trajectory or a whole new group; return how many."""
-        if self._prompts or not self._lends_groups:
+        if most and (self._prompts or not self._lends_groups):
             self._grant(replica)
             return 1
         if most < self._group_size:

@@ -45,7 +45,7 @@ class Loan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerBehind:
-    """No lease: the worker's weights are older than the bound allows."""
+    """No lease: what the worker would begin now would be too old for its batch."""
 
     needs_version: int
 
@@ -129,15 +129,8 @@ class RunState:
 
     @property
     def capacity(self) -> int:
-        """Trajectories that may be lent now."""
-        # By version and not by a running total: what the trainer discards must not add up
-        # to ever more work in flight.
-        accepted = self.version * self._batch_size + len(self._buffer)
-        return self._bound.capacity(
-            Ledger(version=self.version, accepted=accepted, running=self.num_running),
-            batch_size=self._batch_size,
-            max_concurrent=self._max_concurrent,
-        )
+        """Trajectories that may be lent now to workers with the newest weights."""
+        return self._capacity_of(self.version)
 
     def resume_point(self) -> ResumePoint:
         """Return where the run would go on from the last commit."""
@@ -229,9 +222,11 @@ class RunState:
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[Loan, ...] | WorkerBehind:
         """Lend as much as the worker asks for and the bound allows, unfinished groups first."""
-        if not self._bound.may_lease(worker_version=worker_version, version=self.version):
-            return WorkerBehind(needs_version=self.version - self._bound.max_staleness)
-        wanted = min(max_trajectories, self.capacity)
+        capacity = self._capacity_of(worker_version)
+        if not capacity and self.capacity:
+            oldest = self._bound.oldest_useful_version(self._counts(), batch_size=self._batch_size)
+            return WorkerBehind(needs_version=oldest)
+        wanted = min(max_trajectories, capacity)
         ids: list[TrajectoryId] = []
         while len(ids) < wanted:
             if not self._pending:
@@ -314,6 +309,20 @@ class RunState:
 
     def _drop_stale(self) -> int:
         return len(self._back_to_pending(self._buffer.remove_where(self._is_stale)))
+
+    def _counts(self) -> Ledger:
+        # By version and not by a running total: what the trainer discards must not add up
+        # to ever more work in flight.
+        accepted = self.version * self._batch_size + len(self._buffer)
+        return Ledger(version=self.version, accepted=accepted, running=self.num_running)
+
+    def _capacity_of(self, worker_version: int) -> int:
+        return self._bound.capacity(
+            self._counts(),
+            worker_version=worker_version,
+            batch_size=self._batch_size,
+            max_concurrent=self._max_concurrent,
+        )
 
     def _withdraw_outdated(self) -> int:
         if not self._checks_consumption:

@@ -100,6 +100,19 @@ def test_a_worker_too_far_behind_is_told_what_it_needs() -> None:
     assert loans == WorkerBehind(needs_version=2)
 
 
+def test_a_worker_behind_a_slow_link_gets_nothing_that_would_come_too_late() -> None:
+    state = a_state(max_staleness=1, batch_size=4)
+    step(state)
+
+    in_time = state.lend(WORKER, worker_version=0, max_trajectories=100, now=0.0)
+    too_late = state.lend(WORKER, worker_version=0, max_trajectories=100, now=0.0)
+
+    assert not isinstance(in_time, WorkerBehind)
+    assert sum(len(each.ids) for each in in_time) == 4
+    assert too_late == WorkerBehind(needs_version=1)
+    assert len(lend(state, 100)) == 4
+
+
 def test_only_whole_groups_make_a_batch() -> None:
     state = a_state(group_size=2, batch_size=4)
     ids = lend(state, 6)

@@ -59,7 +59,7 @@ class Life(RuleBasedStateMachine):
             worker, worker_version=version, max_trajectories=wanted, now=self.now
         )
         if isinstance(loans, WorkerBehind):
-            assert version < self.state.version - self.eta
+            assert version < loans.needs_version <= self.state.version
             return
         ids = [identity for loan in loans for identity in loan.ids]
         assert len(ids) <= wanted
