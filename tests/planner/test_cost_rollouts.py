@@ -119,20 +119,20 @@ def test_rollouts_behind_a_slow_link_are_of_little_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_staleness", "waits"), [(1, True), (3, False)], ids=["whole batches", "open batches"]
+    ("max_staleness", "waits"), [(1, True), (8, False)], ids=["whole batches", "open batches"]
 )
 def test_beside_a_trainer_that_has_its_batch_a_replica_waits_for_newer_weights(
     max_staleness: int, waits: bool
 ) -> None:
     # Training takes as long as generation needs alone: at η = 1 the batch that older weights
-    # may still be of use to is whole when they begin; at η = 3 two more are open.
+    # may still be of use to is whole when they begin; at η = 8 seven more are open.
     work = a_workload(max_staleness=max_staleness)
     needs = seconds(work, some_rollouts(work))
     beside = Beside(others_seconds=needs, training_side_seconds=needs)
     lag = needs / 4
     far = some_rollouts(work, weights=WeightSync(transfer_seconds=lag, load_seconds=0))
     longer = seconds(work, far, beside=beside) - seconds(work, some_rollouts(work), beside=beside)
-    assert (lag / 4 < longer < lag) if waits else (longer < lag / 100)
+    assert (lag / 4 < longer < lag) if waits else (longer < lag / 50)
 
 
 def test_a_link_is_crossed_while_generation_goes_on() -> None:
