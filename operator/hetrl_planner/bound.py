@@ -237,7 +237,7 @@ class _Relaxation:
             for task in work.training_side
         )
         share = side_seconds / self._window_seconds
-        return min(work.most_running, most_in_flight(work, training_side_share=share))
+        return most_in_flight(work, training_side_share=share)
 
     def _worth(self, program: pulp.LpProblem, best: float) -> dict[str, float]:
         return {

@@ -247,7 +247,7 @@ def weights_between(
     return weight_sync(
         BYTES_PER_WEIGHT * work.architecture.num_parameters,
         snapshot,
-        trainer_region=trainer_region,
+        trainer_shares={trainer_region: 1.0},
         rollout_region=rollout_region,
     )
 

@@ -181,9 +181,13 @@ def _bound_rate(
     """Bound ``y`` replicas' rate with ``s`` places among them, ``y·r(s/y)``, by tangents.
 
     ``r`` is concave, so ``y·r(s/y)`` is too, and each tangent of ``r`` at ``b`` gives one
-    row: ``rate <= (r(b) - b·r'(b))·y + r'(b)·s``.
+    row: ``rate <= (r(b) - b·r'(b))·y + r'(b)·s``. Below one at once a replica has nothing to do
+    at times: ``rate <= r(1)·s``.
     """
-    program += places >= replicas, f"every replica of candidate {index} has work"
+    program += (
+        rate <= working_share * candidate.samples_per_second(1) * places,
+        f"candidate {index} generates no faster than one by one",
+    )
     program += (
         places <= most_at_once * replicas,
         f"the KV cache of candidate {index} holds what runs, and it is in time",
@@ -231,11 +235,8 @@ def _limit_running(
     window_seconds: float,
 ) -> None:
     work = problem.work
-    program += (
-        pulp.lpSum(places) <= work.most_running,
-        "no more is running than the staleness bound has use for",
-    )
     if work.is_synchronous:
+        program += pulp.lpSum(places) <= work.most_running, "no more is running than one batch"
         return
     admitted = pulp.lpSum(
         most_in_flight(work, training_side_share=candidate.total_seconds / window_seconds) * chosen

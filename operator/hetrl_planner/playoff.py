@@ -18,7 +18,7 @@ from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.simulator.compile import compile_plan
 from hetrl_planner.simulator.simulate import simulate
 
-MOST_FINALISTS = 8
+MOST_FINALISTS = 12
 """Ours: playing one takes about a tenth of a second."""
 
 WORTH_PLAYING = 1.25

@@ -1,6 +1,7 @@
 import pytest
 
 from hetrl_core.cluster import Link
+from hetrl_core.units import GIB
 from hetrl_planner.cost.network import (
     Channel,
     all_reduce_seconds,
@@ -37,7 +38,7 @@ def test_inside_a_machine_the_gpus_own_wires_are_used() -> None:
 
 def test_inside_a_region_weights_cross_one_link() -> None:
     fleet = a_fleet(l4=8)  # 12.5e9 bytes a second, 50 microseconds
-    found = weight_sync(12.5e9, fleet, trainer_region="local", rollout_region="local")
+    found = weight_sync(12.5e9, fleet, trainer_shares={"local": 1.0}, rollout_region="local")
     assert found.transfer_seconds == 0
     assert found.load_seconds == pytest.approx(1 + 50e-6)
 
@@ -45,10 +46,29 @@ def test_inside_a_region_weights_cross_one_link() -> None:
 def test_into_another_region_weights_are_fetched_once_and_relayed() -> None:
     link = Link(source="eu", target="us", bytes_per_second=1e9, latency_seconds=0.1)
     fleet = a_fleet(l4=8, links=(link,))
-    found = weight_sync(12.5e9, fleet, trainer_region="us", rollout_region="eu")
+    found = weight_sync(12.5e9, fleet, trainer_shares={"us": 1.0}, rollout_region="eu")
     assert found.transfer_seconds == pytest.approx(12.5 + 0.1)
     assert found.load_seconds == pytest.approx(1 + 50e-6)
     assert found.total_seconds == pytest.approx(12.5 + 0.1 + 1 + 50e-6)
+
+
+def test_a_trainer_in_two_regions_sends_what_it_holds_in_each_side_by_side() -> None:
+    links = (
+        Link(source="eu", target="us", bytes_per_second=1e9, latency_seconds=0.1),
+        Link(
+            source="asia",
+            target="eu",
+            bytes_per_second=2e9,
+            latency_seconds=0.2,
+            egress_dollars_per_gib=0.05,
+        ),
+    )
+    fleet = a_fleet(l4=8, links=links)
+    shares = {"us": 0.25, "asia": 0.5, "eu": 0.25}
+    found = weight_sync(8 * GIB, fleet, trainer_shares=shares, rollout_region="eu")
+    assert found.transfer_seconds == pytest.approx(max(2 * GIB / 1e9 + 0.1, 4 * GIB / 2e9 + 0.2))
+    assert found.transferred_bytes == pytest.approx(6 * GIB)
+    assert found.egress_dollars == pytest.approx(4 * 0.05)
 
 
 def test_a_described_link_is_used_between_machines() -> None:

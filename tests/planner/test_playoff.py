@@ -17,11 +17,15 @@ FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="
 JOB = a_job("Qwen3-1.7B", algorithm=AlgorithmSpec(mode=Mode.ASYNC, max_staleness=1))
 
 
-def finalists() -> tuple[list[Evaluation], Evaluator]:
-    portfolio = Portfolio(
-        space=space_of(FLEET, JOB, runnable_only=False), goal=Fastest(), seed=1,
+def a_portfolio(job: JobSpec) -> Portfolio:
+    return Portfolio(
+        space=space_of(FLEET, job, runnable_only=False), goal=Fastest(), seed=1,
         should_stop=never, evaluations=120,
     )  # fmt: skip
+
+
+def finalists() -> tuple[list[Evaluation], Evaluator]:
+    portfolio = a_portfolio(JOB)
     decided = portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
     assert decided is not None
     assert decided.evaluation in decided.finalists
@@ -64,11 +68,11 @@ def test_the_same_seed_takes_the_same_plan() -> None:
 def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
     found, _ = finalists()
     fastest = min(found, key=lambda each: each.step_seconds)
-    cheapest = min(found, key=lambda each: each.dollars_per_hour)
-    assert cheapest.dollars_per_hour < fastest.dollars_per_hour
-    job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=cheapest.dollars_per_hour)
-    space = space_of(FLEET, job, runnable_only=False)
-    portfolio = Portfolio(space=space, goal=Fastest(), seed=1, should_stop=never)
-    decided = Decided(evaluation=cheapest, is_complete=True, finalists=tuple(found))
-    taken = played_off(decided, portfolio, job).evaluation
-    assert taken.dollars_per_hour <= cheapest.dollars_per_hour
+    one_kind = a_portfolio(JOB).begin(Strategy.HOMOGENEOUS)
+    assert one_kind is not None
+    affordable = one_kind.evaluation.dollars_per_hour
+    assert affordable < fastest.dollars_per_hour
+    job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=affordable)
+    decided = Decided(evaluation=one_kind.evaluation, is_complete=True, finalists=tuple(found))
+    taken = played_off(decided, a_portfolio(job), job).evaluation
+    assert taken.dollars_per_hour <= affordable

@@ -97,8 +97,11 @@ def works_with_every_gpu_in_each_phase(found: Plan) -> None:
         assert gpus(found, task) == found.num_gpus == 8
 
 
-def generates_on_more_gpus_than_it_trains(found: Plan) -> None:
-    assert gpus(found, Task.ACTOR_GENERATION) > gpus(found, Task.ACTOR_TRAINING)
+def generates_for_most_of_the_gpus_time(found: Plan) -> None:
+    prediction = found.prediction
+    generation = gpus(found, Task.ACTOR_GENERATION) * prediction.generation_seconds
+    training = gpus(found, Task.ACTOR_TRAINING) * prediction.training_seconds
+    assert generation > 2 * training
 
 
 def trains_in_one_region(found: Plan) -> None:
@@ -179,10 +182,11 @@ CASES = [
         id="synchronous, so colocated",
     ),
     # Decoding reads weights and caches for each token, training reuses both over all tokens: AReaL
-    # (Fu et al., 2025) gives 3 of 4 GPUs to generation.
+    # (Fu et al., 2025) gives 3 of 4 GPUs to generation. On GPUs of its own or in turns with
+    # training it needs most of their time.
     pytest.param(
         a_fleet(h100=16), a_job("Qwen3-4B", max_response_tokens=16384),
-        generates_on_more_gpus_than_it_trains, id="long responses, so most GPUs generate",
+        generates_for_most_of_the_gpus_time, id="long responses, so GPUs mostly generate",
     ),
     # 64 s for the gradients of 4B over 1 Gbit/s, 16 s for activations; training takes 2 s in one
     # region (StreamRL, 2025: between data centres go trajectories and weights).

@@ -113,5 +113,7 @@ def _transfer_seconds(transfer: Transfer, parameters: Parameters) -> float:
         source=REGION, target=REGION, bytes_per_second=reached, latency_seconds=LATENCY_SECONDS
     )
     snapshot = ClusterSnapshot(gpu_kinds=(), machines=(), links=(link,))
-    sync = weight_sync(transfer.size_bytes, snapshot, trainer_region=REGION, rollout_region=REGION)
+    sync = weight_sync(
+        transfer.size_bytes, snapshot, trainer_shares={REGION: 1.0}, rollout_region=REGION
+    )
     return sync.total_seconds

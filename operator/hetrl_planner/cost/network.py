@@ -4,6 +4,7 @@ Alpha is a channel's latency, beta the inverse of its bandwidth in one direction
 are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetrl_core.cluster import ClusterSnapshot, GpuKind
@@ -63,8 +64,11 @@ class WeightSync:
     load_seconds: float
     """From the region into its GPUs, for which it stops."""
 
-    egress_dollars: float = 0.0
+    transferred_bytes: float = 0.0
     """Of the one copy that is sent into its region."""
+
+    egress_dollars: float = 0.0
+    """What that costs."""
 
     @property
     def total_seconds(self) -> float:
@@ -77,23 +81,37 @@ AT_ONCE = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
 
 
 def weight_sync(
-    weight_bytes: float, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
+    weight_bytes: float,
+    snapshot: ClusterSnapshot,
+    *,
+    trainer_shares: Mapping[str, float],
+    rollout_region: str,
 ) -> WeightSync:
     """Return how published weights reach a region's rollouts.
 
     Inside a region they are broadcast in a pipelined chain, whose time does not grow with the
-    receivers: ``alpha + n·beta``. Into another region one reader fetches them over the link
-    first and relays them to its peers.
+    receivers: ``alpha + n·beta``. From another region one reader fetches them over the link
+    first and relays them to its peers; a trainer with stages in several regions sends the shares
+    that it holds in each, side by side.
     """
     local = between_machines(snapshot, rollout_region, rollout_region)
-    link = between_machines(snapshot, trainer_region, rollout_region)
-    is_near = trainer_region == rollout_region
+    away = {region: share for region, share in trainer_shares.items() if region != rollout_region}
     return WeightSync(
-        transfer_seconds=0.0 if is_near else transfer_seconds(weight_bytes, link),
+        transfer_seconds=max(
+            (
+                transfer_seconds(
+                    weight_bytes * share, between_machines(snapshot, region, rollout_region)
+                )
+                for region, share in away.items()
+            ),
+            default=0.0,
+        ),
         load_seconds=transfer_seconds(weight_bytes, local),
-        egress_dollars=0.0
-        if is_near
-        else egress_dollars(weight_bytes, snapshot, trainer_region, rollout_region),
+        transferred_bytes=weight_bytes * sum(away.values()),
+        egress_dollars=sum(
+            egress_dollars(weight_bytes * share, snapshot, region, rollout_region)
+            for region, share in away.items()
+        ),
     )
 
 

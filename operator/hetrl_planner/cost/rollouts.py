@@ -192,19 +192,24 @@ class _Asynchronous:
         )
 
     def _refused(self, each: Rollouts, at_once: float, window: float) -> float:
-        """Return the time of a step in which a replica behind a link may begin nothing.
+        """Return the time of a step for which a place is refused new work, on average.
 
-        ``max(0, lag + s/2 - (η·T - S))``, and no longer than the lag: until new weights arrive
-        it works for a batch that is whole at ``η·T - S``. Admission lends nothing more a
-        trajectory's time ``s`` before that, of which a place is still busy for half.
+        The batches that weights may be of use to are all lent ``κ·s`` before the last of them is
+        whole; from then until newer weights come a replica begins nothing:
+        ``x = S + lag + κ·s - η·T``. What it runs goes on, so that places fall idle one by one
+        for the first ``κ·s`` of it.
         """
-        lag = each.weights.transfer_seconds
-        if not lag or not at_once:
+        if not at_once:
             return 0.0
         step = window + self._beside.same_gpus_seconds
-        whole = self._work.max_staleness * step - self._beside.training_side_seconds
-        takes = at_once / each.serving.rate_near(at_once)
-        return min(lag, max(0.0, lag + takes / 2 - whole))
+        drains = self._work.group_spread * at_once / each.serving.rate_near(at_once)
+        refused = (
+            self._beside.training_side_seconds + each.weights.transfer_seconds + drains
+            - self._work.max_staleness * step
+        )  # fmt: skip
+        if refused <= 0:
+            return 0.0
+        return refused**2 / (2 * drains) if refused < drains else refused - drains / 2
 
     def _concurrency(self, window: float) -> tuple[float, ...]:
         """Return what each replica runs at once in such a window, within both rules."""

@@ -1,12 +1,20 @@
 """Layouts of a search that may do better than is predicted, kept aside while it goes on.
 
-Those are the best of each grouping, and those of which none is both faster and sooner to have new
-weights: where rollouts wait long for weights, little is missing for their work to come too late.
+Those are the best of each grouping, and those of which none is both faster and leaves more room:
+where new weights come sooner, or the training side is done sooner, less work comes too late.
 """
+
+from collections.abc import Callable
 
 from hetrl_planner.hetrl.groupings import Grouping
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.objective import Score
+
+ROOM: tuple[Callable[[Evaluation], float], ...] = (
+    lambda found: found.weight_sync_seconds,
+    lambda found: found.training_side_seconds,
+)
+"""What leaves more room where it is less."""
 
 
 class Finalists:
@@ -14,30 +22,43 @@ class Finalists:
 
     def __init__(self) -> None:
         self._by_grouping: dict[Grouping, tuple[Score, Evaluation]] = {}
-        self._front: list[tuple[Score, Evaluation]] = []
+        self._fronts = tuple(_Front(each) for each in ROOM)
 
     def add(self, grouping: Grouping, score: Score, found: Evaluation) -> None:
         """Take a layout in if it is the best of its kind."""
         known = self._by_grouping.get(grouping)
         if known is None or score < known[0]:
             self._by_grouping[grouping] = (score, found)
-        if not any(_beats(each, score, found) for each in self._front):
-            self._front = [
-                (other, each)
-                for other, each in self._front
-                if not _beats((score, found), other, each)
-            ]
-            self._front.append((score, found))
+        for front in self._fronts:
+            front.add(score, found)
 
     def ranked(self) -> tuple[Evaluation, ...]:
         """Return those that keep the limits, the best score first."""
-        kept = sorted([*self._by_grouping.values(), *self._front], key=lambda each: each[0])
+        kept = list(self._by_grouping.values())
+        for front in self._fronts:
+            kept += front.members
         found: list[Evaluation] = []
-        for (excess, *_), each in kept:
+        for (excess, *_), each in sorted(kept, key=lambda each: each[0]):
             if not excess and each not in found:
                 found.append(each)
         return tuple(found)
 
 
-def _beats(mine: tuple[Score, Evaluation], score: Score, found: Evaluation) -> bool:
-    return mine[0] <= score and mine[1].weight_sync_seconds <= found.weight_sync_seconds
+class _Front:
+    """Layouts of which none is beaten both in score and in one other measure."""
+
+    def __init__(self, measure: Callable[[Evaluation], float]) -> None:
+        self._measure = measure
+        self.members: list[tuple[Score, Evaluation]] = []
+
+    def add(self, score: Score, found: Evaluation) -> None:
+        """Take a layout in unless it is beaten; drop those that it beats."""
+        measured = self._measure(found)
+        if any(other <= score and self._measure(each) <= measured for other, each in self.members):
+            return
+        self.members = [
+            (other, each)
+            for other, each in self.members
+            if other < score or self._measure(each) < measured
+        ]
+        self.members.append((score, found))

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import WeightSync, egress_dollars, transfer_seconds
+from hetrl_planner.cost.network import WeightSync, transfer_seconds, weight_sync
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.workload import Workload
@@ -49,12 +49,8 @@ class WeightPaths:
     @cached_property
     def egress_dollars(self) -> float:
         """Price of one version's bytes into other regions, one copy a region."""
-        source = self._sources[0]
         targets = {region for replica in self._generation for region in self._regions(replica)}
-        return sum(
-            egress_dollars(self._bytes, self._devices.snapshot, source, target)
-            for target in sorted(targets - set(self._sources))
-        )
+        return sum(self._fetch(region).egress_dollars for region in sorted(targets))
 
     @cached_property
     def _sources(self) -> tuple[str, ...]:
@@ -66,28 +62,33 @@ class WeightPaths:
         return tuple(sorted(layers, key=lambda region: (-layers[region], region)))
 
     def _fetch(self, region: str) -> WeightSync:
+        """Return the way from the training replica that is nearest."""
         if region not in self._fetched:
             self._fetched[region] = min(
-                (self._from_replica(replica, region) for replica in self._training),
+                (
+                    weight_sync(
+                        self._bytes,
+                        self._devices.snapshot,
+                        trainer_shares=dict(shares),
+                        rollout_region=region,
+                    )
+                    for shares in self._shares
+                ),
                 key=lambda each: each.total_seconds,
             )
         return self._fetched[region]
 
-    def _from_replica(self, replica: ReplicaLayout, region: str) -> WeightSync:
-        """Return one source's way: over the slowest link, then once more inside the region."""
-        local = transfer_seconds(self._bytes, self._devices.between(region, region))
-        parts: dict[str, int] = {}
-        for stage in replica:
-            source = self._region(stage.gpus[0])
-            parts[source] = parts.get(source, 0) + stage.num_layers
-        away = [
-            transfer_seconds(
-                self._bytes * layers / self._layers, self._devices.between(source, region)
-            )
-            for source, layers in parts.items()
-            if source != region
-        ]
-        return WeightSync(transfer_seconds=max(away, default=0.0), load_seconds=local)
+    @cached_property
+    def _shares(self) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """What each training replica holds in which regions, each way to hold it once."""
+        found: dict[tuple[tuple[str, float], ...], None] = {}
+        for replica in self._training:
+            layers: dict[str, int] = {}
+            for stage in replica:
+                region = self._region(stage.gpus[0])
+                layers[region] = layers.get(region, 0) + stage.num_layers
+            found[tuple((region, each / self._layers) for region, each in layers.items())] = None
+        return tuple(found)
 
     def _reshard_seconds(self, replica: ReplicaLayout) -> float:
         """Return the time in which each machine of a replica gathers the layers that it serves.

@@ -15,7 +15,7 @@ from hetrl_core.units import GIB
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import inference_pace
-from hetrl_planner.cost.network import between_machines, inside_machine, transfer_seconds
+from hetrl_planner.cost.network import between_machines, inside_machine, weight_sync
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.lengths import Lengths, lognormal_of_max
@@ -81,7 +81,7 @@ class _Compiler:
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
-        self._trainer_region = training[0].region
+        self._training = training
 
     def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
         """Return everything together."""
@@ -169,7 +169,7 @@ class _Compiler:
         prefill_seconds = cost.sample_seconds(1) - self._work.response_tokens * cost.token_seconds(
             1
         )
-        wire = between_machines(self._snapshot, group.region, self._trainer_region)
+        wire = between_machines(self._snapshot, group.region, self._training[0].region)
         return RolloutGroup(
             name=f"{group.gpu_kind} in {group.region} {group.parallelism} ({number})",
             region=group.region,
@@ -215,20 +215,26 @@ class _Compiler:
         Inside it rollouts stop while they are sent the weights. Where it is not the trainer's,
         a reader fetches them over the link before that, and rollouts go on meanwhile.
         """
-        size_bytes = BYTES_PER_WEIGHT * self._work.architecture.num_parameters
-        local = between_machines(self._snapshot, region, region)
-        source = self._trainer_region
-        if region == source:
-            return WeightRoute(region=region, load_seconds=transfer_seconds(size_bytes, local))
-        link = self._snapshot.link(source, region)
+        sync = min(
+            (
+                weight_sync(
+                    BYTES_PER_WEIGHT * self._work.architecture.num_parameters,
+                    self._snapshot,
+                    trainer_shares=_shares_by_region(group),
+                    rollout_region=region,
+                )
+                for group in self._training
+            ),
+            key=lambda each: each.total_seconds,
+        )
         return WeightRoute(
             region=region,
-            load_seconds=transfer_seconds(size_bytes, local),
-            transfer_seconds=transfer_seconds(
-                size_bytes, between_machines(self._snapshot, source, region)
-            ),
-            transferred_gib=size_bytes / GIB,
-            egress_dollars_per_gib=link.egress_dollars_per_gib,
+            load_seconds=sync.load_seconds,
+            transfer_seconds=sync.transfer_seconds,
+            transferred_gib=sync.transferred_bytes / GIB,
+            egress_dollars_per_gib=sync.egress_dollars / (sync.transferred_bytes / GIB)
+            if sync.transferred_bytes
+            else 0.0,
         )
 
     def _placed_stages(self, group: ReplicaGroup) -> tuple[PlacedStage, ...]:
@@ -248,6 +254,16 @@ class _Compiler:
             )
             for number, (shard, (kind, region)) in enumerate(zip(cut, sites, strict=True))
         )
+
+
+def _shares_by_region(group: ReplicaGroup) -> dict[str, float]:
+    """Return the share of the layers that a replica of a group holds in each region."""
+    layers = group.parallelism.stage_layers
+    sites = group.stage_sites or ((group.gpu_kind, group.region),) * len(layers)
+    held: dict[str, float] = defaultdict(float)
+    for count, (_, region) in zip(layers, sites, strict=True):
+        held[region] += count / sum(layers)
+    return held
 
 
 def _stage_machines(shares: Sequence[Share], *, tensor: int) -> list[str]:
