@@ -29,7 +29,7 @@ from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Found, Searcher, Space
 from hetrl_planner.tiling import laid_out, tiling_of
 
-EVALUATIONS = 1500
+EVALUATIONS = 1100
 """Of HetRL's search on a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
 
 FULL_EFFORT_GPUS = 64

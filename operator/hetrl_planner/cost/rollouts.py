@@ -16,7 +16,9 @@ from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.workload import ON_TIME, Workload
 
-BISECTIONS = 26
+PRECISION = 1e-7
+"""Of a window that is looked for, as a share."""
+
 DOUBLINGS = 64
 
 
@@ -125,19 +127,33 @@ def _least(made: Callable[[float], float], wanted: float, *, above: float) -> fl
 
     A longer window only makes more.
     """
-    if made(above) >= wanted:
+    low, missing = above, made(above) - wanted
+    if missing >= 0:
         return above
-    low, high = above, max(1.0, above)
-    for _ in range(DOUBLINGS):
-        high *= 2
-        if made(high) >= wanted:
+    high, surplus = _doubled(made, wanted, above=max(1.0, above))
+    if isinf(high):
+        return high
+    # The Illinois method: secants that never leave the bracket; an end that stays is halved.
+    while high - low > PRECISION * high:
+        middle = (low * surplus - high * missing) / (surplus - missing)
+        if not low < middle < high:
             break
-    else:
-        return float("inf")
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if made(middle) >= wanted else (middle, high)
+        found = made(middle) - wanted
+        if found >= 0:
+            high, surplus, missing = middle, found, missing / 2
+        else:
+            low, missing, surplus = middle, found, surplus / 2
     return high
+
+
+def _doubled(made: Callable[[float], float], wanted: float, *, above: float) -> tuple[float, float]:
+    """Return a window in which enough is made, and how much more that is; or an infinite one."""
+    for _ in range(DOUBLINGS):
+        above *= 2
+        surplus = made(above) - wanted
+        if surplus >= 0:
+            return above, surplus
+    return float("inf"), 0.0
 
 
 def _stream(each: Rollouts, at_once: float, *, stop_seconds: float) -> Stream:

@@ -4,15 +4,18 @@ GPUs of a site may have unlike room, where other tasks keep parts of their model
 each has as much as can be, served together larger replicas find a place. What is faster is taken.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
+from hetrl_planner.hetrl.owned import Block, Owned, Segment
 from hetrl_planner.layout.fitting import Fitting, Split
 from hetrl_planner.layout.layout import ReplicaLayout, Stage
+
+MOST_KNOWN = 20_000
+"""Placements that are remembered; one takes about a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,25 @@ class Served:
     left: tuple[Segment, ...]
 
 
+_Asked = tuple[Task, int, Split | None, bool, tuple[Segment, ...], int]
+
+
+class Filled:
+    """What was placed before: a search asks for the same GPUs again and again."""
+
+    def __init__(self) -> None:
+        self._known: dict[_Asked, Served] = {}
+
+    def get(self, asked: _Asked, place: Callable[[], Served]) -> Served:
+        """Return what is known, or place it."""
+        if (known := self._known.get(asked)) is not None:
+            return known
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[asked] = placed = place()
+        return placed
+
+
 @dataclass(frozen=True, slots=True)
 class Filling:
     """Places the replicas of one task on one site."""
@@ -32,7 +54,8 @@ class Filling:
     task: Task
     site: int
     chosen: Split | None
-    room: Room
+    is_before_generation: bool
+    known: Filled
 
     def apart(self, places: Mapping[int, Sequence[Segment]]) -> Served:
         """Serve on GPUs with much room and with little apart, and on what both leave together."""
@@ -47,8 +70,15 @@ class Filling:
 
     def filled(self, machines: Sequence[Segment], reserved: int) -> Served:
         """Place as many replicas of a split as there is room for, then smaller ones."""
+        segments = tuple(machines)
+        return self.known.get(
+            (self.task, self.site, self.chosen, self.is_before_generation, segments, reserved),
+            lambda: self._place(segments, reserved),
+        )
+
+    def _place(self, machines: tuple[Segment, ...], reserved: int) -> Served:
         splits = self._splits(reserved)
-        left, free = tuple(machines), sum(number for *_, number in machines)
+        left, free = machines, sum(number for *_, number in machines)
         replicas: list[ReplicaLayout] = []
         rate = 0.0
         first = self.chosen or next(iter(splits), None)
@@ -66,7 +96,7 @@ class Filling:
 
     def _splits(self, reserved: int) -> tuple[Split, ...]:
         """Return the splits that fit, the best first."""
-        if self.task is not Task.ACTOR_GENERATION and self.room.is_before_generation:
+        if self.task is not Task.ACTOR_GENERATION and self.is_before_generation:
             return self.fitting.splits_beside_generation(self.site, reserved_bytes=reserved)
         return self.fitting.splits(self.task, self.site, reserved_bytes=reserved)
 

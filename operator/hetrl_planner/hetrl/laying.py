@@ -10,7 +10,7 @@ from itertools import groupby, product
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
-from hetrl_planner.hetrl.filling import Filling, replica_on
+from hetrl_planner.hetrl.filling import Filled, Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
 from hetrl_planner.layout.fitting import Fitting, Place, Split
@@ -22,6 +22,7 @@ class Laying:
 
     def __init__(self, fitting: Fitting) -> None:
         self.fitting = fitting
+        self._filled = Filled()
         self._devices = fitting.devices
         sites = self._devices.machine_sites
         self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
@@ -92,7 +93,9 @@ class Laying:
                 numbers = list(gpus)
                 here.setdefault(reserved, []).append((machine, numbers[0], len(numbers)))
         for site, places in sorted(by_site.items()):
-            filling = Filling(self.fitting, task, site, chosen.get(site), room)
+            filling = Filling(
+                self.fitting, task, site, chosen.get(site), room.is_before_generation, self._filled
+            )
             served = [filling.apart(places)]
             if len(places) > 1:
                 whole = [segment for segment in owned.machines
