@@ -37,6 +37,7 @@ class Neighbours:
             self._other_orders(genome),
             self._other_shifts(genome),
             self._other_groups(genome),
+            self._exchanged_training(genome),
         )
 
     def _other_counts(self, genome: Genome) -> Iterator[Genome]:
@@ -125,6 +126,13 @@ class Neighbours:
             if neighbour.grouping in self._groupings:
                 yield from _either_room(neighbour)
 
+    def _exchanged_training(self, genome: Genome) -> Iterator[Genome]:
+        """Let the two tasks that train change places, where such groups are searched."""
+        trained = _trained(genome.grouping)
+        for neighbour in (exchanged_tasks(genome, *trained),) if len(trained) > 1 else ():
+            if neighbour != genome and neighbour.grouping in self._groupings:
+                yield neighbour
+
     def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
         """Move a task; GPUs of a group that has none left go with it."""
         if genome.grouping[here] == (task,):
@@ -147,18 +155,43 @@ class Neighbours:
     def _arranged(
         self, genome: Genome, groups: Sequence[Sequence[Task]], rows: Sequence[Sequence[int]]
     ) -> Genome:
-        """Return a genome of other groups, tasks and groups in the iteration's order."""
-        tasks = self._decoder.fitting.work.tasks
-        ordered = [tuple(sorted(group, key=tasks.index)) for group in groups]
-        ranks = sorted(range(len(groups)), key=lambda group: tasks.index(ordered[group][0]))
-        grouping: Grouping = tuple(ordered[rank] for rank in ranks)
-        counts = tuple(tuple(row[rank] for rank in ranks) for row in rows)
-        return replace(genome, grouping=grouping, counts=counts)
+        return arranged(replace(genome, counts=tuple(map(tuple, rows))), groups)
 
 
 def _trained(groups: Sequence[Sequence[Task]]) -> list[Task]:
     """Return the training tasks, in an order that is the same in every process."""
     return [task for tasks in groups for task in tasks if task in TRAINING_TASKS]
+
+
+def arranged(genome: Genome, groups: Sequence[Sequence[Task]]) -> Genome:
+    """Return a genome with these groups in place of its own, all in the order of tasks."""
+    tasks = list(Task)
+    ordered = [tuple(sorted(group, key=tasks.index)) for group in groups]
+    ranks = sorted(range(len(groups)), key=lambda group: tasks.index(ordered[group][0]))
+    return replace(
+        genome,
+        grouping=tuple(ordered[rank] for rank in ranks),
+        counts=tuple(tuple(row[rank] for rank in ranks) for row in genome.counts),
+    )
+
+
+def exchanged_tasks(genome: Genome, one: Task, other: Task) -> Genome:
+    """Return a genome in which two tasks have each other's group, cut, parts and order."""
+    other_of = {one: other, other: one}
+
+    def named(task: Task) -> Task:
+        return other_of.get(task, task)
+
+    changed = replace(
+        genome,
+        cuts=tuple((named(task), cut) for task, cut in genome.cuts),
+        uses=tuple(
+            (named(task), machine, first, count) for task, machine, first, count in genome.uses
+        ),
+        orders=tuple((named(task), order) for task, order in genome.orders),
+        shifts=tuple((named(task), give, take) for task, give, take in genome.shifts),
+    )
+    return arranged(changed, [[named(task) for task in group] for group in genome.grouping])
 
 
 def parts(count: int) -> Iterator[tuple[int, int]]:

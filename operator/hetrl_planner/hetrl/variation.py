@@ -14,7 +14,7 @@ import numpy as np
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Counts, Genome
-from hetrl_planner.hetrl.neighbours import parts
+from hetrl_planner.hetrl.neighbours import exchanged_tasks, parts
 from hetrl_planner.layout.devices import Devices
 
 T = TypeVar("T")
@@ -33,7 +33,10 @@ class Variation:
         self.decoder = decoder
         self._devices: Devices = decoder.fitting.devices
         self._rng = rng
+        trains_twice = len(TRAINING_TASKS.intersection(decoder.fitting.work.tasks)) > 1
+        exchange = ((self._exchange_training, 0.05),) if trains_twice else ()
         self._changes: tuple[tuple[Callable[[Genome], Genome], float], ...] = (
+            *exchange,
             (self._swap_groups, 0.23),
             (self._move_gpus, 0.25),
             (self._swap_places, 0.12),
@@ -52,9 +55,10 @@ class Variation:
     def child(self, parent: Genome) -> Genome:
         """Return a changed copy: one change, or now and then two or three."""
         changes, weights = zip(*self._changes, strict=True)
+        chances = np.array(weights) / sum(weights)
         child = parent
         for _ in range(int(self._rng.geometric(0.6))):
-            number = int(self._rng.choice(len(changes), p=weights))
+            number = int(self._rng.choice(len(changes), p=chances))
             child = changes[number](child)
         return child
 
@@ -85,6 +89,10 @@ class Variation:
         row[gives] -= size
         row[takes] += size
         return self._with(genome, rows)
+
+    def _exchange_training(self, genome: Genome) -> Genome:
+        """Let the two tasks that train change places."""
+        return exchanged_tasks(genome, *sorted(TRAINING_TASKS))
 
     def _size(self, most: int) -> int:
         """Return how many GPUs change hands: all, one, or a power of two."""
