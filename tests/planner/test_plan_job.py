@@ -309,12 +309,3 @@ def shape(outcome: Outcome) -> object:
         for group in outcome.groups
     ]  # fmt: skip
     return (groups, outcome.prediction, outcome.rejected, outcome.gap)
-
-
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(machines=MACHINES, job=JOBS)
-def test_the_same_question_has_the_same_answer(
-    machines: list[tuple[str, int, str]], job: JobSpec
-) -> None:
-    assert plan(a_random_fleet(machines), job) == plan(a_random_fleet(machines), job)
