@@ -41,6 +41,52 @@ class Strategy(StrEnum):
     HOMOGENEOUS = "Homogeneous"
 
 
+class Advantage(StrEnum):
+    """What a reward is compared with, within its group."""
+
+    GROUP_NORMALISED = "GroupNormalised"
+    """The mean, in standard deviations: GRPO."""
+
+    GROUP_CENTRED = "GroupCentred"
+    """The mean: Dr. GRPO, for which easy and hard prompts count alike."""
+
+    LEAVE_ONE_OUT = "LeaveOneOut"
+    """The mean of the others: RLOO."""
+
+
+class LossAggregation(StrEnum):
+    """What every token of a minibatch counts."""
+
+    TOKEN_MEAN = "TokenMean"  # noqa: S105  # of a text
+    """All tokens the same: DAPO."""
+
+    SEQUENCE_MEAN = "SequenceMean"
+    """All trajectories the same, whatever their lengths: GRPO as first published."""
+
+    LENGTH_BUDGET = "LengthBudget"
+    """All tokens the same in all minibatches, over the longest response allowed: Dr. GRPO."""
+
+
+class StaleWeights(StrEnum):
+    """What becomes of a token whose weight proximal/behaviour is beyond the cap."""
+
+    TRUNCATE = "Truncate"
+    """It counts with the cap."""
+
+    MASK = "Mask"
+    """It does not count."""
+
+
+class KlPlacement(StrEnum):
+    """Where the divergence from the first policy is charged."""
+
+    LOSS = "Loss"
+    """Token by token, beside the policy's loss."""
+
+    REWARD = "Reward"
+    """Trajectory by trajectory, before rewards are compared."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmSpec:
     """The algorithm and its constants; the defaults are those of the API reference."""
@@ -60,7 +106,11 @@ class AlgorithmSpec:
     behaviour_weight_cap: float = 5.0
     """Largest importance weight proximal/behaviour in the decoupled objective."""
 
+    stale_weights: StaleWeights = StaleWeights.TRUNCATE
+    advantage: Advantage = Advantage.GROUP_NORMALISED
+    loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
     kl_coefficient: float = 0.0
+    kl_placement: KlPlacement = KlPlacement.LOSS
     temperature: float = 1.0
 
     def __post_init__(self) -> None:

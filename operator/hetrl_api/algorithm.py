@@ -5,7 +5,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from hetrl_api.rules import ApiModel, Rule, value_not_yet
-from hetrl_core.job import AlgorithmType, Mode
+from hetrl_core.job import (
+    Advantage,
+    AlgorithmType,
+    KlPlacement,
+    LossAggregation,
+    Mode,
+    StaleWeights,
+)
 
 
 class Algorithm(ApiModel):
@@ -38,8 +45,24 @@ class Algorithm(ApiModel):
     behaviour_weight_cap: Annotated[float, Field(ge=1, le=1000)] = 5.0
     """Largest weight that corrects for stale samples."""
 
+    stale_weights: StaleWeights = StaleWeights.TRUNCATE
+    """Tokens beyond that cap. Truncate: they count with the cap. Mask: they do not count."""
+
+    advantage: Advantage = Advantage.GROUP_NORMALISED
+    """What rewards are compared with in their group. GroupNormalised: the mean, in standard
+    deviations (GRPO). GroupCentred: the mean (Dr. GRPO). LeaveOneOut: the others' mean (RLOO)."""
+
+    loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
+    """What a token counts. TokenMean: the same as all others of its minibatch (DAPO).
+    SequenceMean: trajectories count the same (GRPO). LengthBudget: tokens count the same over
+    data.maxResponseTokens (Dr. GRPO)."""
+
     kl_coefficient: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Weight of the divergence from the first policy; 0: none."""
+
+    kl_placement: KlPlacement = KlPlacement.LOSS
+    """Where that is charged. Loss: at every token. Reward: once a trajectory, before rewards are
+    compared."""
 
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature."""

@@ -130,7 +130,11 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
         clip_low=given.clip_low,
         clip_high=given.clip_high,
         behaviour_weight_cap=given.behaviour_weight_cap,
+        stale_weights=given.stale_weights,
+        advantage=given.advantage,
+        loss_aggregation=given.loss_aggregation,
         kl_coefficient=given.kl_coefficient,
+        kl_placement=given.kl_placement,
         temperature=given.temperature,
     )
 

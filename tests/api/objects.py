@@ -79,7 +79,9 @@ VALID_JOBS = [
             "spec.algorithm": {
                 "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
                 "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
-                "behaviourWeightCap": 2, "klCoefficient": 0.01, "temperature": 0.9,
+                "behaviourWeightCap": 2, "staleWeights": "Mask", "advantage": "LeaveOneOut",
+                "lossAggregation": "LengthBudget", "klCoefficient": 0.01,
+                "klPlacement": "Reward", "temperature": 0.9,
             }
         },
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hetrl_runtime.trainer.loss import group_advantages
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 
@@ -30,7 +29,9 @@ class Batch:
     """False in the padding of both sides."""
 
     behaviour_BR: Tensor
-    advantages_B: Tensor
+    rewards_B: Tensor
+    groups_B: Tensor
+    """Numbered from zero: trajectories of one prompt."""
 
     @property
     def num_response_positions(self) -> int:
@@ -62,12 +63,15 @@ class Batch:
             tokens_BT=torch.zeros(num_rows, num_positions, dtype=torch.int64),
             is_token_BT=torch.zeros(num_rows, num_positions, dtype=torch.bool),
             behaviour_BR=torch.zeros(num_rows, num_response_positions),
-            advantages_B=torch.zeros(num_rows),
+            rewards_B=torch.zeros(num_rows),
+            groups_B=torch.zeros(num_rows, dtype=torch.int64),
         )
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return all that it holds, in a fixed order."""
-        return (self.tokens_BT, self.is_token_BT, self.behaviour_BR, self.advantages_B)
+        return (
+            self.tokens_BT, self.is_token_BT, self.behaviour_BR, self.rewards_B, self.groups_B,
+        )  # fmt: skip
 
     def rows(self, chosen: Tensor | slice) -> Self:
         """Return some of the trajectories, all positions kept."""
@@ -92,12 +96,13 @@ class Batch:
             tokens_BT=self.tokens_BT[:, used_T],
             is_token_BT=self.is_token_BT[:, used_T],
             behaviour_BR=self.behaviour_BR[:, used_T[num_prompt:]],
-            advantages_B=self.advantages_B,
+            rewards_B=self.rewards_B,
+            groups_B=self.groups_B,
         )
 
 
 def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[float]) -> Batch:
-    """Put trajectories into tensors, with advantages of ``rewards`` within their groups.
+    """Put trajectories into tensors, with ``rewards`` in place of their own.
 
     Raises:
         ValueError: there is no trajectory.
@@ -119,10 +124,8 @@ def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[floa
         tokens_BT=torch.from_numpy(tokens_BT),
         is_token_BT=torch.from_numpy(is_token_BT),
         behaviour_BR=torch.from_numpy(behaviour_BR),
-        advantages_B=group_advantages(
-            torch.tensor(rewards, dtype=torch.float32),
-            torch.tensor([numbers[group] for group in _groups(trajectories)]),
-        ),
+        rewards_B=torch.tensor(rewards, dtype=torch.float32),
+        groups_B=torch.tensor([numbers[group] for group in _groups(trajectories)]),
     )
 
 

@@ -63,6 +63,7 @@ def _train(launch: Launch, ordinal: int) -> Ending | None:
             reference=reference,
             algorithm=launch.algorithm,
             training=launch.training,
+            max_response_tokens=launch.data.max_response_tokens,
             peers=peers,
         )
         if peers.rank:

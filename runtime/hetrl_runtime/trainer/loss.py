@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_STD_FLOOR = 1e-6
-"""Rewards closer together than this are equal: what is left is rounding."""
+from hetrl_core.job import LossAggregation, StaleWeights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,10 @@ class Clip:
     dual-clip PPO (arXiv:1912.09729, section 3.5)."""
 
     behaviour_weight: float = 5.0
-    """Largest weight proximal/behaviour; larger ones are cut off, not dropped."""
+    """Largest weight proximal/behaviour."""
+
+    beyond: StaleWeights = StaleWeights.TRUNCATE
+    """Whether tokens of larger weights count with the largest, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +46,6 @@ class PolicyLoss:
     losses_BR: Tensor
     is_clipped_BR: Tensor
     behaviour_weights_BR: Tensor
-
-
-def group_advantages(rewards_B: Tensor, groups_B: Tensor) -> Tensor:
-    """Return each reward relative to its group, in standard deviations ``(B,)``.
-
-    ``A = (r - mean(group)) / std(group)``: GRPO (arXiv:2402.03300, section 4.1.2). They add
-    up to zero over a group; a group whose rewards are all equal says nothing, and gets zeros.
-    ``groups_B`` numbers the groups from zero.
-    """
-    num_groups = int(groups_B.max()) + 1
-    sizes_G = _group_sums(torch.ones_like(rewards_B), groups_B, num_groups)
-    means_G = _group_sums(rewards_B, groups_B, num_groups) / sizes_G
-    centred_B = rewards_B - means_G[groups_B]
-    stds_G = (_group_sums(centred_B.square(), groups_B, num_groups) / sizes_G).sqrt()
-    scale_G = torch.where(stds_G > _STD_FLOOR, 1 / stds_G, 0.0)
-    return centred_B * scale_G[groups_B]
 
 
 def decoupled_ppo(
@@ -73,7 +59,8 @@ def decoupled_ppo(
 ) -> PolicyLoss:
     """Return the decoupled PPO loss of every token from its three log-probabilities.
 
-    With ``u = current/proximal`` and ``w = min(proximal/behaviour, cap)``::
+    With ``u = current/proximal`` and ``w = min(proximal/behaviour, cap)``, or zero beyond the cap
+    where such tokens are masked::
 
         loss = w · max(-A·u, -A·clip(u, 1 - low, 1 + high)),  at most w · dual·|A| where A < 0
 
@@ -83,6 +70,8 @@ def decoupled_ppo(
     """
     log_ratios_BR = _where(mask_BR, current_BR - proximal_BR.detach())
     weights_BR = _where(mask_BR, (proximal_BR - behaviour_BR).detach()).exp()
+    if clip.beyond is StaleWeights.MASK:
+        weights_BR = weights_BR.masked_fill(weights_BR > clip.behaviour_weight, 0.0)
     weights_BR = weights_BR.clamp(max=clip.behaviour_weight)
     ratios_BR = log_ratios_BR.exp()
     advantages_B1 = advantages_B[:, None]
@@ -111,14 +100,46 @@ def kl_k3(current_BR: Tensor, reference_BR: Tensor, mask_BR: Tensor) -> Tensor:
     return log_ratios_BR.exp() - 1 - log_ratios_BR
 
 
-def masked_mean(values_BR: Tensor, mask_BR: Tensor, *, num_tokens: int | None = None) -> Tensor:
-    """Return the mean over tokens, or over ``num_tokens`` where these are part of more.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The minibatch that a pass is part of, so that its tokens count what they do in the whole.
 
-    Every token of a minibatch counts the same, in whichever pass or on whichever rank it is
-    computed: a mean of means would favour short passes.
+    A mean of means would favour short passes.
     """
+
+    num_tokens: int
+    num_trajectories: int
+    most_tokens: int
+    """Of one response, by the job."""
+
+
+def token_weights(mask_BR: Tensor, whole: Whole, aggregation: LossAggregation) -> Tensor:
+    """Return what every token's loss counts in the sum that is the minibatch's loss.
+
+    Of N trajectories with n_i tokens each: 1/Σn_i (DAPO, arXiv:2503.14476, section 3.3),
+    1/(N·n_i) (GRPO, arXiv:2402.03300, equation 3), or 1/(N·longest allowed) (Dr. GRPO,
+    arXiv:2503.20783, section 3.2).
+    """
+    counts_BR = mask_BR.float()
+    match aggregation:
+        case LossAggregation.TOKEN_MEAN:
+            return counts_BR / whole.num_tokens
+        case LossAggregation.SEQUENCE_MEAN:
+            lengths_B1 = counts_BR.sum(dim=1, keepdim=True).clamp(min=1)
+            return counts_BR / lengths_B1 / whole.num_trajectories
+        case LossAggregation.LENGTH_BUDGET:
+            return counts_BR / (whole.num_trajectories * whole.most_tokens)
+
+
+def masked_mean(values_BR: Tensor, mask_BR: Tensor, *, num_tokens: int | None = None) -> Tensor:
+    """Return the mean over tokens, or over ``num_tokens`` where these are part of more."""
     count = mask_BR.sum() if num_tokens is None else num_tokens
     return _where(mask_BR, values_BR).sum() / count
+
+
+def summed(values_BR: Tensor, mask_BR: Tensor) -> Tensor:
+    """Return the sum over each trajectory's tokens ``(B,)``."""
+    return _where(mask_BR, values_BR).sum(dim=1)
 
 
 def token_entropy(log_probs_BRV: Tensor) -> Tensor:
@@ -129,7 +150,3 @@ def token_entropy(log_probs_BRV: Tensor) -> Tensor:
 def _where(mask_BR: Tensor, values_BR: Tensor) -> Tensor:
     # Before any exp: padding may hold anything, and a gradient of zero times infinity is NaN.
     return values_BR.masked_fill(~mask_BR, 0.0)
-
-
-def _group_sums(values_B: Tensor, groups_B: Tensor, num_groups: int) -> Tensor:
-    return values_B.new_zeros(num_groups).index_add(0, groups_B, values_B)

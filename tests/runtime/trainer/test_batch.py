@@ -31,16 +31,16 @@ def test_responses_of_all_trajectories_begin_in_one_column():
     assert batch.is_token_BT.tolist() == [[False, True, True, True, True], [True] * 3 + [False] * 2]
     assert batch.responses_BR.tolist() == [[2, 3, 4], [7, 0, 0]]
     assert batch.behaviour_BR.tolist() == [[-1, -2, -3], [-4, 0, 0]]
-    assert batch.advantages_B.tolist() == [1, -1]
+    assert batch.rewards_B.tolist() == [1, 0]
     assert batch.num_tokens == 4
 
 
-def test_advantages_are_relative_to_the_trajectorys_own_group():
+def test_groups_are_numbered_in_the_order_in_which_they_come():
     trajectories = [a_trajectory(group=group, member=0) for group in (40, 7, 40, 7)]
 
     batch = collate(trajectories, rewards=[1.0, 5.0, 0.0, 5.0])
 
-    assert batch.advantages_B.tolist() == pytest.approx([1, 0, -1, 0])
+    assert batch.groups_B.tolist() == [0, 1, 0, 1]
 
 
 def test_a_batch_without_trajectories_is_refused():

@@ -6,7 +6,15 @@ from multiprocessing.pool import Pool
 import pytest
 import torch
 
-from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
+from hetrl_core.job import (
+    Advantage,
+    AlgorithmSpec,
+    DataSpec,
+    Engine,
+    KlPlacement,
+    LossAggregation,
+    TrainingSpec,
+)
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_runtime.trainer.batch import Batch, collate
@@ -48,6 +56,7 @@ def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> 
         reference=reference if has_reference else None,
         algorithm=launch.algorithm,
         training=launch.training,
+        max_response_tokens=launch.data.max_response_tokens,
         peers=Peers(launch, rank=rank, device=CPU),
     )
 
@@ -90,7 +99,7 @@ def test_a_step_makes_better_responses_likelier_and_worse_ones_rarer(tiny_model)
     figures = learner.train(batch, version=10)
 
     change = response_log_prob(learner, batch) - before
-    assert (change * batch.advantages_B > 0).all()
+    assert (change * (batch.rewards_B - 0.5) > 0).all()
     assert figures["behaviour_weight"] == pytest.approx(1, abs=1e-4)
     assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-5)
     assert figures["gradient_norm"] > 0
@@ -130,6 +139,29 @@ def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
     assert second > first
 
 
+def test_a_kl_term_in_the_reward_makes_what_strayed_farther_rarer(tiny_model):
+    algorithm = {
+        "kl_coefficient": 1.0, "kl_placement": KlPlacement.REWARD,
+        "advantage": Advantage.GROUP_CENTRED,
+    }  # fmt: skip
+    learner = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
+    batch = a_batch(learner)
+    for _ in range(3):
+        learner.train(batch, version=10)
+    same_rewards = replace(batch, rewards_B=torch.zeros(8))
+    before = response_log_prob(learner, batch)
+    untouched = response_log_prob(a_learner(a_launch(tiny_model)), batch)
+    strayed = before - untouched
+
+    learner.train(same_rewards, version=10)
+
+    change = response_log_prob(learner, batch) - before
+    pairs = torch.arange(8).reshape(4, 2)
+    farther = strayed[pairs].argmax(dim=1)
+    more, less = (change[pairs].gather(1, each[:, None]) for each in (farther, 1 - farther))
+    assert (more < less).all()
+
+
 def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_path):
     unbroken = a_learner(a_launch(tiny_model, minibatches=2))
     batch = a_batch(unbroken)
@@ -150,7 +182,7 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_p
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
     """What one replica does: the leader gives orders, the other follows; both return weights."""
-    learner = a_learner(launch, rank=rank)
+    learner = a_learner(launch, rank=rank, has_reference=bool(launch.algorithm.kl_coefficient))
     with learner._peers as peers:
         learner.restore(None)
         for version in (10, 11):
@@ -168,14 +200,31 @@ def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_two_replicas_make_the_same_steps_as_one(tiny_model):
-    alone = a_learner(a_launch(tiny_model, minibatches=3))
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param({}, id="by default"),
+        pytest.param(
+            {
+                "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
+                "advantage": Advantage.LEAVE_ONE_OUT,
+                "loss_aggregation": LossAggregation.SEQUENCE_MEAN,
+            },
+            id="a KL term in the reward, trajectories counting alike",
+        ),
+    ],
+)  # fmt: skip
+def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm):
+    has_reference = "kl_coefficient" in algorithm
+    alone = a_learner(a_launch(tiny_model, minibatches=3, **algorithm), has_reference=has_reference)
     before, batch = weights(alone), a_batch(alone)
     for version in (10, 11):
         alone.train(batch, version=version)
     with socket.create_server(("127.0.0.1", 0)) as server:
         rendezvous = Address(host="127.0.0.1", port=server.getsockname()[1])
-    launch = replace(a_launch(tiny_model, replicas=2, minibatches=3), rendezvous=rendezvous)
+    launch = replace(
+        a_launch(tiny_model, replicas=2, minibatches=3, **algorithm), rendezvous=rendezvous
+    )
 
     pool: Pool
     with multiprocessing.get_context("spawn").Pool(2) as pool:

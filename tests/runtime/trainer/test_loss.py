@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hetrl_core.job import LossAggregation, StaleWeights
 from hetrl_runtime.trainer.loss import (
     Clip,
+    Whole,
     decoupled_ppo,
-    group_advantages,
     kl_k3,
     masked_mean,
     token_entropy,
+    token_weights,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -29,44 +31,6 @@ def some_log_probs(generator: torch.Generator, *, rows: int = 4, columns: int = 
 def some_mask(generator: torch.Generator, *, rows: int = 4, columns: int = 5) -> Tensor:
     lengths = torch.randint(1, columns + 1, (rows, 1), generator=generator)
     return torch.arange(columns)[None, :] < lengths
-
-
-@given(rewards=st.lists(st.floats(-100, 100), min_size=2, max_size=40), size=st.integers(1, 8))
-def test_advantages_add_up_to_zero_over_every_group(rewards, size):
-    groups = torch.arange(len(rewards)) // size
-
-    advantages = group_advantages(torch.tensor(rewards, dtype=torch.float64), groups)
-
-    sums = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add(0, groups, advantages)
-    assert sums.abs().max() < 1e-3
-
-
-@given(rewards=st.lists(st.floats(-10, 10), min_size=2, max_size=16), shift=st.floats(-5, 5))
-def test_advantages_do_not_depend_on_where_rewards_start_or_in_which_order_they_come(
-    rewards, shift
-):
-    values = torch.tensor(rewards, dtype=torch.float64).round(decimals=2)
-    groups = torch.arange(len(rewards)) % 3
-
-    advantages = group_advantages(values, groups)
-
-    assert torch.allclose(group_advantages(values + shift, groups), advantages, atol=1e-6)
-    assert torch.allclose(group_advantages(values.flip(0), groups.flip(0)).flip(0), advantages)
-
-
-@pytest.mark.parametrize(
-    ("rewards", "expected"),
-    [
-        pytest.param([1, 0, 0, 0], [3**0.5, *3 * (-(3**-0.5),)], id="one of four is right"),
-        pytest.param([1, 1, 1, 1], [0, 0, 0, 0], id="all right: nothing to say"),
-        pytest.param([0.1] * 4, [0, 0, 0, 0], id="equal but not exact in binary"),
-        pytest.param([5], [0], id="a group of one"),
-    ],
-)
-def test_advantages_of_a_group(rewards, expected):
-    found = group_advantages(torch.tensor(rewards), torch.zeros(len(rewards), dtype=torch.long))
-
-    assert found.tolist() == pytest.approx(expected)
 
 
 @given(seed=SEEDS)
@@ -199,3 +163,41 @@ def test_the_entropy_of_a_fair_choice_is_the_logarithm_of_its_size():
     assert token_entropy(torch.log_softmax(torch.zeros(1, 2, 8), dim=-1)).tolist() == [
         pytest.approx([math.log(8)] * 2)
     ]
+
+
+@given(seed=SEEDS, aggregation=st.sampled_from(LossAggregation), cut=st.integers(1, 3))
+def test_what_tokens_count_adds_up_over_passes_to_the_published_mean(seed, aggregation, cut):
+    generator = torch.Generator().manual_seed(seed)
+    losses, mask = some_log_probs(generator), some_mask(generator)
+    lengths = mask.sum(dim=1)
+    whole = Whole(num_tokens=int(lengths.sum()), num_trajectories=4, most_tokens=10)
+
+    found = sum(
+        (token_weights(mask[rows], whole, aggregation) * losses[rows]).sum()
+        for rows in (slice(0, cut), slice(cut, 4))
+    )
+
+    sums = losses.masked_fill(~mask, 0).sum(dim=1)
+    expected = {
+        LossAggregation.TOKEN_MEAN: sums.sum() / lengths.sum(),
+        LossAggregation.SEQUENCE_MEAN: (sums / lengths).mean(),
+        LossAggregation.LENGTH_BUDGET: sums.mean() / 10,
+    }[aggregation]
+    assert torch.allclose(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "expected"), [(StaleWeights.TRUNCATE, [1.0, 2.0]), (StaleWeights.MASK, [1.0, 0.0])]
+)
+def test_tokens_beyond_the_cap_count_with_it_or_not_at_all(beyond, expected):
+    proximal = torch.zeros(1, 2)
+    behaviour = torch.tensor([[0.0, -math.log(4)]])
+
+    found = decoupled_ppo(
+        proximal, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=torch.ones(1),
+        mask_BR=torch.ones(1, 2, dtype=torch.bool),
+        clip=Clip(behaviour_weight=2.0, beyond=beyond),
+    )  # fmt: skip
+
+    assert found.behaviour_weights_BR[0].tolist() == pytest.approx(expected)
+    assert (-found.losses_BR[0]).tolist() == pytest.approx(expected)
