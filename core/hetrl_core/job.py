@@ -109,6 +109,9 @@ class AlgorithmSpec:
     stale_weights: StaleWeights = StaleWeights.TRUNCATE
     advantage: Advantage = Advantage.GROUP_NORMALISED
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
+    dynamic_sampling: bool = False
+    """Whether groups whose rewards are all equal make room for others: DAPO."""
+
     kl_coefficient: float = 0.0
     kl_placement: KlPlacement = KlPlacement.LOSS
     temperature: float = 1.0
@@ -124,6 +127,8 @@ class AlgorithmSpec:
                 f"algorithm.globalBatchSize ({self.global_batch_size}) must be a multiple of "
                 f"algorithm.groupSize ({self.group_size})"
             )
+        if self.dynamic_sampling and self.group_size == 1:
+            raise ValueError("algorithm.dynamicSampling needs algorithm.groupSize >= 2, got 1")
         if self.mode is Mode.SYNC and self.max_staleness:
             raise ValueError(
                 f"algorithm.maxStaleness must be 0 when algorithm.mode is Sync, "

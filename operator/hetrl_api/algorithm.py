@@ -57,6 +57,10 @@ class Algorithm(ApiModel):
     SequenceMean: trajectories count the same (GRPO). LengthBudget: tokens count the same over
     data.maxResponseTokens (Dr. GRPO)."""
 
+    dynamic_sampling: bool = False
+    """Whether groups whose rewards are all equal are left out, and others generated in their
+    place (DAPO)."""
+
     kl_coefficient: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Weight of the divergence from the first policy; 0: none."""
 
@@ -78,6 +82,11 @@ class Algorithm(ApiModel):
             ),
             values=("self.maxStaleness",),
             field=".maxStaleness",
+        ),
+        Rule(
+            condition="!self.dynamicSampling || self.groupSize > 1",
+            message="spec.algorithm.dynamicSampling compares trajectories: groupSize must be >= 2",
+            field=".dynamicSampling",
         ),
         Rule(
             condition="self.globalBatchSize % self.groupSize == 0",

@@ -133,6 +133,7 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
         stale_weights=given.stale_weights,
         advantage=given.advantage,
         loss_aggregation=given.loss_aggregation,
+        dynamic_sampling=given.dynamic_sampling,
         kl_coefficient=given.kl_coefficient,
         kl_placement=given.kl_placement,
         temperature=given.temperature,

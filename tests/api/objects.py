@@ -80,7 +80,7 @@ VALID_JOBS = [
                 "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
                 "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
                 "behaviourWeightCap": 2, "staleWeights": "Mask", "advantage": "LeaveOneOut",
-                "lossAggregation": "LengthBudget", "klCoefficient": 0.01,
+                "lossAggregation": "LengthBudget", "dynamicSampling": True, "klCoefficient": 0.01,
                 "klPlacement": "Reward", "temperature": 0.9,
             }
         },

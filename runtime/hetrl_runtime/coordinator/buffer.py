@@ -65,6 +65,11 @@ class Buffer:
             self.remove(identity)
         return removed
 
+    def whole_group(self, group: int) -> tuple[SampledTrajectory, ...]:
+        """Return a group's members once they are all here, nothing before."""
+        members = self._groups.get(group, {})
+        return tuple(members.values()) if len(members) == self._group_size else ()
+
     @property
     def num_in_whole_groups(self) -> int:
         """Count the trajectories in whole groups, at no cost."""

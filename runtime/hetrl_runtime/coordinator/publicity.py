@@ -42,6 +42,10 @@ class Publicity:
         """Count trajectories by what became of them."""
         self._metrics.trajectories.labels(outcome=str(outcome)).inc(number)
 
+    def count_silent_group(self) -> None:
+        """Count a group that was left out because its rewards were all equal."""
+        self._metrics.silent_groups.inc()
+
     def record_step(
         self,
         done: Committed,

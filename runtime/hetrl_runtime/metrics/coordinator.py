@@ -30,6 +30,11 @@ class CoordinatorMetrics:
         )
         for outcome in Outcome:
             self.trajectories.labels(outcome=str(outcome))
+        self.silent_groups = Counter(
+            "hetrl_groups_left_out",
+            "Groups that dynamic sampling left out because their rewards were all equal.",
+            registry=registry,
+        )
         self.buffered = Gauge(
             "hetrl_buffer_trajectories",
             "Trajectories accepted and not consumed.",

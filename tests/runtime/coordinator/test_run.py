@@ -1,7 +1,8 @@
 """A run's coordinator without sockets, on a clock of the test's own."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,14 @@ from hetrl_runtime.data.jsonl import PromptFile, open_prompts
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import TrajectoryId
-from hetrl_runtime.wire.values import Outcome, ProcessStatus, Registration, ResumePoint, StepReport
+from hetrl_runtime.wire.values import (
+    NO_LEARNING_SIGNAL,
+    Outcome,
+    ProcessStatus,
+    Registration,
+    ResumePoint,
+    StepReport,
+)
 from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
@@ -44,9 +52,11 @@ def register(
     return run.register(member, resume=resume, now=now)
 
 
-def generate(run: Run, *, now: float) -> list[TrajectoryId]:
+def generate(
+    run: Run, *, now: float, reward: Callable[[TrajectoryId], float] = lambda _: 1.0
+) -> list[TrajectoryId]:
     """Lend and deliver until the bound is full."""
-    done = []
+    done: list[TrajectoryId] = []
     while True:
         leases = run.lend(WORKER, worker_version=run.state.version, max_trajectories=8, now=now)
         assert isinstance(leases, tuple)
@@ -54,8 +64,9 @@ def generate(run: Run, *, now: float) -> list[TrajectoryId]:
             return done
         for identity in (each for lease in leases for each in lease.ids):
             trajectory = a_trajectory(
-                *identity, versions=(run.state.version,), epoch=run.state.epoch, process=WORKER
-            )
+                *identity, versions=(run.state.version,), epoch=run.state.epoch, process=WORKER,
+                reward=reward(identity),
+            )  # fmt: skip
             (receipt,) = run.deliver([codec.encode_trajectory(trajectory)], now=now)
             assert codec.decode_receipt(receipt)[1] is Outcome.ACCEPTED
             done.append(identity)
@@ -186,3 +197,53 @@ def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left"):
             run._journal.close()
         run._journal = disk
+
+
+def sampled_dynamically(tmp_path: Path, *, is_asked: bool = True) -> Launch:
+    launch = a_launch(tmp_path)
+    return replace(launch, algorithm=replace(launch.algorithm, dynamic_sampling=is_asked))
+
+
+def by_chance(identity: TrajectoryId) -> float:
+    """All members of every other group are right; of the others, one."""
+    return float(identity.group % 2 == 0 or identity.member == 0)
+
+
+@pytest.mark.parametrize(
+    ("is_asked", "trained"), [(True, {1, 3}), (False, {0, 1})], ids=["asked", "not asked"]
+)
+def test_groups_that_teach_nothing_make_room_for_others(
+    tmp_path: Path, *, is_asked: bool, trained: set[int]
+) -> None:
+    with a_run(sampled_dynamically(tmp_path, is_asked=is_asked)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0, reward=by_chance)
+
+        assert {each.group for each in run.batch(now=1.0)} == trained
+
+
+def test_groups_that_were_left_out_stay_so_after_a_restart(tmp_path: Path) -> None:
+    launch = sampled_dynamically(tmp_path)
+    with a_run(launch) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0, reward=by_chance)
+        before = run.state.buffered()
+    with a_run(launch, now=2.0) as again:
+        assert {each.id for each in again.state.buffered()} == {each.id for each in before}
+        register(again, Role.ROLLOUT, now=2.0)
+        train(again, now=2.0)
+        lent = generate(again, now=3.0, reward=by_chance)
+        assert not {each.group for each in lent} & {each.group for each in before}
+
+
+def test_a_run_in_which_no_group_teaches_anything_ends_and_says_so(tmp_path: Path) -> None:
+    with a_run(sampled_dynamically(tmp_path)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0)
+
+        assert run.ending is not None
+        assert run.ending.reason == NO_LEARNING_SIGNAL
+        assert "20 groups in a row" in run.ending.message

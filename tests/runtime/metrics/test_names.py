@@ -23,6 +23,7 @@ from tests.runtime.launches import a_launch
                 "hetrl_sample_staleness_versions": "histogram",
                 "hetrl_max_staleness_versions": "gauge",
                 "hetrl_trajectories": "counter",
+                "hetrl_groups_left_out": "counter",
                 "hetrl_buffer_trajectories": "gauge",
                 "hetrl_leased_trajectories": "gauge",
                 "hetrl_policy_version": "gauge",
