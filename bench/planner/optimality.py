@@ -6,6 +6,9 @@ the work: ``--part 1/2``. Seeds that are done are not done again.
 """
 
 import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +31,9 @@ from tests.planner.oracle.optimum import EVERYTHING, Optimum, Space, disjoint
 SEEDS = range(1000, 1060)
 EVALUATIONS = 4_000
 """Layouts that each strategy's evolution may price."""
+
+MOST_SECONDS = 60
+"""Of CPU for the oracle; what takes it longer to exhaust is left out, and counted."""
 
 MODES = {"async": False, "sync": True}
 COMPARED = {
@@ -84,9 +90,13 @@ def main() -> None:
 
 def _computed(case: Case) -> Record:
     drawn = case.instance
-    record: Record = {"instance": drawn.name, "seconds": {}, "steps": {}}
+    record: Record = {"instance": drawn.name, "seconds": {}, "steps": {}, "is_exhausted": True}
     devices = drawn.devices
-    _note(record, "everything", lambda: _best(drawn, EVERYTHING))
+    try:
+        with _within(MOST_SECONDS):
+            _note(record, "everything", lambda: _best(drawn, EVERYTHING))
+    except TimeoutError:
+        return record | {"steps": {"everything": None}, "is_exhausted": False}
     if record["steps"]["everything"] is None:
         return record
     own = [disjoint(devices, trainer_site=site) for site in range(len(devices.sites))]
@@ -106,6 +116,22 @@ def _best_alone(record: Record) -> str:
     least = min(steps.values())
     near = [name for name in ALONE if steps[name] <= least * (1 + 1e-9)]
     return min(near, key=lambda name: record["seconds"][name])
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """End what takes more CPU than that with a ``TimeoutError``; for the main thread."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _note(record: Record, name: str, find: Any) -> None:
@@ -152,6 +178,7 @@ def _phase_1(drawn: Instance) -> float | None:
 
 def _page(records: dict[Case, Record], *, of: int) -> str:
     possible = {case: each for case, each in records.items() if each["steps"]["everything"]}
+    too_large = sum(not each["is_exhausted"] for each in records.values())
     commits = sorted({each["commit"] for each in records.values()})
     return "\n".join(
         [
@@ -160,8 +187,9 @@ def _page(records: dict[Case, Record], *, of: int) -> str:
             f"`python -m bench.planner.optimality` at {commit()} (records of {', '.join(commits)}) "
             f"on {machine()}.",
             f"{len(possible)} random instances of 2 to 5 GPUs, 2 to 4 kinds and 1 to 3 regions, "
-            f"seeds {SEEDS.start} to {SEEDS.stop - 1}; {len(records) - len(possible)} more drawn "
-            f"fit no layout at all, {of - len(records)} are not done yet.",
+            f"seeds {SEEDS.start} to {SEEDS.stop - 1}; {len(records) - len(possible) - too_large} "
+            f"more drawn fit no layout at all, {too_large} took the oracle more than "
+            f"{MOST_SECONDS} s of CPU and were left out, {of - len(records)} are not done yet.",
             "The optimum is the tests' oracle's (`tests/planner/oracle`): all layouts that the "
             "definition allows, bounded, then priced by the planner's own cost model. ArealHex is "
             "held against the best of its own space: generation apart, everything else on one kind "

@@ -17,7 +17,7 @@ from hetrl_planner.cost.serving import Serving
 from hetrl_planner.workload import ON_TIME, Workload
 
 PRECISION = 1e-7
-"""Of a window that is looked for, as a share."""
+"""Of a window that is looked for, or of what is made in it, as a share."""
 
 DOUBLINGS = 64
 
@@ -134,10 +134,8 @@ def _least(made: Callable[[float], float], wanted: float, *, above: float) -> fl
     if isinf(high):
         return high
     # The Illinois method: secants that never leave the bracket; an end that stays is halved.
-    while high - low > PRECISION * high:
+    while high - low > PRECISION * high and surplus > PRECISION * wanted:
         middle = (low * surplus - high * missing) / (surplus - missing)
-        if not low < middle < high:
-            break
         found = made(middle) - wanted
         if found >= 0:
             high, surplus, missing = middle, found, missing / 2
