@@ -95,6 +95,41 @@ def test_another_region_waits_for_its_link_and_pays_egress() -> None:
     assert result.dollars.egress == pytest.approx(3 * 0.02 * route.transferred_gib, rel=0.5)
 
 
+SLOW = Link(source="east", target="west", bytes_per_second=0.5e9, latency_seconds=0.05)
+TWO_REGIONS = both(a_fleet(a100=8, region="east"), a_fleet(l4=8, region="west"), links=(SLOW,))
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("model", ["Qwen3-1.7B", "Qwen3-8B"])
+def test_weights_travel_as_long_as_the_plan_says(model: str, mode: Mode) -> None:
+    # Sent within a region or into another, or gathered where a task trains on the same GPUs.
+    job = a_job(model, mode=mode)
+    made = plan(TWO_REGIONS, job, evaluations=80)
+    assert isinstance(made, Plan), made
+    routes = compile_plan(made, job, TWO_REGIONS).routes
+    longest = max(each.transfer_seconds + each.load_seconds for each in routes)
+    assert longest == pytest.approx(made.prediction.weight_sync_seconds, rel=1e-6)
+
+
+def test_a_trainer_in_two_regions_sends_what_it_holds_in_the_other() -> None:
+    here, there = ("east-a100-40gb-0", 1, "A100-40GB", "east"), ("west-l4-0", 4, "L4", "west")
+    whole = a_plan(trainer=here, rollouts=there)
+    trainer, rollouts = whole.groups
+    stages = (Share(machine=here[0], num_gpus=1), Share(machine=there[0], num_gpus=1))
+    split = replace(
+        trainer,
+        parallelism=Parallelism(tensor=1, stage_layers=(21, 7)),
+        stage_sites=(here[2:], there[2:]),
+        replicas=(Replica(shares=stages),),
+    )
+    sent, partly_sent = (
+        compile_plan(each, a_job(MODEL), TWO_REGIONS).routes[0]
+        for each in (whole, replace(whole, groups=(split, rollouts)))
+    )
+    assert partly_sent.transferred_gib == pytest.approx(0.75 * sent.transferred_gib)
+    assert partly_sent.transfer_seconds == pytest.approx(0.75 * sent.transfer_seconds, rel=0.01)
+
+
 def test_groups_on_the_same_gpus_take_turns_and_are_paid_once() -> None:
     here = ("local-a100", 8, "A100-40GB", "local")
     made = a_plan(trainer=here, rollouts=here, first_gpu=0)

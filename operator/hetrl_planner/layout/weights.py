@@ -5,12 +5,13 @@ rollouts that share GPUs with the trainer gather the shards that they lack (resh
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
-from hetrl_planner.cost.network import WeightSync, transfer_seconds, weight_sync
+from hetrl_planner.cost.network import WeightSync, weight_sync
+from hetrl_planner.cost.resharding import ServedStage, reshard_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.workload import Workload
@@ -53,13 +54,13 @@ class WeightPaths:
         return sum(self._fetch(region).egress_dollars for region in sorted(targets))
 
     @cached_property
-    def _sources(self) -> tuple[str, ...]:
-        """The regions of the trainer's first replica, the largest part first."""
+    def _main_source(self) -> str:
+        """The region of the largest part of the trainer's first replica."""
         layers: dict[str, int] = {}
         for stage in self._training[0]:
             region = self._region(stage.gpus[0])
             layers[region] = layers.get(region, 0) + stage.num_layers
-        return tuple(sorted(layers, key=lambda region: (-layers[region], region)))
+        return min(layers, key=lambda region: (-layers[region], region))
 
     def _fetch(self, region: str) -> WeightSync:
         """Return the way from the training replica that is nearest."""
@@ -91,35 +92,21 @@ class WeightPaths:
         return tuple(found)
 
     def _reshard_seconds(self, replica: ReplicaLayout) -> float:
-        """Return the time in which each machine of a replica gathers the layers that it serves.
+        bytes_per_layer = self._bytes / self._layers
+        return reshard_seconds(self._served(replica), bytes_per_layer=bytes_per_layer)
 
-        Those that some training stage holds there come from inside the machine, the others over
-        the network.
-        """
-        longest, first = 0.0, 0
+    def _served(self, replica: ReplicaLayout) -> Iterator[ServedStage]:
+        first = 0
         for stage in replica:
             machine = self._machine(stage.gpus[0])
-            served = range(first, first + stage.num_layers)
-            first += stage.num_layers
-            here = len(self._held[machine].intersection(served))
-            longest = max(
-                longest,
-                self._inside_seconds(machine, here, num_gpus=len(stage.gpus))
-                + self._outside_seconds(machine, stage.num_layers - here),
+            yield ServedStage(
+                layers=range(first, first + stage.num_layers),
+                held=self._held[machine],
+                num_gpus=len(stage.gpus),
+                inside=self._devices.wire(machine, machine),
+                outside=self._devices.between(self._main_source, self._devices.region(machine)),
             )
-        return longest
-
-    def _inside_seconds(self, machine: int, num_layers: int, *, num_gpus: int) -> float:
-        if not num_layers:
-            return 0.0
-        size_bytes = self._bytes * num_layers / self._layers / num_gpus
-        return transfer_seconds(size_bytes, self._devices.wire(machine, machine))
-
-    def _outside_seconds(self, machine: int, num_layers: int) -> float:
-        if not num_layers:
-            return 0.0
-        wire = self._devices.between(self._sources[0], self._devices.region(machine))
-        return transfer_seconds(self._bytes * num_layers / self._layers, wire)
+            first += stage.num_layers
 
     @cached_property
     def _held(self) -> Mapping[int, set[int]]:

@@ -6,16 +6,15 @@ rate. What the cost model averages (lengths, loads, waiting) is left to happen.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, ReplicaGroup, Share
+from hetrl_core.plan import Plan, ReplicaGroup
 from hetrl_core.task import Task
-from hetrl_core.units import GIB
-from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import inference_pace
-from hetrl_planner.cost.network import between_machines, inside_machine, weight_sync
+from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.lengths import Lengths, lognormal_of_max
@@ -27,9 +26,9 @@ from hetrl_planner.simulator.pipeline import (
     SharedGpus,
     TrainerSpec,
     TrainingBeside,
-    WeightRoute,
 )
-from hetrl_planner.simulator.placed import PlacedGroup, Prices, place
+from hetrl_planner.simulator.placed import PlacedGroup, Prices, StagePlace, place, stages_of
+from hetrl_planner.simulator.weight_routes import weight_routes
 from hetrl_planner.workload import Workload, workload
 
 LEASE_SECONDS = 20.0
@@ -81,7 +80,7 @@ class _Compiler:
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
-        self._training = training
+        self._trainer_region = training[0].region
 
     def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
         """Return everything together."""
@@ -102,9 +101,7 @@ class _Compiler:
                 self._stage(task)
                 for task in dict.fromkeys(task for each in self._placed for task in each.scored_by)
             ),
-            routes=tuple(
-                self._route(region) for region in dict.fromkeys(each.region for each in rollouts)
-            ),
+            routes=weight_routes(self._placed, self._work, self._snapshot),
             shared_gpus=tuple(
                 SharedGpus(name=name)
                 for name in dict.fromkeys(each.shared for each in self._placed if each.shared)
@@ -169,7 +166,7 @@ class _Compiler:
         prefill_seconds = cost.sample_seconds(1) - self._work.response_tokens * cost.token_seconds(
             1
         )
-        wire = between_machines(self._snapshot, group.region, self._training[0].region)
+        wire = between_machines(self._snapshot, group.region, self._trainer_region)
         return RolloutGroup(
             name=f"{group.gpu_kind} in {group.region} {group.parallelism} ({number})",
             region=group.region,
@@ -209,64 +206,17 @@ class _Compiler:
             dollars_per_hour=self._prices.charge(placed),
         )
 
-    def _route(self, region: str) -> WeightRoute:
-        """Return how new weights reach a region.
-
-        Inside it rollouts stop while they are sent the weights. Where it is not the trainer's,
-        a reader fetches them over the link before that, and rollouts go on meanwhile.
-        """
-        sync = min(
-            (
-                weight_sync(
-                    BYTES_PER_WEIGHT * self._work.architecture.num_parameters,
-                    self._snapshot,
-                    trainer_shares=_shares_by_region(group),
-                    rollout_region=region,
-                )
-                for group in self._training
-            ),
-            key=lambda each: each.total_seconds,
-        )
-        return WeightRoute(
-            region=region,
-            load_seconds=sync.load_seconds,
-            transfer_seconds=sync.transfer_seconds,
-            transferred_gib=sync.transferred_bytes / GIB,
-            egress_dollars_per_gib=sync.egress_dollars / (sync.transferred_bytes / GIB)
-            if sync.transferred_bytes
-            else 0.0,
-        )
-
     def _placed_stages(self, group: ReplicaGroup) -> tuple[PlacedStage, ...]:
         """Return a replica's stages as the cost model wants them, on the wires of its first one."""
         cut = shards(self._work.architecture, group.parallelism)
-        sites = group.stage_sites or ((group.gpu_kind, group.region),) * len(cut)
-        machines = _stage_machines(group.replicas[0].shares, tensor=group.parallelism.tensor)
+        places = stages_of(group, group.replicas[0])
+        hops = [self._hop(*pair) for pair in pairwise(places)]
         return tuple(
-            PlacedStage(
-                shard=shard,
-                kind=self._snapshot.kind(kind),
-                hop=None
-                if shard.is_last
-                else inside_machine(self._snapshot.kind(kind))
-                if machines[number] == machines[number + 1]
-                else between_machines(self._snapshot, region, sites[number + 1][1]),
-            )
-            for number, (shard, (kind, region)) in enumerate(zip(cut, sites, strict=True))
+            PlacedStage(shard=shard, kind=self._snapshot.kind(place.gpu_kind), hop=hop)
+            for shard, place, hop in zip(cut, places, [*hops, None], strict=True)
         )
 
-
-def _shares_by_region(group: ReplicaGroup) -> dict[str, float]:
-    """Return the share of the layers that a replica of a group holds in each region."""
-    layers = group.parallelism.stage_layers
-    sites = group.stage_sites or ((group.gpu_kind, group.region),) * len(layers)
-    held: dict[str, float] = defaultdict(float)
-    for count, (_, region) in zip(layers, sites, strict=True):
-        held[region] += count / sum(layers)
-    return held
-
-
-def _stage_machines(shares: Sequence[Share], *, tensor: int) -> list[str]:
-    """Return the machine of each stage: shares are in rank order, and no stage leaves one."""
-    ranks = [share.machine for share in shares for _ in range(share.num_gpus)]
-    return ranks[::tensor]
+    def _hop(self, place: StagePlace, following: StagePlace) -> Channel:
+        if place.machine == following.machine:
+            return inside_machine(self._snapshot.kind(place.gpu_kind))
+        return between_machines(self._snapshot, place.region, following.region)

@@ -5,11 +5,12 @@ What a group does there, and how fast, is ``compile``'s.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import fsum
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec
-from hetrl_core.plan import Plan, ReplicaGroup
+from hetrl_core.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 
 Gpu = tuple[str, int]
@@ -37,6 +38,30 @@ class PlacedGroup:
     def trained_by(self) -> tuple[Task, ...]:
         """The training tasks."""
         return tuple(task for task in self.group.tasks if task in TRAINING_TASKS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePlace:
+    """One stage of a replica: its layers, and where it stands."""
+
+    machine: str
+    gpu_kind: str
+    region: str
+    layers: range
+
+
+def stages_of(group: ReplicaGroup, replica: Replica) -> list[StagePlace]:
+    """Return the stages of a replica; shares are in rank order, and no stage leaves a machine."""
+    ranks = [share.machine for share in replica.shares for _ in range(share.num_gpus)]
+    layers = group.parallelism.stage_layers
+    sites = group.stage_sites or ((group.gpu_kind, group.region),) * len(layers)
+    ends = list(accumulate(layers))
+    return [
+        StagePlace(machine=machine, gpu_kind=kind, region=region, layers=range(end - count, end))
+        for machine, (kind, region), count, end in zip(
+            ranks[:: group.parallelism.tensor], sites, layers, ends, strict=True
+        )
+    ]
 
 
 class Prices:
