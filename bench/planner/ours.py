@@ -5,11 +5,12 @@ from dataclasses import replace
 from bench.planner.played import job_of
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
+from hetrl_planner.alternatives import alternatives
 from hetrl_planner.goals import Fastest, Goal, Limits
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.plan_job import never, played_off
 from hetrl_planner.portfolio import Portfolio
-from hetrl_planner.search import Space
+from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import sites
 from hetrl_planner.workload import Workload
 
@@ -33,14 +34,19 @@ def plan(
     limits: Limits = NO_LIMITS,
 ) -> Evaluation | None:
     """Return the plan of a strategy, ended by its work; ``None`` where nothing fits."""
+    wanted = goal or Fastest()
     portfolio = Portfolio(
         space=space(work, snapshot, limits=limits),
-        goal=goal or Fastest(),
+        goal=wanted,
         seed=seed,
         should_stop=never,
         evaluations=evaluations,
     )
-    decided = portfolio.go_on(strategy, portfolio.begin(strategy))
+    first = portfolio.begin(strategy)
+    # What `hetrl plan` compares its plan with is where its search goes on from, too.
+    others = alternatives(portfolio.space, wanted, Searcher(should_stop=never, seed=seed))
+    known = [each.choice for each in others if each.choice]
+    decided = portfolio.go_on(strategy, first, others=known)
     if decided is None:
         return None
     job = job_of(work)

@@ -23,6 +23,7 @@ from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.layout import renumbered
 from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.objective import Objective
 from hetrl_planner.repartition import repartition
@@ -115,6 +116,7 @@ class Portfolio:
             case Strategy.AREAL_HEX:
                 if first is None:
                     return None
+                first = self._better(first, self._on_one_kind())
                 moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
                 return self._repartition(moved)
             case Strategy.HETRL:
@@ -209,6 +211,28 @@ class Portfolio:
                     )
                 )
         return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
+
+    def _on_one_kind(self) -> Decided | None:
+        """Return what both phases do best on GPUs of one kind alone, where there are several.
+
+        On a fleet of one kind evolution finds more: mixed, as many evaluations tell it less.
+        """
+        kinds = sorted({site.kind.name for site in self.space.sites})
+        best: Decided | None = None
+        for kind in kinds if len(kinds) > 1 else ():
+            alone = replace(self, space=self.space.only(kind=kind))
+            begun = alone._phase_1(homogeneous=False)  # noqa: SLF001  # of this very class
+            found = begun and alone._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)  # noqa: SLF001
+            if found is None:
+                continue
+            layout = renumbered(
+                found.evaluation.layout, alone.evaluator.devices, self.evaluator.devices
+            )
+            evaluation = self.evaluator.evaluate(layout)
+            if isinstance(evaluation, Evaluation):
+                here = Decided(evaluation=evaluation, is_complete=found.is_complete)
+                best = self._better(best, here)
+        return best
 
     def _evolve(
         self,

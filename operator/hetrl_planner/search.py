@@ -213,19 +213,21 @@ class Searcher:
                 problem, replace(goal, step_seconds=required), window_seconds=required
             )
             if best is None:
-                return None
+                break
             bound = best.bound if bound is None else bound
             overrun = best.choice.step_seconds / goal.step_seconds
             if overrun <= 1:
-                value = price(goal, best.choice)
-                return Found(
-                    choice=best.choice,
-                    gap=max(0.0, 1 - bound / value),
-                    is_complete=best.is_complete,
-                )
+                return _priced(best.choice, goal, bound, is_complete=best.is_complete)
             # Tangents let the MILP believe in a rate that is a trifle too high.
             required /= overrun * (1 + 1e-4)
-        return None
+        if bound is None:
+            return None
+        # It knows nothing of what admission refuses: asked for more than there is, it gives
+        # nothing, though the fastest choice may be fast enough.
+        fastest = self._fastest_of(problem)
+        if fastest is None or fastest.choice.step_seconds > goal.step_seconds:
+            return None
+        return _priced(fastest.choice, goal, bound, is_complete=fastest.is_complete)
 
     def _solve(self, problem: Problem, goal: Goal, *, window_seconds: float) -> Solution | None:
         return milp.solve(
@@ -235,6 +237,13 @@ class Searcher:
             should_stop=self.should_stop,
             seed=self.seed,
         )
+
+
+def _priced(
+    choice: Choice, goal: Cheapest | FewestGpus, bound: float, *, is_complete: bool
+) -> Found:
+    gap = max(0.0, 1 - bound / price(goal, choice))
+    return Found(choice=choice, gap=gap, is_complete=is_complete)
 
 
 def _winner(

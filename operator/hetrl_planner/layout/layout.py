@@ -14,7 +14,7 @@ What a layout may be, which is also what the oracle in the tests enumerates:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from hetrl_core.plan import TrainingMode
@@ -83,6 +83,22 @@ class Layout:
             if any(each.task is task for each in group):
                 return number
         raise KeyError(task)
+
+
+def renumbered(layout: Layout, source: Devices, target: Devices) -> Layout:
+    """Return a layout of some of a fleet's machines as one of the whole fleet."""
+    firsts = dict(zip(target.machine_names, target.first_gpus, strict=False))
+
+    def on_target(stage: Stage) -> Stage:
+        machine = source.gpu_machines[stage.gpus[0]]
+        offset = firsts[source.machine_names[machine]] - source.first_gpus[machine]
+        return replace(stage, gpus=tuple(gpu + offset for gpu in stage.gpus))
+
+    def moved(task: TaskLayout) -> TaskLayout:
+        replicas = tuple(tuple(map(on_target, replica)) for replica in task.replicas)
+        return replace(task, replicas=replicas)
+
+    return Layout(tuple(tuple(map(moved, group)) for group in layout.groups))
 
 
 def faults(layout: Layout, devices: Devices, *, num_layers: int) -> tuple[str, ...]:
