@@ -50,19 +50,22 @@ def solve(
     window_seconds: float,
     should_stop: Callable[[], bool],
     seed: int,
+    rollout_margin: float = 1.0,
 ) -> Solution | None:
     """Return the best choice for a goal, ``None`` where no choice meets the limits.
 
     ``window_seconds`` is a step length that the best choice is known not to exceed. A
     rollout loses its weight synchronisation out of every step, and may run the more at once
     the longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
+    ``rollout_margin`` is by how much rollouts must be faster than they seem to be: admission
+    refuses them work now and then, of which a linear program knows nothing.
     """
-    model = _build(problem, goal, window_seconds=window_seconds)
+    model = _build(problem, goal, window_seconds=window_seconds, rollout_margin=rollout_margin)
     is_complete = solver.run(model.program, should_stop=should_stop, seed=seed)
     return _read_back(model, problem, goal, is_complete=is_complete)
 
 
-def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
+def _build(problem: Problem, goal: Goal, *, window_seconds: float, rollout_margin: float) -> _Model:
     program = pulp.LpProblem("phase_1", pulp.LpMinimize)
     replicas = _variables(program, "replicas", len(problem.rollouts), category="Integer")
     places = _variables(program, "places", len(problem.rollouts))
@@ -88,7 +91,8 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float) -> _Model:
             "the price stays within the budget",
         )
     pace = _sync_pace if problem.work.is_synchronous else _async_pace
-    objective = pace(program, problem, goal, rate=pulp.lpSum(rates), trains=trains)
+    rate = pulp.lpSum(rates) / rollout_margin
+    objective = pace(program, problem, goal, rate=rate, trains=trains)
     if not isinstance(goal, Fastest):
         objective = _weighted(problem, replicas, trains, lambda site: gpu_price(goal, site))
     if isinstance(goal, Cheapest):

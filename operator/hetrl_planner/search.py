@@ -30,6 +30,9 @@ MAX_ROUNDS = 6
 WORTH_ANOTHER_ROUND = 1e-3
 """Improvement, as a share, below which rounds end."""
 
+COST_ROUNDS = 3
+"""How often a smaller price is asked for."""
+
 ALIKE = 1.05
 """Ratio of training times up to which one stands for the other."""
 
@@ -196,44 +199,54 @@ class Searcher:
 
     def _at_least_cost(self, problem: Problem, fastest: Choice) -> Choice:
         """Return the cheapest choice that is as fast, so that no GPU is paid to wait."""
-        step = fastest.step_seconds
-        cheaper = self._solve(problem, Cheapest(step * (1 + 1e-6)), window_seconds=step)
-        if cheaper is None or cheaper.choice.step_seconds > step * (1 + COST_TOLERANCE):
-            return fastest
-        budget = problem.limits.budget_dollars_per_hour
-        if budget is not None and cheaper.choice.dollars_per_hour > budget:
+        wanted = Cheapest(fastest.step_seconds * (1 + COST_TOLERANCE))
+        cheaper, _ = self._in_time(problem, wanted, rounds=COST_ROUNDS)
+        if cheaper is None or cheaper.choice.dollars_per_hour >= fastest.dollars_per_hour:
             return fastest
         return cheaper.choice
 
     def _cheapest(self, problem: Problem, goal: Cheapest | FewestGpus) -> Found | None:
-        required = goal.step_seconds
-        bound: float | None = None
-        for _ in range(MAX_ROUNDS):
-            best = self._solve(
-                problem, replace(goal, step_seconds=required), window_seconds=required
-            )
-            if best is None:
-                break
-            bound = best.bound if bound is None else bound
-            overrun = best.choice.step_seconds / goal.step_seconds
-            if overrun <= 1:
-                return _priced(best.choice, goal, bound, is_complete=best.is_complete)
-            # Tangents let the MILP believe in a rate that is a trifle too high.
-            required /= overrun * (1 + 1e-4)
+        best, bound = self._in_time(problem, goal, rounds=MAX_ROUNDS)
         if bound is None:
             return None
-        # It knows nothing of what admission refuses: asked for more than there is, it gives
-        # nothing, though the fastest choice may be fast enough.
+        if best is not None:
+            return _priced(best.choice, goal, bound, is_complete=best.is_complete)
+        # The MILP knows nothing of what admission refuses: asked for more than there is, it
+        # gives nothing, though the fastest choice may be fast enough.
         fastest = self._fastest_of(problem)
         if fastest is None or fastest.choice.step_seconds > goal.step_seconds:
             return None
         return _priced(fastest.choice, goal, bound, is_complete=fastest.is_complete)
 
-    def _solve(self, problem: Problem, goal: Goal, *, window_seconds: float) -> Solution | None:
+    def _in_time(
+        self, problem: Problem, goal: Cheapest | FewestGpus, *, rounds: int
+    ) -> tuple[Solution | None, float | None]:
+        """Return the best choice that reaches a step, and a bound; neither where none could.
+
+        The MILP believes in rates that are too high, by its tangents and for admission refuses
+        work that it knows nothing of: then rollouts must be faster by as much.
+        """
+        margin, bound = 1.0, None
+        for _ in range(rounds):
+            best = self._solve(
+                problem, goal, window_seconds=goal.step_seconds, rollout_margin=margin
+            )
+            if best is None:
+                break
+            bound = best.bound if bound is None else bound
+            if best.choice.step_seconds <= goal.step_seconds:
+                return best, bound
+            margin *= best.choice.step_seconds / goal.step_seconds * (1 + 1e-4)
+        return None, bound
+
+    def _solve(
+        self, problem: Problem, goal: Goal, *, window_seconds: float, rollout_margin: float = 1.0
+    ) -> Solution | None:
         return milp.solve(
             problem,
             goal,
             window_seconds=window_seconds,
+            rollout_margin=rollout_margin,
             should_stop=self.should_stop,
             seed=self.seed,
         )
