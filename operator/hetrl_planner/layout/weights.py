@@ -5,13 +5,14 @@ rollouts that share GPUs with the trainer gather the shards that they lack (resh
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.network import WeightSync, weight_sync
-from hetrl_planner.cost.resharding import ServedStage, reshard_seconds
+from hetrl_planner.cost.resharding import ServedStage, Source, reshard_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
 from hetrl_planner.workload import Workload
@@ -30,6 +31,7 @@ class WeightPaths:
             Task.ACTOR_GENERATION
         )
         self._fetched: dict[str, WeightSync] = {}
+        self._sources: dict[str, Sequence[Source]] = {}
 
     @cached_property
     def syncs(self) -> tuple[WeightSync, ...]:
@@ -52,15 +54,6 @@ class WeightPaths:
         """Price of one version's bytes into other regions, one copy a region."""
         targets = {region for replica in self._generation for region in self._regions(replica)}
         return sum(self._fetch(region).egress_dollars for region in sorted(targets))
-
-    @cached_property
-    def _main_source(self) -> str:
-        """The region of the largest part of the trainer's first replica."""
-        layers: dict[str, int] = {}
-        for stage in self._training[0]:
-            region = self._region(stage.gpus[0])
-            layers[region] = layers.get(region, 0) + stage.num_layers
-        return min(layers, key=lambda region: (-layers[region], region))
 
     def _fetch(self, region: str) -> WeightSync:
         """Return the way from the training replica that is nearest."""
@@ -101,12 +94,29 @@ class WeightPaths:
             machine = self._machine(stage.gpus[0])
             yield ServedStage(
                 layers=range(first, first + stage.num_layers),
-                held=self._held[machine],
                 num_gpus=len(stage.gpus),
-                inside=self._devices.wire(machine, machine),
-                outside=self._devices.between(self._main_source, self._devices.region(machine)),
+                inside=Source(self._held[machine], self._devices.wire(machine, machine)),
+                outside=self._sources_of(self._devices.region(machine)),
             )
             first += stage.num_layers
+
+    def _sources_of(self, region: str) -> Sequence[Source]:
+        if region not in self._sources:
+            found = [
+                Source(layers, self._devices.between(source, region))
+                for source, layers in self._held_in.items()
+            ]
+            found.sort(key=lambda each: -each.channel.bytes_per_second)
+            self._sources[region] = found
+        return self._sources[region]
+
+    @cached_property
+    def _held_in(self) -> Mapping[str, AbstractSet[int]]:
+        """The layers that training holds in each region."""
+        held: dict[str, set[int]] = {}
+        for machine, layers in sorted(self._held.items()):
+            held.setdefault(self._devices.region(machine), set()).update(layers)
+        return held
 
     @cached_property
     def _held(self) -> Mapping[int, set[int]]:

@@ -4,18 +4,18 @@ What a transfer takes is the cost model's; when one begins, and what shares a li
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import ReplicaGroup
+from hetrl_core.plan import Replica, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_core.units import GIB
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.network import between_machines, inside_machine, weight_sync
-from hetrl_planner.cost.resharding import ServedStage, reshard_seconds
+from hetrl_planner.cost.resharding import ServedStage, Source, reshard_seconds
 from hetrl_planner.simulator.pipeline import WeightRoute
-from hetrl_planner.simulator.placed import PlacedGroup, stages_of
+from hetrl_planner.simulator.placed import PlacedGroup, StagePlace, stages_of
 from hetrl_planner.workload import Workload
 
 
@@ -74,40 +74,57 @@ class _Routes:
 
     def gathered(self, region: str, rollouts: Sequence[ReplicaGroup]) -> WeightRoute:
         """On GPUs that train as well, each stage gathers the layers that it serves."""
-        held = self._held_layers()
+        stages = [
+            stage
+            for group in self._training
+            for replica in group.replicas
+            for stage in stages_of(group, replica)
+        ]
         return WeightRoute(
             region=region,
             load_seconds=max(
-                reshard_seconds(self._served(group, held), bytes_per_layer=self._bytes_per_layer)
+                reshard_seconds(
+                    self._served(group, replica, stages), bytes_per_layer=self._bytes_per_layer
+                )
                 for group in rollouts
+                for replica in group.replicas
             ),
         )
 
-    def _held_layers(self) -> Mapping[str, AbstractSet[int]]:
-        """Return the layers that some training stage holds on each machine."""
-        held: dict[str, set[int]] = defaultdict(set)
-        for group in self._training:
-            for replica in group.replicas:
-                for stage in stages_of(group, replica):
-                    held[stage.machine].update(stage.layers)
-        return held
-
     def _served(
-        self, group: ReplicaGroup, held: Mapping[str, AbstractSet[int]]
+        self, group: ReplicaGroup, replica: Replica, training: Sequence[StagePlace]
     ) -> list[ServedStage]:
-        """Return the stages of a group's first replica; the others are alike."""
-        shares = _shares_by_region(self._training[0])
-        source = min(shares, key=lambda region: (-shares[region], region))
+        on_machine = _held(training, lambda stage: stage.machine)
+        in_region = _held(training, lambda stage: stage.region)
         return [
             ServedStage(
                 layers=stage.layers,
-                held=held.get(stage.machine, frozenset()),
                 num_gpus=group.parallelism.tensor,
-                inside=inside_machine(self._snapshot.kind(stage.gpu_kind)),
-                outside=between_machines(self._snapshot, source, stage.region),
+                inside=Source(
+                    on_machine.get(stage.machine, frozenset()),
+                    inside_machine(self._snapshot.kind(stage.gpu_kind)),
+                ),
+                outside=self._outside(in_region, stage.region),
             )
-            for stage in stages_of(group, group.replicas[0])
+            for stage in stages_of(group, replica)
         ]
+
+    def _outside(self, held: Mapping[str, AbstractSet[int]], region: str) -> list[Source]:
+        found = [
+            Source(layers, between_machines(self._snapshot, source, region))
+            for source, layers in sorted(held.items())
+        ]
+        return sorted(found, key=lambda each: -each.channel.bytes_per_second)
+
+
+def _held(
+    stages: Sequence[StagePlace], where: Callable[[StagePlace], str]
+) -> Mapping[str, AbstractSet[int]]:
+    """Return the layers that some training stage holds, by place."""
+    held: dict[str, set[int]] = defaultdict(set)
+    for stage in stages:
+        held[where(stage)].update(stage.layers)
+    return held
 
 
 def _shares_by_region(group: ReplicaGroup) -> dict[str, float]:
