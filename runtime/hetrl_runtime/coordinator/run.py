@@ -18,6 +18,7 @@ from hetrl_runtime.coordinator.progress import Standing
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.publicity import Publicity
 from hetrl_runtime.coordinator.roster import Member, Roster
+from hetrl_runtime.coordinator.sift import Sift
 from hetrl_runtime.coordinator.state import CommitRefused, RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
@@ -26,7 +27,6 @@ from hetrl_runtime.wire.codec import Malformed
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
-    NO_LEARNING_SIGNAL,
     Announcement,
     Ending,
     Outcome,
@@ -50,11 +50,6 @@ FORGOTTEN_SECONDS = 60.0
 
 MOST_GIVEN_UP = 50
 """Prompts given up in a row after which no prompt is expected to work."""
-
-
-SILENT_BATCHES = 10
-"""Groups left out in a row, in batches, after which nothing is expected to be learned: as long as
-the trainer waits where none is left out."""
 
 
 class Run:
@@ -92,7 +87,7 @@ class Run:
         self._accepted_at: float | None = None
         self._batch_out_since: float | None = None
         self._given_up_in_a_row = 0
-        self._silent_in_a_row = 0
+        self._sift = Sift(launch.algorithm)
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
         recovered = history.replay(self.state, journal.read(path), now=now)
         self.ending = recovered.ending
@@ -296,7 +291,7 @@ class Run:
                     self._journal.append(history.accepted(message))
                     self._accepted_at = now
                     self._given_up_in_a_row = 0
-                    self._sift(found.group)
+                    self._leave_out_silent(found.group)
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
             case Malformed():
@@ -304,27 +299,15 @@ class Run:
         self._publicity.count(outcome)
         return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
 
-    def _sift(self, group: int) -> None:
-        """Leave a whole group out that teaches nothing, where others are to take its place."""
-        algorithm = self.launch.algorithm
-        if not algorithm.dynamic_sampling or not self.state.is_whole(group):
-            return
-        if not self.state.is_silent(group):
-            self._silent_in_a_row = 0
+    def _leave_out_silent(self, group: int) -> None:
+        """Drop a whole group that teaches nothing, where others are to take its place."""
+        if not self._sift.leaves_out(self.state.whole_group(group)):
             return
         self.state.abandon(group)
         self._journal.append(history.abandoned(group))
         self._publicity.count_silent_group()
-        self._silent_in_a_row += 1
-        most = SILENT_BATCHES * algorithm.global_batch_size // algorithm.group_size
-        if self._silent_in_a_row >= most:
-            self.end(
-                Ending(
-                    reason=NO_LEARNING_SIGNAL,
-                    message=f"rewards did not vary within any of {most} groups in a row: check "
-                    "data.reward, the prompts and data.maxResponseTokens",
-                )
-            )
+        if ending := self._sift.ending:
+            self.end(ending)
 
     def _fail(self, failed: FailedTrajectory) -> Outcome:
         outcome = self.state.fail(failed)

@@ -29,9 +29,6 @@ from hetrl_runtime.wire.values import Outcome, ResumePoint
 MAX_FAILURES = 3
 """Failed tries of a group's members after which its prompt is given up."""
 
-EQUAL_REWARDS = 1e-6
-"""Rewards closer together than this are equal: what is left is rounding."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loan:
@@ -291,14 +288,9 @@ class RunState:
         """Tell whether a group has failed too often to be tried again."""
         return self._failures[group] >= MAX_FAILURES
 
-    def is_whole(self, group: int) -> bool:
-        """Tell whether all members of a group are accepted."""
-        return bool(self._buffer.whole_group(group))
-
-    def is_silent(self, group: int) -> bool:
-        """Tell whether a whole group's rewards are all equal, so that it teaches nothing."""
-        rewards = [each.reward for each in self._buffer.whole_group(group)]
-        return bool(rewards) and max(rewards) - min(rewards) <= EQUAL_REWARDS
+    def whole_group(self, group: int) -> tuple[SampledTrajectory, ...]:
+        """Return a group's members once all are accepted, nothing before."""
+        return self._buffer.whole_group(group)
 
     def abandon(self, group: int) -> None:
         """Give a prompt up: its group is done without having been trained on."""
