@@ -43,6 +43,10 @@ MOST_EVOLVED_GPUS = 2048
 LEAST_EVALUATIONS = 60
 """Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
 
+PHASE_1_FIRST_GPUS = 8
+"""On fleets so small phase 1 takes hundredths of a second, the ILP tenths; on large ones phase 1
+may take longer, and the ILP's answer is the better. Ours."""
+
 REGIONS_OF_A_START = 2
 """Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
 
@@ -96,8 +100,13 @@ class Portfolio:
             case Strategy.HETRL | Strategy.ILP:
                 return None
             case Strategy.AUTO:
-                divided = self._partition(most_regions=REGIONS_OF_A_START)
-                return self._better(self._phase_1(homogeneous=False), divided)
+                if self.evaluator.devices.num_gpus <= PHASE_1_FIRST_GPUS:
+                    chosen = self._phase_1(homogeneous=False)
+                    divided = self._partition(most_regions=REGIONS_OF_A_START)
+                else:
+                    divided = self._partition(most_regions=REGIONS_OF_A_START)
+                    chosen = self._phase_1(homogeneous=False)
+                return self._better(chosen, divided)
             case _:
                 return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
