@@ -99,6 +99,7 @@ SLOW = Link(source="east", target="west", bytes_per_second=0.5e9, latency_second
 TWO_REGIONS = both(a_fleet(a100=8, region="east"), a_fleet(l4=8, region="west"), links=(SLOW,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("model", ["Qwen3-1.7B", "Qwen3-8B"])
 def test_weights_travel_as_long_as_the_plan_says(model: str, mode: Mode) -> None:
