@@ -86,7 +86,7 @@ class CoordinatorService(CoordinatorServicer):
     async def Lease(  # noqa: N802
         self, request: pb.LeaseRequest, context: Context
     ) -> pb.LeaseReply:
-        """Lend prompts, waiting for capacity."""
+        """Lend prompts, waiting for capacity, or until there are newer weights to ask with."""
         if not self._run.knows(request.process, epoch=request.epoch):
             return pb.LeaseReply(register_again=True)
 
@@ -101,9 +101,16 @@ class CoordinatorService(CoordinatorServicer):
             self._run.workers_waiting[request.process] = is_behind
             return () if isinstance(leases, WorkerBehind) else leases
 
+        def is_outdated() -> bool:
+            # Whoever waits here asked with the weights of then: it must ask anew with newer ones.
+            is_behind = self._run.workers_waiting.get(request.process, False)
+            return is_behind and self._run.state.version > request.version
+
         try:
             leases = await self._wait_for(
-                ask, request.wait_seconds, unless=lambda: self._is_over(request.epoch)
+                ask,
+                request.wait_seconds,
+                unless=lambda: self._is_over(request.epoch) or is_outdated(),
             )
         finally:
             self._run.workers_waiting.pop(request.process, None)
@@ -219,6 +226,8 @@ class CoordinatorService(CoordinatorServicer):
             changed = self._changed
             if answer := ask():
                 return answer
+            if unless():
+                break
             left = ends_at - time.monotonic()
             if left <= 0:
                 break

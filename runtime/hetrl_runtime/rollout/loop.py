@@ -8,6 +8,7 @@ how tokens come about is the engine's.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import dataclass, replace
@@ -32,6 +33,13 @@ from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, Promp
 log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 0.5
+
+WEIGHTS_SECONDS = 1.0
+"""How long weights on their way are waited for before the coordinator is asked once more."""
+
+ANNOUNCEMENT_SECONDS = 0.01
+"""Where the coordinator lends nothing and has not announced the newer weights yet: it is about
+to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,7 @@ class RolloutLoop:
         self._has_joined_epoch = asyncio.Event()
         self._news: Announcement | None = None
         self._has_news = asyncio.Event()
+        self._has_loaded = asyncio.Event()
         self._weight_sync_seconds = 0.0
         # A trajectory whose lease ran out may be lent to us again while we still generate it.
         self._request_numbers = count()
@@ -95,14 +104,25 @@ class RolloutLoop:
                 # we take but do not work on would be kept alive by our heartbeats.
                 self._has_joined_epoch.clear()
                 await self._has_joined_epoch.wait()
+            asked_with = self._engine.version
+            self._has_loaded.clear()
             leases = await self._client.lease(
-                version=self._engine.version,
+                version=asked_with,
                 max_trajectories=self._launch.concurrency - len(self._generating),
             )
+            if not leases and self._engine.version == asked_with:
+                await self._newer_weights()
             for lease in leases:
                 if lease.epoch == self._epoch:
                     self._begin(lease, tasks)
             self._note_places()
+
+    async def _newer_weights(self) -> None:
+        """Wait for weights that are on their way, a moment where none are announced yet."""
+        is_coming = self._news is not None and self._needs_weights(self._news)
+        seconds = WEIGHTS_SECONDS if is_coming else ANNOUNCEMENT_SECONDS
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_loaded.wait(), seconds)
 
     # consumes: announcements   unblocks: _follow_policy
     async def _watch(self) -> None:
@@ -145,6 +165,7 @@ class RolloutLoop:
             file = Path(folder) / "model.safetensors"
             await asyncio.to_thread(file.write_bytes, snapshot.data)
             paused_seconds = await self._engine.update_weights(file, version=snapshot.version)
+        self._has_loaded.set()
         self._weight_sync_seconds = time.monotonic() - started
         self._metrics.weight_sync_seconds.labels(link="intra", kind="full").observe(
             self._weight_sync_seconds
