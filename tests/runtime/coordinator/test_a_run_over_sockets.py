@@ -4,19 +4,21 @@ import asyncio
 import contextlib
 import json
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetrl_core.launch import JobIdentity, Launch
-from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.transport.coordinator_client import WAIT_SECONDS, TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
 from hetrl_runtime.wire.values import (
     Ending,
     Outcome,
     ProcessStatus,
+    PromptLease,
     ResumePoint,
     StepReport,
 )
@@ -107,6 +109,36 @@ async def test_a_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> 
     samples = [json.loads(line) for line in (state / "samples.jsonl").read_text().splitlines()]
     assert len(samples) == 20
     assert json.loads((state / "progress.json").read_text())["step"] == "5"
+
+
+async def test_who_waits_with_older_weights_is_told_to_ask_with_the_newer(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=5, max_staleness=1, global_batch_size=4)
+
+    async with a_coordinator(launch):
+        training = asyncio.create_task(
+            asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
+        )
+        async with WorkerClient(launch, process="rollout-0") as client:
+            lent = [lease async for lease in everything(client)]
+            waiting = asyncio.create_task(client.lease(version=0, max_trajectories=1))
+            for lease in lent:
+                for identity in lease.ids:
+                    await client.deliver(
+                        a_trajectory(*identity, epoch=lease.epoch, process="rollout-0")
+                    )
+            await training
+            # What version 0 may still be of use to is all here: waiting on would be in vain.
+            assert await asyncio.wait_for(waiting, WAIT_SECONDS / 2) == ()
+            assert await client.lease(version=1, max_trajectories=1)
+
+
+async def everything(client: WorkerClient) -> AsyncIterator[PromptLease]:
+    """Lease until nothing is left that version 0 may be of use to: two batches of four."""
+    number = 0
+    while number < 8:
+        for lease in await client.lease(version=0, max_trajectories=8):
+            number += len(lease.ids)
+            yield lease
 
 
 async def test_a_process_of_another_job_is_refused(tmp_path: Path) -> None:
