@@ -5,7 +5,7 @@ from dataclasses import replace
 from bench.planner.played import job_of
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec, Strategy
-from hetrl_planner.alternatives import alternatives
+from hetrl_planner.alternatives import alternatives, choices
 from hetrl_planner.goals import Fastest, Goal, Limits
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.plan_job import never, played_off
@@ -45,8 +45,7 @@ def plan(
     first = portfolio.begin(strategy)
     # What `hetrl plan` compares its plan with is where its search goes on from, too.
     others = alternatives(portfolio.space, wanted, Searcher(should_stop=never, seed=seed))
-    known = [each.choice for each in others if each.choice]
-    decided = portfolio.go_on(strategy, first, others=known)
+    decided = portfolio.go_on(strategy, first, others=choices(others))
     if decided is None:
         return None
     job = job_of(work)

@@ -54,6 +54,11 @@ def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternat
     return tuple(found)
 
 
+def choices(others: Sequence[Alternative]) -> list[Choice]:
+    """Return the plans of those that have one."""
+    return [other.choice for other in others if other.choice]
+
+
 def rejected(others: Sequence[Alternative], chosen: Plan, goal: Goal) -> tuple[Rejected, ...]:
     """Return why each alternative lost; what the plan itself is, is none."""
     used = _kinds(chosen.groups)

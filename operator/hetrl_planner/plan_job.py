@@ -13,7 +13,7 @@ from hetrl_core.job import (
     Strategy,
 )
 from hetrl_core.plan import Infeasible, Outcome, Plan
-from hetrl_planner.alternatives import alternatives, rejected
+from hetrl_planner.alternatives import alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
@@ -79,8 +79,7 @@ def plan(
     others = alternatives(space, goal, searcher) if first else ()
 
     # 4. HetRL's search goes on from there, where the strategy asks for it.
-    known = [other.choice for other in others if other.choice]
-    decided = portfolio.go_on(job.planning.strategy, first, others=known)
+    decided = portfolio.go_on(job.planning.strategy, first, others=choices(others))
     if decided is None:
         return Infeasible(
             reasons=reasons_against(
