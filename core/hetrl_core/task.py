@@ -24,3 +24,7 @@ class Role(StrEnum):
     COORDINATOR = "coordinator"
     TRAINER = "trainer"
     ROLLOUT = "rollout"
+
+
+SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
+"""Tasks that only read what was generated."""

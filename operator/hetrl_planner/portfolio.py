@@ -50,6 +50,9 @@ may take longer, and the ILP's answer is the better. Ours."""
 REGIONS_OF_A_START = 2
 """Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
 
+CHOICES_OF_A_START = 3
+"""Of each program there that are priced whole."""
+
 PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
 
@@ -102,9 +105,9 @@ class Portfolio:
             case Strategy.AUTO:
                 if self.evaluator.devices.num_gpus <= PHASE_1_FIRST_GPUS:
                     chosen = self._phase_1(homogeneous=False)
-                    divided = self._partition(most_regions=REGIONS_OF_A_START)
+                    divided = self._partition(to_begin=True)
                 else:
-                    divided = self._partition(most_regions=REGIONS_OF_A_START)
+                    divided = self._partition(to_begin=True)
                     chosen = self._phase_1(homogeneous=False)
                 return self._better(chosen, divided)
             case _:
@@ -136,14 +139,17 @@ class Portfolio:
                 arms = list(groupings(self.space.work.tasks))
                 return self._repartition(self._evolve(first, others, arms))
 
-    def _partition(self, *, most_regions: int | None = None) -> Decided | None:
+    def _partition(self, *, to_begin: bool = False) -> Decided | None:
         """Return the ILP's answer, unless the fleet is one for tiles."""
         is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
         if self.evaluations == 0 or is_large or self.should_stop():
             return None
         found = find_partition(
             self.evaluator, self.objective,
-            should_stop=self.should_stop, seed=self.seed, most_regions=most_regions,
+            should_stop=self.should_stop,
+            seed=self.seed,
+            most_regions=REGIONS_OF_A_START if to_begin else None,
+            most_choices=CHOICES_OF_A_START if to_begin else None,
         )  # fmt: skip
         if found is None:
             return None

@@ -6,17 +6,18 @@ that it pays (arXiv 2511.00796; the method is ``partition``'s).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.inference import hidden_bytes
+from hetrl_planner.hetrl.laying import Laying
+from hetrl_planner.hetrl.owned import Room
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.fitting import Fitting
-from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.objective import Objective
 from hetrl_planner.partition.find import find_partition
 from hetrl_planner.partition.graph import DeviceGraph, Labels
@@ -65,7 +66,7 @@ class _Mover:
     def __init__(self, task: TaskLayout, evaluator: Evaluator) -> None:
         self._task = task
         self._evaluator = evaluator
-        self._fitting = Fitting(evaluator.work, evaluator.devices)
+        self._laying = Laying(Fitting(evaluator.work, evaluator.devices))
         self._blocks: list[Block] = [stage.gpus for stage in task.stages]
         devices, model = evaluator.devices, evaluator.work.architecture
         self.graph = DeviceGraph.of_machines(
@@ -96,29 +97,8 @@ class _Mover:
 
     def _laid(self, stages: tuple[tuple[int, ...], ...]) -> TaskLayout | None:
         assert self._task.mode is not None
-        devices = self._evaluator.devices
         blocks = [[self._blocks[device] for device in stage] for stage in stages]
-        places = [
-            tuple(
-                sorted(
-                    {(devices.machine_sites[devices.gpu_machines[block[0]]], 0) for block in stage}
-                )
-            )
-            for stage in blocks
-        ]
-        layers = self._fitting.training_layers(
-            places,
-            tensor=len(self._blocks[0]),
-            mode=self._task.mode,
-            num_replicas=len(self._task.replicas),
-        )
-        if layers is None:
-            return None
-        replicas: list[ReplicaLayout] = [
-            tuple(Stage(block, count) for block, count in zip(replica, layers, strict=True))
-            for replica in zip(*blocks, strict=True)
-        ]
-        return replace(self._task, replicas=tuple(replicas))
+        return self._laying.staged(self._task.task, blocks, self._task.mode, Room())
 
 
 def _with(layout: Layout, moved: TaskLayout) -> Layout:

@@ -8,12 +8,13 @@ by what they depend on, so that most genomes decode from memory.
 from collections.abc import Sequence
 from math import inf
 
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task
 from hetrl_planner.candidates import DIVIDED_MODES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Owned, Room, only_on, some_of
-from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS, MOST_GPUS, Packing
+from hetrl_planner.hetrl.packing import MOST_GPUS, Packing
+from hetrl_planner.hetrl.screen import Screen
 from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
@@ -29,8 +30,6 @@ ROOM = (
 )
 """Tasks in the order in which they are given room: generation caches in what is left."""
 
-
-SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
 
 FEW_GPUS = 8
 """GPUs up to which every shape is timed each time. Ours."""
@@ -57,6 +56,7 @@ class Decoder:
         self._devices = evaluator.devices
         self.fitting = Fitting(evaluator.work, evaluator.devices)
         self.laying = Laying(self.fitting)
+        self.screen = Screen(self.fitting)
         self._packing = Packing(evaluator, Ways(evaluator, self.laying))
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
@@ -78,7 +78,7 @@ class Decoder:
         return Layout(tuple(groups))
 
     def _is_packable(self, owned: Owned) -> bool:
-        return self._devices.num_gpus <= MOST_FLEET_GPUS and owned.num_gpus <= MOST_GPUS
+        return self.screen.packs and owned.num_gpus <= MOST_GPUS
 
     def _placed(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned

@@ -16,7 +16,8 @@ POPULATION = 12
 """Individuals of one arm. Ours; DT-FM keeps 100 with a local search each."""
 
 MAX_REPEATS = 20
-"""Changes that lead to a genome seen before, after which it is asked for once more."""
+"""Changes that lead to a genome seen before, or to one that cannot fit, after which such a one
+is asked for."""
 
 Guide = tuple[float, float, float, float]
 """A score with the seconds of all tasks together before what decides a tie: of two layouts with
@@ -70,7 +71,7 @@ def _unseen(population: Population, variation: Variation, rng: np.random.Generat
         # The better of two: enough pressure, and the others stay alive.
         rank = int(min(rng.integers(len(population.members), size=2)))
         child = variation.child(population.members[rank][1])
-        if child not in population.seen:
+        if child not in population.seen and variation.may_fit(child):
             break
     population.seen.add(child)
     return child

@@ -12,7 +12,7 @@ from math import ceil, log2
 
 import numpy as np
 
-from hetrl_planner.hetrl.decode import SCORING_TASKS
+from hetrl_core.task import SCORING_TASKS
 from hetrl_planner.hetrl.descent import descend
 from hetrl_planner.hetrl.evolution import Asked, Guide, Population, evolve
 from hetrl_planner.hetrl.genome import Genome
@@ -22,7 +22,8 @@ from hetrl_planner.hetrl.starts import SPREAD, Starts
 from hetrl_planner.hetrl.variation import Variation
 
 START_SHARE = 0.1
-"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
+"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings. Ours, as all
+numbers here."""
 
 COUNTS_PER_GROUPING = 4
 """Level-2 arms of each grouping that go on from there."""
@@ -33,6 +34,10 @@ on its way. Ours."""
 
 FINAL_SHARE = 0.75
 """Of the budget, kept for the final."""
+
+PACKED_START_SHARE, PACKED_FINAL_SHARE = 0.2, 0.6
+"""On fleets whose groups are packed: a genome leaves nothing open there, so that the first few
+say more of a grouping."""
 
 FINALISTS = 3
 """Groupings of which all counts that are left come into the final; of others the best comes."""
@@ -46,7 +51,7 @@ MOST_ALIKE = 10
 DESCENT_SHARE = 0.4
 """Of the budget, kept for single changes of the best."""
 
-DESCENTS = 8
+DESCENTS = 16
 """Groupings from whose best genomes descents start, as long as the budget lasts."""
 
 MAX_DESCENT_GPUS = 32
@@ -85,12 +90,12 @@ class Halving:
             evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
         begun = list(arms)
-        spent = yield from self._begin(arms, evaluations=int(START_SHARE * evaluations))
+        spent = yield from self._begin(arms, evaluations=int(self._start_share * evaluations))
         for arm in arms:
             arm.populations.sort(key=lambda each: each.best)
             del arm.populations[COUNTS_PER_GROUPING:]
         rounds = max(1, ceil(log2(len(arms))))
-        per_round = max(0, int(evaluations * (1 - FINAL_SHARE)) - spent) // rounds
+        per_round = max(0, int(evaluations * (1 - self._final_share)) - spent) // rounds
         while len(arms) > FINALISTS:
             arms = _better_half(arms)
             spent += yield from self._round(arms, evaluations=per_round)
@@ -98,6 +103,14 @@ class Halving:
         left = max(0, evaluations - spent)
         yield from self._final(arms, begun, evaluations=left)
         yield from self._descents(begun, evaluations=kept)
+
+    @property
+    def _start_share(self) -> float:
+        return PACKED_START_SHARE if self.variation.packs else START_SHARE
+
+    @property
+    def _final_share(self) -> float:
+        return PACKED_FINAL_SHARE if self.variation.packs else FINAL_SHARE
 
     @property
     def _possible(self) -> list[Grouping]:

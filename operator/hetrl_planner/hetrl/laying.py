@@ -5,7 +5,7 @@ cut, is the callers' choice.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import Task
@@ -13,7 +13,7 @@ from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.hetrl.filling import Filled, Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
-from hetrl_planner.layout.fitting import Fitting, Place, Split
+from hetrl_planner.layout.fitting import Fitting, Hops, Place, Split
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 
 
@@ -61,13 +61,29 @@ class Laying:
         if not most:
             return None
         by_stage = _by_stage(blocks[: most * cut.num_stages], cut)
+        return self.staged(task, by_stage, cut.mode, room, shifts)
+
+    def staged(
+        self,
+        task: Task,
+        by_stage: Sequence[Sequence[Block]],
+        mode: TrainingMode,
+        room: Room,
+        shifts: Sequence[tuple[int, int]] = (),
+    ) -> TaskLayout | None:
+        """Return a training task whose stages have these blocks, one a replica each.
+
+        ``None`` where no division of the layers fits.
+        """
+        num_replicas = len(by_stage[0])
         layers = self.fitting.training_layers(
             [self._places(stage, room) for stage in by_stage],
-            tensor=cut.tensor, mode=cut.mode, num_replicas=most,
+            tensor=len(by_stage[0][0]), mode=mode, num_replicas=num_replicas,
+            hops=self._hops(by_stage),
         )  # fmt: skip
         if layers is None:
             return None
-        mode = cut.mode if most > 1 else TrainingMode(recompute=cut.mode.recompute)
+        mode = mode if num_replicas > 1 else TrainingMode(recompute=mode.recompute)
         shifted = _shifted(layers, shifts)
         pipelines = zip(*by_stage, strict=True)
         return TaskLayout(task, tuple([replica_on(blocks, shifted) for blocks in pipelines]), mode)
@@ -76,6 +92,22 @@ class Laying:
         """Return where blocks stand, and what is reserved there, each once."""
         site_of = self._gpu_sites
         return tuple(sorted({(site_of[block[0]], room.most_reserved(block)) for block in blocks}))
+
+    def _hops(self, by_stage: Sequence[Sequence[Block]]) -> Hops:
+        """Return the ways from each stage to the next, each once."""
+        machine_of, site_of = self._devices.gpu_machines, self._gpu_sites
+        return tuple(
+            tuple(
+                sorted(
+                    {
+                        (site_of[here[0]], site_of[there[0]],
+                         machine_of[here[0]] == machine_of[there[0]])
+                        for here, there in zip(stage, following, strict=True)
+                    }
+                )
+            )
+            for stage, following in pairwise(by_stage)
+        )  # fmt: skip
 
     # Generation and scoring
 

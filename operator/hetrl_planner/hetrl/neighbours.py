@@ -24,11 +24,8 @@ class Neighbours:
 
     def of(self, genome: Genome) -> Iterator[Genome]:
         """Yield every neighbour, in an order that says nothing of their worth."""
-        return chain(
-            (
-                replace(genome, leaves_room=not genome.leaves_room),
-                replace(genome, is_packed=not genome.is_packed),
-            ),
+        listed = chain(
+            _either_room(genome),
             self._other_counts(genome),
             self._swapped_counts(genome),
             self._other_uses(genome),
@@ -39,6 +36,9 @@ class Neighbours:
             self._other_groups(genome),
             self._exchanged_training(genome),
         )
+        screen = self._decoder.screen
+        others = dict.fromkeys(map(screen.plain, listed))
+        return (each for each in others if each != genome and screen.may_fit(each))
 
     def _other_counts(self, genome: Genome) -> Iterator[Genome]:
         """Move one GPU of a machine, or all that a group has there."""

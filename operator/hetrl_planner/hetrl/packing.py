@@ -6,10 +6,11 @@ combinations of ways can be looked at instead, by branch and bound.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from hetrl_core.task import Task
+from hetrl_core.task import SCORING_TASKS, Task
 from hetrl_planner.cost.memory import overhead_bytes
+from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.hetrl.owned import Owned
 from hetrl_planner.hetrl.ways import Way, Ways
 from hetrl_planner.layout.evaluate import Evaluator
@@ -22,7 +23,7 @@ MOST_GPUS = 5
 MOST_FLEET_GPUS = 8
 """Of a fleet whose groups are packed: on larger ones others have GPUs to give. Ours."""
 
-MOST_LOOKS = 10_000
+MOST_LOOKS = 3_000
 """Ways that each pass looks at, after which the best so far is taken."""
 
 Found = tuple[TaskLayout, ...]
@@ -53,6 +54,7 @@ class _Search:
         self._evaluator = evaluator
         # Generation last: its cache takes what room the others leave.
         ordered = sorted(tasks, key=lambda task: task is Task.ACTOR_GENERATION)
+        self._is_like_the_last = [False, *(set(two) <= SCORING_TASKS for two in pairwise(ordered))]
         self._ways = [ways.of(task, owned) for task in ordered]
         fastest = [several[0].seconds if several else 0.0 for several in self._ways]
         self._to_come = [*list(accumulate(reversed(fastest)))[::-1], 0.0][1:]
@@ -61,6 +63,8 @@ class _Search:
         self._looks = 0
         self._least = float("inf")
         self._best: Found | None = None
+        self._generated: dict[tuple[int, int, tuple[float, ...]], float | None] = {}
+        self._weight_syncs: dict[tuple[int, int], Sequence[WeightSync]] = {}
         devices = evaluator.devices
         gpus = [gpu for _, first, count in owned.machines for gpu in range(first, first + count)]
         kinds = [devices.kind(devices.gpu_machines[gpu]) for gpu in gpus]
@@ -78,22 +82,26 @@ class _Search:
             self._ways = [tuple(sorted(several, key=key)) for several in by_seconds]
             self._looks = 0
             if all(self._ways):
-                self._place((), 0.0)
+                self._place((), 0.0, 0)
         return self._best
 
-    def _place(self, placed: Found, seconds: float) -> None:
-        """Try the ways of the next task beside those that are placed."""
+    def _place(self, placed: Found, seconds: float, last: int) -> None:
+        """Try the ways of the next task beside those that are placed, the last of them so.
+
+        Tasks that score cost the same: which of them has which way is not tried out.
+        """
         number = len(placed)
         if number == len(self._ways):
             self._least, self._best = seconds, placed
             return
-        for way in self._ways[number]:
+        first = last if self._is_like_the_last[number] else 0
+        for index, way in enumerate(self._ways[number][first:], start=first):
             self._looks += 1
             if self._looks > MOST_LOOKS:
                 return
             is_promising = seconds + way.seconds + self._to_come[number] < self._least
             if is_promising and self._fits(way):
-                self._go_on(placed, way, seconds)
+                self._go_on(placed, way, seconds, index)
 
     def _fits(self, way: Way) -> bool:
         return all(
@@ -102,11 +110,11 @@ class _Search:
             for gpu, each in way.footprints.items()
         )
 
-    def _go_on(self, placed: Found, way: Way, seconds: float) -> None:
+    def _go_on(self, placed: Found, way: Way, seconds: float, index: int) -> None:
         if way.task.task is Task.ACTOR_GENERATION:
             taken = self._generating_seconds((*placed, way.task))
             if taken is not None and seconds + taken < self._least:
-                self._place((*placed, way.task), seconds + taken)
+                self._place((*placed, way.task), seconds + taken, index)
             return
         before = {gpu: (self._resident[gpu], self._working[gpu]) for gpu in way.footprints}
         for gpu, each in way.footprints.items():
@@ -116,17 +124,32 @@ class _Search:
             sum(self._room.values()) - sum(self._resident.values())
             >= self._bytes_to_come[len(placed)]
         ):
-            self._place((*placed, way.task), seconds + way.seconds)
+            self._place((*placed, way.task), seconds + way.seconds, index)
         for gpu, (resident, working) in before.items():
             self._resident[gpu], self._working[gpu] = resident, working
 
     def _generating_seconds(self, placed: Found) -> float | None:
         """Return generation's time beside all others, resharding counted."""
-        weights = None
-        if any(each.task is Task.ACTOR_TRAINING for each in placed):
+        *others, generation = placed
+        trained = next((each for each in others if each.task is Task.ACTOR_TRAINING), None)
+        kept = tuple([self._resident[gpu] for gpu in generation.gpus])
+        # The others leave it the same room in many ways.
+        key = (id(generation), id(trained), kept)
+        if key not in self._generated:
+            weights = self._weights(trained, generation) if trained else None
+            self._generated[key] = self._evaluator.generating_seconds(
+                generation, self._resident, weights
+            )
+        return self._generated[key]
+
+    def _weights(self, trained: TaskLayout, generation: TaskLayout) -> Sequence[WeightSync]:
+        key = (id(trained), id(generation))
+        if key not in self._weight_syncs:
             evaluator = self._evaluator
-            weights = WeightPaths(Layout((placed,)), evaluator.work, evaluator.devices).syncs
-        return self._evaluator.generating_seconds(placed[-1], self._resident, weights)
+            together = Layout(((trained, generation),))
+            paths = WeightPaths(together, evaluator.work, evaluator.devices)
+            self._weight_syncs[key] = paths.syncs
+        return self._weight_syncs[key]
 
 
 def _kept_bytes(way: Way) -> float:

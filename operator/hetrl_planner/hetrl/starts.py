@@ -11,11 +11,15 @@ import numpy as np
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome import Counts, Genome
 from hetrl_planner.hetrl.groupings import Grouping
+from hetrl_planner.hetrl.screen import Screen
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fitting import Fitting
 
 SPREAD = 0.6
 """Standard deviation of the logarithm by which a group's part of the GPUs is varied. Ours."""
+
+MAX_REPEATS = 20
+"""Draws that cannot fit, after which such a one is returned."""
 
 
 class Starts:
@@ -24,10 +28,19 @@ class Starts:
     def __init__(self, fitting: Fitting, rng: np.random.Generator) -> None:
         self._devices: Devices = fitting.devices
         self._rng = rng
+        self._screen = Screen(fitting)
         self._work = {task: _gpu_seconds(task, fitting) for task in fitting.work.tasks}
 
     def genome(self, grouping: Grouping, *, spread: float = SPREAD) -> Genome:
-        """Return a genome whose groups have about the GPUs that they need."""
+        """Return a genome whose groups have about the GPUs that they need, and may fit there."""
+        for _ in range(MAX_REPEATS):
+            found = self._screen.plain(self._drawn(grouping, spread))
+            if self._screen.may_fit(found):
+                break
+            spread = max(spread, SPREAD)
+        return found
+
+    def _drawn(self, grouping: Grouping, spread: float) -> Genome:
         wanted = np.array([sum(self._work[task] for task in group) for group in grouping])
         wanted = wanted * self._rng.lognormal(0.0, spread, size=len(grouping))
         order = self._order()
@@ -36,7 +49,7 @@ class Starts:
             counts=self._dealt(_whole(wanted, self._devices.num_gpus), order),
             order=order,
             leaves_room=bool(self._rng.integers(2)),
-            is_packed=bool(self._rng.integers(2)),
+            is_packed=self._screen.packs,
         )
 
     def _order(self) -> tuple[int, ...]:

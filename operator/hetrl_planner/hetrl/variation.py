@@ -52,6 +52,11 @@ class Variation:
         """GPUs of the fleet."""
         return self._devices.num_gpus
 
+    @property
+    def packs(self) -> bool:
+        """Whether the groups of small fleets are packed here."""
+        return self.decoder.screen.packs
+
     def child(self, parent: Genome) -> Genome:
         """Return a changed copy: one change, or now and then two or three."""
         changes, weights = zip(*self._changes, strict=True)
@@ -60,7 +65,11 @@ class Variation:
         for _ in range(int(self._rng.geometric(0.6))):
             number = int(self._rng.choice(len(changes), p=chances))
             child = changes[number](child)
-        return child
+        return self.decoder.screen.plain(child)
+
+    def may_fit(self, genome: Genome) -> bool:
+        """Tell whether a genome is worth decoding."""
+        return self.decoder.screen.may_fit(genome)
 
     # Levels 2 and 3: who owns which GPUs
 
@@ -166,7 +175,7 @@ class Variation:
         return replace(genome, shifts=(*genome.shifts, shift))
 
     def _room_anew(self, genome: Genome) -> Genome:
-        if self._rng.random() < 1 / 2:
+        if self.packs and self._rng.random() < 1 / 2:
             return replace(genome, is_packed=not genome.is_packed)
         return replace(genome, leaves_room=not genome.leaves_room)
 

@@ -55,10 +55,11 @@ def find(
     should_stop: Callable[[], bool],
     seed: int,
     most_regions: int | None = None,
+    most_choices: int | None = None,
 ) -> Partitioned | None:
     """Return the best choice of columns within the limits, ``None`` where there is none.
 
-    No group spans more than ``most_regions``.
+    No group spans more than ``most_regions``; ``most_choices`` of each program are priced whole.
     """
     decoder = Decoder(evaluator)
     is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
@@ -68,6 +69,7 @@ def find(
         decoder=decoder,
         pricing=Pricing(evaluator=evaluator, decoder=decoder),
         should_stop=should_stop,
+        most_choices=most_choices or (MOST_CHOICES if is_large else MOST_CHOICES_OF_FEW),
     )
     columns: list[Column] = []
     is_complete = True
@@ -89,6 +91,7 @@ class _Search:
     decoder: Decoder
     pricing: Pricing
     should_stop: Callable[[], bool]
+    most_choices: int
     found: list[tuple[Score, int, Genome, Evaluation]] = field(default_factory=list)
     tried: list[Sequence[Column]] = field(default_factory=list)
 
@@ -120,8 +123,7 @@ class _Search:
         )
         for columns_tried in self.tried:
             program.forbid(columns_tried)
-        is_small = self.evaluator.devices.num_gpus <= MOST_FLEET_GPUS
-        for _ in range(MOST_CHOICES_OF_FEW if is_small else MOST_CHOICES):
+        for _ in range(self.most_choices):
             program.leave_out(from_seconds=self._most_seconds)
             chosen = program.choose(should_stop=self.should_stop, seed=seed)
             if chosen is None:

@@ -94,6 +94,12 @@ class Devices:
         """Return the way between two GPUs of one machine of a site."""
         return self._inside[site]
 
+    def hop(self, source: int, target: int, is_same_machine: bool) -> Channel:
+        """Return the way from a machine of one site to one of another, or to itself."""
+        if is_same_machine:
+            return self.inside(source)
+        return self.between(self.sites[source].region, self.sites[target].region)
+
     @cached_property
     def _inside(self) -> tuple[Channel, ...]:
         return tuple(inside_machine(site.kind) for site in self.sites)

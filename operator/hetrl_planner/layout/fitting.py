@@ -8,6 +8,7 @@ Searches ask here, so that they need not evaluate what cannot be good.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import zip_longest
 from math import ceil, inf
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -15,7 +16,8 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
-from hetrl_planner.cost.inference import Pace, inference_pace
+from hetrl_planner.cost.inference import Pace, hidden_bytes, inference_pace
+from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.stage import PlacedStage, balanced_layers, uniform_stages
 from hetrl_planner.cost.training import turn
@@ -42,8 +44,16 @@ Split = tuple[int, int]
 _Cut = tuple[int, TrainingMode, int]
 """Tensor size, way to train, and replicas."""
 
+Hop = tuple[int, int, bool]
+"""From a stage's site to the next one's, and whether both are on one machine."""
+
+Hops = tuple[tuple[Hop, ...], ...]
+"""Of each stage but the last, over all replicas."""
+
 _StagePlaces = tuple[tuple[Place, ...], ...]
 """Of each stage, where it stands over all replicas."""
+
+_Joined = tuple[_StagePlaces, Hops]
 
 _Stage = tuple[float, float, int]
 """A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
@@ -61,7 +71,7 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._paces: dict[tuple[object, ...], Pace] = {}
-        self._training_layers: dict[_Cut, dict[_StagePlaces, tuple[int, ...] | None]] = {}
+        self._training_layers: dict[_Cut, dict[_Joined, tuple[int, ...] | None]] = {}
         self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
         self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
@@ -83,6 +93,12 @@ class Fitting:
         if task in TRAINING_TASKS:
             return memory.training_state_bytes(self._whole.num_parameters) / num_gpus
         return memory.inference_footprint(self._whole, self.work).resident_bytes / num_gpus
+
+    def least_bytes(self, task: Task) -> float:
+        """Return what a task needs of all its GPUs together at least."""
+        if task is Task.ACTOR_GENERATION:
+            return memory.generation_footprint(self._whole, self.work, concurrency=1).working_bytes
+        return self.least_resident_bytes(task, num_gpus=1)
 
     @cached_property
     def scoring_bytes(self) -> tuple[float, float]:
@@ -146,22 +162,39 @@ class Fitting:
         tensor: int,
         mode: TrainingMode,
         num_replicas: int,
+        hops: Hops = (),
     ) -> tuple[int, ...] | None:
         """Return the layers of each stage, ``None`` where they do not fit.
 
-        ``stage_places`` are those on which each stage stands, over all replicas.
+        Both are over all replicas: the places on which each stage stands, and its hops to the
+        next one, which are free where they are not said.
         """
         cut = (tensor, mode, num_replicas)
         known = self._training_layers.setdefault(cut, {})
-        key = tuple(stage_places)
+        key = (tuple(stage_places), hops)
         if key not in known:
-            stages = self._training_stages(key, *cut)
+            stages = self._training_stages(key[0], *cut)
             fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
             known[key] = balanced_layers(
                 self.work.architecture.num_layers,
-                fixed_seconds=fixed_seconds, layer_seconds=layer_seconds, most_layers=most_layers,
+                fixed_seconds=[
+                    fixed + hop
+                    for fixed, hop in zip_longest(
+                        fixed_seconds, map(self._hop_seconds, hops), fillvalue=0.0
+                    )
+                ],
+                layer_seconds=layer_seconds, most_layers=most_layers,
             )  # fmt: skip
         return known[key]
+
+    def _hop_seconds(self, hops: Sequence[Hop]) -> float:
+        """Return what a sequence's way to the next stage and back adds to a turn at worst."""
+        return max(
+            [
+                2 * transfer_seconds(hidden_bytes(self.work), self.devices.hop(*each))
+                for each in hops
+            ]
+        )
 
     def _training_stages(
         self, stage_places: _StagePlaces, tensor: int, mode: TrainingMode, num_replicas: int
@@ -192,7 +225,7 @@ class Fitting:
         paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
         most_layers = self._memory.most_training_layers(
             tensor, ends, mode=mode, num_replicas=num_replicas, passes_in_flight=passes_in_flight,
-            free_bytes=min([self._usable_bytes[site] - reserved for site, reserved in places]),
+            free_bytes=min([self.usable_bytes[site] - reserved for site, reserved in places]),
         )  # fmt: skip
         return (
             max([pace.fixed_seconds for pace in paces]),
@@ -217,7 +250,7 @@ class Fitting:
         return self._paces[key]
 
     @cached_property
-    def _usable_bytes(self) -> tuple[int, ...]:
+    def usable_bytes(self) -> tuple[int, ...]:
         """By site, what models may use of a GPU."""
         kinds = [site.kind for site in self.devices.sites]
         return tuple(kind.memory_bytes - memory.overhead_bytes(kind) for kind in kinds)
@@ -283,7 +316,7 @@ class Fitting:
             most_layers = tuple(
                 self._memory.most_serving_layers(
                     tensor, ends, is_generation=is_generation,
-                    free_bytes=self._usable_bytes[site] - reserved_bytes,
+                    free_bytes=self.usable_bytes[site] - reserved_bytes,
                 )
                 for ends in _ends(stages)
             )  # fmt: skip

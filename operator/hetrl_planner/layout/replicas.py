@@ -132,13 +132,7 @@ class ReplicaCosts:
             (site, tensor, num_layers, joined), is_first, there = spot
             sites = self._devices.sites
             shard = self._shard(tensor, num_layers, is_first, there == NOWHERE)
-            hop = None
-            if there != NOWHERE:
-                hop = (
-                    self._devices.inside(site)
-                    if joined
-                    else self._devices.between(sites[site].region, sites[there].region)
-                )
+            hop = self._devices.hop(site, there, joined) if there != NOWHERE else None
             self._placed[spot] = PlacedStage(shard=shard, kind=sites[site].kind, hop=hop)
         return self._placed[spot]
 
