@@ -1,7 +1,7 @@
 """Which searches run for a strategy, in which order, and whose layout is taken.
 
-``Auto`` asks the ILP first how to divide whole machines, then phase 1 of AReaL-Hex, which counts
-single GPUs, and lets HetRL's evolution go on from what both found; so there is an answer whenever
+``Auto`` asks the ILP how to divide whole machines, or phase 1 of AReaL-Hex, which counts single
+GPUs, or both, and lets HetRL's evolution go on from what they found; so there is an answer whenever
 time runs out.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from hetrl_core.job import Strategy
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
-from hetrl_planner.goals import Goal
+from hetrl_planner.goals import Fastest, Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
@@ -44,8 +44,9 @@ LEAST_EVALUATIONS = 60
 """Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
 
 PHASE_1_FIRST_GPUS = 8
-"""On fleets so small phase 1 takes hundredths of a second, the ILP tenths; on large ones phase 1
-may take longer, and the ILP's answer is the better. Ours."""
+"""On fleets so small phase 1 takes hundredths of a second, the ILP tenths. On larger ones phase 1
+may take longer than the ILP, whose answer is faster: there it is asked where the ILP has none, or
+where the price is to be low. Ours."""
 
 REGIONS_OF_A_START = 2
 """Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
@@ -103,13 +104,7 @@ class Portfolio:
             case Strategy.HETRL | Strategy.ILP:
                 return None
             case Strategy.AUTO:
-                if self.evaluator.devices.num_gpus <= PHASE_1_FIRST_GPUS:
-                    chosen = self._phase_1(homogeneous=False)
-                    divided = self._partition(to_begin=True)
-                else:
-                    divided = self._partition(to_begin=True)
-                    chosen = self._phase_1(homogeneous=False)
-                return self._better(chosen, divided)
+                return self._begun()
             case _:
                 return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
@@ -138,6 +133,15 @@ class Portfolio:
             case Strategy.AUTO:
                 arms = list(groupings(self.space.work.tasks))
                 return self._repartition(self._evolve(first, others, arms))
+
+    def _begun(self) -> Decided | None:
+        """Return the answer from which ``Auto`` goes on."""
+        if self.evaluator.devices.num_gpus <= PHASE_1_FIRST_GPUS:
+            return self._better(self._phase_1(homogeneous=False), self._partition(to_begin=True))
+        divided = self._partition(to_begin=True)
+        if divided and isinstance(self.goal, Fastest):
+            return divided
+        return self._better(self._phase_1(homogeneous=False), divided)
 
     def _partition(self, *, to_begin: bool = False) -> Decided | None:
         """Return the ILP's answer, unless the fleet is one for tiles."""
