@@ -14,7 +14,7 @@ import numpy as np
 from hetrl_core.job import Strategy
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
-from hetrl_planner.goals import Fastest, Goal
+from hetrl_planner.goals import Cheapest, Fastest, Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, groupings
@@ -56,6 +56,10 @@ CHOICES_OF_A_START = 3
 
 PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
+
+
+CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
+"""Of what a plan costs, for which a faster one is looked for. Ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +129,14 @@ class Portfolio:
                     return None
                 first = self._better(first, self._on_one_kind())
                 moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
-                return self._repartition(moved)
+                return self._repartition(self.cheaper(moved))
             case Strategy.HETRL:
                 return self._evolve(first, others, list(groupings(self.space.work.tasks)))
             case Strategy.ILP:
                 return self._better(first, self._partition())
             case Strategy.AUTO:
                 arms = list(groupings(self.space.work.tasks))
-                return self._repartition(self._evolve(first, others, arms))
+                return self._repartition(self.cheaper(self._evolve(first, others, arms)))
 
     def _begun(self) -> Decided | None:
         """Return the answer from which ``Auto`` goes on."""
@@ -231,8 +235,13 @@ class Portfolio:
                 )
         return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
 
+    def in_short(self) -> Decided | None:
+        """Return what phase 1 chooses, evolved for a moment with generation apart."""
+        begun = self._phase_1(homogeneous=False)
+        return begun and self._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)
+
     def _on_one_kind(self) -> Decided | None:
-        """Return what both phases do best on GPUs of one kind alone, where there are several.
+        """Return what is best on GPUs of one kind alone, where there are several.
 
         On a fleet of one kind evolution finds more: mixed, as many evaluations tell it less.
         """
@@ -240,8 +249,7 @@ class Portfolio:
         best: Decided | None = None
         for kind in kinds if len(kinds) > 1 else ():
             alone = replace(self, space=self.space.only(kind=kind))
-            begun = alone._phase_1(homogeneous=False)  # noqa: SLF001  # of this very class
-            found = begun and alone._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)  # noqa: SLF001
+            found = alone.cheaper(alone.in_short())
             if found is None:
                 continue
             layout = renumbered(
@@ -252,6 +260,34 @@ class Portfolio:
                 here = Decided(evaluation=evaluation, is_complete=found.is_complete)
                 best = self._better(best, here)
         return best
+
+    def cheaper(self, found: Decided | None) -> Decided | None:
+        """Return the fastest plan for less money, as long as that reaches the pace.
+
+        How much faster one plan is than another tells a search more than that both are too slow.
+        """
+        if found is None or not isinstance(self.goal, Cheapest):
+            return found
+        for part in CHEAPER_PARTS:
+            while not self.should_stop():
+                faster = self._fastest_for(part * found.evaluation.dollars_per_hour)
+                if faster is None or self._is_no_better(faster, found):
+                    break
+                found = self._better(found, faster)
+                assert found
+        return found
+
+    def _fastest_for(self, dollars_per_hour: float) -> Decided | None:
+        budget = self.space.limits.budget_dollars_per_hour
+        limits = replace(
+            self.space.limits,
+            budget_dollars_per_hour=min(dollars_per_hour, budget or dollars_per_hour),
+        )
+        return replace(self, goal=Fastest(), space=replace(self.space, limits=limits)).in_short()
+
+    def _is_no_better(self, second: Decided, first: Decided) -> bool:
+        score = self.objective.score
+        return score(second.evaluation) >= score(first.evaluation)
 
     def _evolve(
         self,
