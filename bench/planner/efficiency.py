@@ -9,8 +9,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from itertools import count, product
 from math import inf, isinf
 from pathlib import Path
 from statistics import median
@@ -31,18 +30,16 @@ from bench.planner.baselines import (
 from bench.planner.baselines.anytime import Run, Watch
 from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
+from bench.planner.watched import Tell, Telling, Watched
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import Strategy
 from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.ilp.find import find
-from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.evaluation import Evaluation, Misfit
-from hetrl_planner.layout.layout import Layout
+from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.objective import Objective
-from hetrl_planner.portfolio import Portfolio
 from hetrl_planner.workload import Workload
 
 matplotlib.use("Agg")
@@ -105,31 +102,19 @@ def sha_ea(trial: Trial, watch: Watch) -> None:
 
 def divided(trial: Trial, watch: Watch) -> None:
     """The ILP alone: which tasks share which machines."""
-    evaluator, objective = _priced(trial, watch)
+    evaluator, objective = _told(trial, watch)
     find(evaluator, objective, should_stop=trial.should_stop, seed=trial.seed)
 
 
 def auto(trial: Trial, watch: Watch) -> None:
     """All of them, as Auto plans: phase 1, the ILP, and evolution from there."""
-    evaluator, _ = _priced(trial, watch)
+    _, objective = _priced(trial)
     portfolio = Watched(
         space=ours.space(trial.work, trial.fleet, limits=ours.NO_LIMITS),
-        goal=Fastest(), seed=trial.seed, should_stop=trial.should_stop, watched=evaluator,
-        evaluations=EVALUATIONS,
+        goal=Fastest(), seed=trial.seed, should_stop=trial.should_stop,
+        tell=_counting(objective, watch), evaluations=EVALUATIONS,
     )  # fmt: skip
     portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watched(Portfolio):
-    """A portfolio whose evaluations are seen."""
-
-    watched: Evaluator
-
-    @cached_property
-    def evaluator(self) -> Evaluator:
-        """What prices layouts, and tells of it."""
-        return self.watched
 
 
 def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:
@@ -144,31 +129,22 @@ def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:
     return searched
 
 
-def _priced(trial: Trial, watch: Watch | None = None) -> tuple[Evaluator, Objective]:
+def _priced(trial: Trial) -> tuple[Evaluator, Objective]:
     devices = scenarios.devices(trial.fleet)
     objective = Objective(goal=Fastest(), limits=ours.NO_LIMITS, devices=devices)
-    if watch is None:
-        return Evaluator(trial.work, devices), objective
-    return _Telling(trial.work, devices, objective, watch), objective
+    return Evaluator(trial.work, devices), objective
 
 
-class _Telling(Evaluator):
-    """An evaluator that tells each evaluation's number and score."""
+def _told(trial: Trial, watch: Watch) -> tuple[Evaluator, Objective]:
+    _, objective = _priced(trial)
+    tell = _counting(objective, watch)
+    return Telling(trial.work, scenarios.devices(trial.fleet), tell), objective
 
-    def __init__(
-        self, work: Workload, devices: Devices, objective: Objective, watch: Watch
-    ) -> None:
-        super().__init__(work, devices)
-        self._objective = objective
-        self._watch = watch
-        self._count = 0
 
-    def evaluate(self, layout: Layout) -> Evaluation | Misfit:
-        """Return what a layout costs, once it is told."""
-        found = super().evaluate(layout)
-        self._count += 1
-        self._watch(self._count, self._objective.score(found))
-        return found
+def _counting(objective: Objective, watch: Watch) -> Tell:
+    """Return what tells each evaluation's number and score."""
+    numbers = count(1)
+    return lambda found: watch(next(numbers), objective.score(found))
 
 
 SEARCHES: dict[str, Search] = {
