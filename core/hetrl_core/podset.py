@@ -70,12 +70,6 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
     return tuple(sets)
 
 
-def num_training_replicas(sets: tuple[PodSet, ...]) -> int:
-    """Return the data-parallel size of actor training over all pod sets."""
-    ranks = [rank for pods in sets for rank in pods.ranks if rank.task is Task.ACTOR_TRAINING]
-    return len({rank.replica for rank in ranks})
-
-
 def slug(name: str) -> str:
     """Turn a GPU kind or region into what a DNS label may hold: ``A100-80GB`` -> ``a100-80gb``."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

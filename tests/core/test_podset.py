@@ -1,6 +1,6 @@
 from hetrl_core.job import Strategy
 from hetrl_core.plan import Plan
-from hetrl_core.podset import COORDINATOR, num_training_replicas, pod_sets, slug
+from hetrl_core.podset import COORDINATOR, pod_sets, slug
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
@@ -25,7 +25,6 @@ def test_replicas_are_numbered_on_through_all_sets_of_a_task() -> None:
     sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
     assert [pods.name for pods in sets[1:]] == ["trainer-l4-0", "trainer-l4-1", "rollout-l4-0"]
     assert [[rank.replica for rank in pods.ranks] for pods in sets[1:]] == [[0, 1], [2], [0, 1]]
-    assert num_training_replicas(sets) == 3
 
 
 def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:

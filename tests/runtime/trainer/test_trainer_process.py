@@ -18,6 +18,7 @@ from hetrl_core.job import TrainingSpec
 from hetrl_core.launch import Launch, ModelFiles
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
+from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.trainer.checkpoint import read
 from hetrl_runtime.transport.coordinator_client import WorkerClient
@@ -152,7 +153,7 @@ async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_mo
 async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=4),
-        num_training_replicas=2,
+        training_split=TrainingSplit(shares=(1.0, 1.0)),
         ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
     )
 
@@ -169,7 +170,7 @@ async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model)
 async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=1000),
-        num_training_replicas=2,
+        training_split=TrainingSplit(shares=(1.0, 1.0)),
         ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
     )
 
