@@ -167,6 +167,63 @@ async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model)
     assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4]
 
 
+async def test_four_processes_in_two_pods_train_replicas_of_two_stages(tmp_path, tiny_model):
+    launch = replace(
+        a_trainer_launch(tmp_path, tiny_model, steps=4),
+        training_split=TrainingSplit(shares=(2.0, 1.0), stage_layers=(2, 1)),
+        ranks=tuple(
+            replace(RANK, ordinal=replica, local_gpu=stage, replica=replica, stage=stage)
+            for replica in range(2)
+            for stage in range(2)
+        ),
+    )
+
+    async with (
+        the_rest(launch, reward=some_reward),
+        a_trainer(launch, tmp_path) as leaders,
+        a_trainer(launch, tmp_path, ordinal=1) as followers,
+    ):
+        await asyncio.gather(succeed(leaders), succeed(followers))
+
+    assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4]
+    trained = read(Path(launch.checkpoint_path) / "step-00000004")
+    before = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
+    assert trained.weights.keys() == before.keys()
+    layers = {name.split(".")[2] for name in before if ".layers." in name}
+    for layer in layers:
+        mine = [name for name in before if f".layers.{layer}." in name]
+        assert any((trained.weights[name] != before[name]).any() for name in mine)
+    assert {f"{name}:exp_avg" for name in before} <= trained.optimizer.keys()
+
+
+async def test_a_run_goes_on_under_another_split(tmp_path, tiny_model):
+    alone = a_trainer_launch(tmp_path, tiny_model, steps=40)
+    split = replace(
+        alone,
+        training_split=TrainingSplit(stage_layers=(2, 1), tensor=2),
+        ranks=tuple(
+            replace(RANK, local_gpu=2 * stage + tensor, stage=stage, tensor_rank=tensor)
+            for stage in range(2)
+            for tensor in range(2)
+        ),
+    )
+
+    async with the_rest(alone, reward=some_reward):
+        async with a_trainer(alone, tmp_path) as trainer:
+            await until_step(alone, 2)
+            trainer.send_signal(signal.SIGTERM)
+            await succeed(trainer)
+        done = len(steps(alone))
+        async with a_trainer(split, tmp_path) as trainer:
+            await until_step(alone, done + 2)
+            trainer.send_signal(signal.SIGTERM)
+            await succeed(trainer)
+
+    assert [each["step"] for each in steps(alone)] == list(range(1, len(steps(alone)) + 1))
+    newest = max(Path(alone.checkpoint_path).iterdir())
+    assert newest.name == f"step-{len(steps(alone)):08d}"
+
+
 async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=1000),
