@@ -41,11 +41,6 @@ def _training_obstacles(plan: Plan, architecture: ModelArchitecture | None) -> l
             f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
             "be split alike"
         )
-    if any(group.stage_sites for group in groups):
-        found.append(
-            f"{Task.ACTOR_TRAINING} with stages on several sites: this release's pod sets are of "
-            "one kind of GPU and one region"
-        )
     if architecture:
         heads = architecture.num_kv_heads
         found += [

@@ -35,13 +35,6 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
             id="more tensor ranks than key and value heads",
         ),
         pytest.param(
-            replace(
-                a_group(Task.ACTOR_TRAINING, "a", stages=2),
-                stage_sites=(("L4", "here"), ("L40S", "here")),
-            ),
-            "stages on several sites", id="a replica over two kinds",
-        ),
-        pytest.param(
             a_group(Task.ACTOR_GENERATION, "a", stages=2), "without pipeline stages", id="stages"
         ),
         pytest.param(
