@@ -26,7 +26,7 @@ from hetrl_runtime.trainer.parallel import gradients, sharding
 from hetrl_runtime.trainer.parallel.loading import stage_of, tensors_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, cut
-from hetrl_runtime.trainer.parallel.pipeline import OneStage, Pipeline, Runner, half_precision
+from hetrl_runtime.trainer.parallel.pipeline import OneStage, Pipeline, Runner
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
@@ -157,10 +157,9 @@ class Policy:
 
         For a model with one stage. Positions that are padding hold finite values without meaning.
         """
-        with half_precision(self.device):
-            log_probs_BR, entropies_BR = self.stage(
-                batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
-            )
+        log_probs_BR, entropies_BR = self.stage(
+            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
+        )
         return TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
 
     def named_parameters(self) -> dict[str, nn.Parameter]:

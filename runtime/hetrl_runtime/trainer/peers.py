@@ -51,6 +51,9 @@ class Peers:
         self._control: Any = None
         if place.split.num_ranks == 1:
             return
+        if device.type == "cuda":
+            # Else process groups would guess it, from a rank among all pods' processes.
+            torch.cuda.set_device(device)
         store = TCPStore(
             launch.rendezvous.host,
             launch.rendezvous.port,

@@ -5,7 +5,6 @@ holds activations of as many passes as there are stages from it to the end, not 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
 import torch
@@ -15,7 +14,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from hetrl_runtime.trainer.parallel import sharding
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass
-from hetrl_runtime.trainer.parallel.stage import Stage
+from hetrl_runtime.trainer.parallel.stage import Stage, handed_on_as
 
 Loss = Callable[[Pass, Tensor, Tensor], Tensor]
 """A pass's share of the loss, from its log-probabilities and entropies ``(B, R)``."""
@@ -55,10 +54,9 @@ class OneStage:
 
     def _forward(self, each: Pass) -> tuple[Tensor, Tensor]:
         batch = each.batch.to(self._device)
-        with half_precision(self._device):
-            found = self._stage(
-                batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
-            )
+        found = self._stage(
+            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
+        )
         return cast("tuple[Tensor, Tensor]", found)
 
 
@@ -102,21 +100,19 @@ class Pipeline:
         }
         tokens = torch.cat([each.batch.tokens_BT for each in passes]).to(device)
         inputs = (tokens,) if place.is_first_stage else ()
-        with half_precision(device):
-            if loss is None:
-                return cast("tuple[Tensor, Tensor] | None", schedule.eval(*inputs, **whole))
-            target = torch.arange(len(passes)) if place.is_last_stage else None
-            schedule.step(*inputs, target=target, return_outputs=False, **whole)
+        if loss is None:
+            return cast("tuple[Tensor, Tensor] | None", schedule.eval(*inputs, **whole))
+        target = torch.arange(len(passes)) if place.is_last_stage else None
+        schedule.step(*inputs, target=target, return_outputs=False, **whole)
         return None
 
     def _pipeline_stage(self, like: Pass, *, is_trained: bool) -> PipelineStage:
         """Return the stage for passes of one shape, which nobody then has to ask for."""
         place = self._mesh.place
         num_rows, num_positions = like.batch.tokens_BT.shape
-        dtype = torch.bfloat16 if self._mesh.device.type == "cuda" else torch.float32
         hidden = torch.empty(
             num_rows, num_positions, self._hidden_size,
-            dtype=dtype, device="meta", requires_grad=is_trained,
+            dtype=handed_on_as(self._mesh.device), device="meta", requires_grad=is_trained,
         )  # fmt: skip
         scores = torch.empty(num_rows, like.batch.num_response_positions, device="meta")
         tokens = torch.empty(num_rows, num_positions, dtype=torch.int64, device="meta")
@@ -126,11 +122,3 @@ class Pipeline:
             output_args=(scores, scores) if place.is_last_stage else hidden,
             group=self._mesh.stages.get_group(),
         )  # fmt: skip
-
-
-def half_precision(device: torch.device) -> AbstractContextManager[None]:
-    """Compute matrices in bfloat16 on a GPU."""
-    return cast(
-        "AbstractContextManager[None]",
-        torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"),
-    )

@@ -57,16 +57,17 @@ class Stage(nn.Module):
         ``log_softmax(logits / temperature)``, in float32, which is what was sampled from;
         entropies have no gradient. Where there is padding, they are finite without meaning.
         """
-        hidden = self.model.model(
-            **{"input_ids" if self._is_first else "inputs_embeds": inputs},
-            attention_mask=is_token_BT.long(),
-            position_ids=(is_token_BT.long().cumsum(dim=1) - 1).clamp(min=0),
-            use_cache=False,
-        ).last_hidden_state
-        if not self._is_last:
-            return cast("Tensor", hidden.to(torch.bfloat16) if hidden.is_cuda else hidden)
-        # A column's logits are of the token after it.
-        logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
+        with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
+            hidden = self.model.model(
+                **{"input_ids" if self._is_first else "inputs_embeds": inputs},
+                attention_mask=is_token_BT.long(),
+                position_ids=(is_token_BT.long().cumsum(dim=1) - 1).clamp(min=0),
+                use_cache=False,
+            ).last_hidden_state
+            if not self._is_last:
+                return cast("Tensor", hidden.to(handed_on_as(inputs.device)))
+            # A column's logits are of the token after it.
+            logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
         return self._scores(logits_BRV.float() / self._temperature, responses_BR)
 
     def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,6 +107,11 @@ class Stage(nn.Module):
     def blocks(self) -> Iterator[nn.Module]:
         """Yield its layers."""
         yield from self.model.model.layers
+
+
+def handed_on_as(device: torch.device) -> torch.dtype:
+    """Return the precision of hidden states on their way to the next stage."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
 def empty_model(config: Any, layers: range, *, is_first: bool, is_last: bool) -> Any:

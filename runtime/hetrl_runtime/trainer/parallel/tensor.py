@@ -34,7 +34,7 @@ def cut(model: Any, mesh: DeviceMesh) -> frozenset[str]:
     Raises:
         UnsplittableError: a dimension cannot be divided.
     """
-    _check(model.config, mesh.size())
+    check(model.config, mesh.size())
     styles = _styles(model.config)
     plan: dict[str, ParallelStyle] = {
         f"model.{name}": style for name, style in styles.items() if style is not None
@@ -75,7 +75,12 @@ def _styles(config: Any) -> dict[str, ParallelStyle | None]:
     return found
 
 
-def _check(config: Any, size: int) -> None:
+def check(config: Any, size: int) -> None:
+    """Refuse heads that tensor ranks cannot have equally many of.
+
+    Raises:
+        UnsplittableError: the number and the size are named.
+    """
     for name in ("num_attention_heads", "num_key_value_heads"):
         if getattr(config, name) % size:
             raise UnsplittableError(
