@@ -94,7 +94,7 @@ class Policy:
         self._runner: Runner = (
             Pipeline(self.stage, mesh, hidden_size=config.hidden_size)
             if mesh and self.place.split.num_stages > 1
-            else OneStage(self.stage, device)
+            else OneStage(self.stage, device, self.place.split.mode)
         )
         self._prepare(recompute=recompute)
 

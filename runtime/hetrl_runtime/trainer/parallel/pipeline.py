@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
+from hetrl_core.plan import TrainingMode
 from hetrl_runtime.trainer.parallel import sharding
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass
@@ -37,8 +38,9 @@ class Runner(Protocol):
 class OneStage:
     """One pass after the other."""
 
-    def __init__(self, stage: Stage, device: torch.device) -> None:
+    def __init__(self, stage: Stage, device: torch.device, mode: TrainingMode) -> None:
         self._stage = stage
+        self._mode = mode
         self._device = device
 
     def score(self, passes: Sequence[Pass]) -> Iterator[Scored]:
@@ -49,7 +51,7 @@ class OneStage:
     def backward(self, passes: Sequence[Pass], loss: Loss) -> None:
         """Add gradients up, one pass's activations at a time."""
         for number, each in enumerate(passes, start=1):
-            sharding.before_pass(self._stage, is_last=number == len(passes))
+            sharding.before_pass(self._stage, self._mode, is_last=number == len(passes))
             torch.autograd.backward(loss(each, *self._forward(each)))
 
     def _forward(self, each: Pass) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from hetrl_core.plan import Sharding
+from hetrl_core.plan import Sharding, TrainingMode
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.stage import Stage
 
@@ -47,11 +47,16 @@ def is_sharded(stage: Stage) -> bool:
     return isinstance(stage, FSDPModule)
 
 
-def before_pass(stage: Stage, *, is_last: bool) -> None:
-    """Put the sum over replicas off until the last backward pass of a minibatch."""
+def before_pass(stage: Stage, mode: TrainingMode, *, is_last: bool) -> None:
+    """Put the sum over replicas off until the last backward pass of a minibatch.
+
+    Weights that stay between passes are gathered once, so that replicas may have different
+    numbers of them.
+    """
     if isinstance(stage, FSDPModule):
         stage.set_requires_gradient_sync(is_last)
         stage.set_is_last_backward(is_last)
+        stage.set_reshard_after_backward(is_last or mode.sharding is Sharding.FULL)
 
 
 def let_go(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model import ModelError, Policy, TokenScores
 from hetrl_runtime.trainer.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.mesh import Mesh
-from hetrl_runtime.trainer.parallel.passes import Pass
+from hetrl_runtime.trainer.parallel.passes import Pass, cut
 from hetrl_runtime.trainer.parallel.place import dealt
 from tests.runtime.trainer.parallel.crew import CPU, Crew
 from tests.runtime.trainer.trajectories import a_trajectory
@@ -31,6 +31,7 @@ SPLITS = {
     "dp2 pp2": TrainingSplit(shares=(1, 1), stage_layers=(1, 2)),
     "tp2 pp2": TrainingSplit(tensor=2, stage_layers=(2, 1)),
     "dp2 uneven tp2": TrainingSplit(shares=(2, 1), tensor=2),
+    "dp2 uneven, optimizer sharded": TrainingSplit(shares=(3, 1), mode=OPTIMIZER),
     "dp2 uneven pp2, optimizer sharded": TrainingSplit(
         shares=(3, 1), stage_layers=(2, 1), mode=OPTIMIZER
     ),
@@ -40,6 +41,10 @@ SPLITS = {
 }
 RECOMPUTED = {"tp2 pp2", "dp2 tp2, all sharded, a replica without rows"}
 """Activations are computed again: between them these meet every axis."""
+
+
+MAX_TOKENS = 24
+"""Of a pass: few, so that replicas have several, and not as many."""
 
 
 def a_batch() -> Batch:
@@ -63,7 +68,8 @@ def found_by(
     """Return a minibatch's full gradients, their norm, and the weights as they were read."""
     policy = Policy(files, device=CPU, temperature=0.7, mesh=mesh, recompute=recompute)
     batch, split = a_batch(), policy.place.split
-    passes = policy.passes(batch, dealt(torch.arange(len(batch)), split.shares))
+    parts = dealt(torch.arange(len(batch)), split.shares)
+    passes = cut(batch, parts, policy.place.replica, split=split, max_tokens=MAX_TOKENS)
     list(policy.score(passes))
     policy.backward(passes, likelihood)
     norm = float(policy.gradient_norm())
