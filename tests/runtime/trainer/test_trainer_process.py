@@ -16,6 +16,7 @@ import safetensors.torch
 from hetrl_core import launch as contract
 from hetrl_core.job import TrainingSpec
 from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.plan import Sharding, TrainingMode
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
 from hetrl_core.training_split import TrainingSplit
@@ -170,7 +171,9 @@ async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model)
 async def test_four_processes_in_two_pods_train_replicas_of_two_stages(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=4),
-        training_split=TrainingSplit(shares=(2.0, 1.0), stage_layers=(2, 1)),
+        training_split=TrainingSplit(
+            shares=(2.0, 1.0), stage_layers=(2, 1), mode=TrainingMode(sharding=Sharding.FULL)
+        ),
         ranks=tuple(
             replace(RANK, ordinal=replica, local_gpu=stage, replica=replica, stage=stage)
             for replica in range(2)
