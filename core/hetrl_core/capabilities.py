@@ -4,6 +4,7 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 ``hetrl run`` ask here before they start anything.
 """
 
+from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.job import AlgorithmType, Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
@@ -12,6 +13,7 @@ from hetrl_core.task import Task
 def obstacles(plan: Plan, job: JobSpec) -> tuple[str, ...]:
     """Return every reason why the runtime cannot execute a job's plan; empty when it can."""
     found = [reason for group in plan.groups for reason in _group_obstacles(group, job.engine)]
+    found += _training_obstacles(plan, job.model.architecture)
     if job.algorithm.type is AlgorithmType.PPO:
         found.append("algorithm PPO: this release trains without a critic, with GRPO only")
     return tuple(found)
@@ -23,13 +25,31 @@ def split_obstacle(task: Task, parallelism: Parallelism, engine: Engine) -> str:
     ``engine`` is what generates; it matters to generation alone.
     """
     if task is Task.ACTOR_TRAINING:
-        if parallelism.num_gpus > 1:
-            return "this release trains data-parallel, with one GPU per replica"
-    elif parallelism.num_stages > 1:
+        return ""
+    if parallelism.num_stages > 1:
         return "this release serves without pipeline stages"
-    elif task is Task.ACTOR_GENERATION and engine is Engine.TRANSFORMERS and parallelism.tensor > 1:
+    if task is Task.ACTOR_GENERATION and engine is Engine.TRANSFORMERS and parallelism.tensor > 1:
         return "engine transformers generates with one GPU per replica; engine vllm splits"
     return ""
+
+
+def _training_obstacles(plan: Plan, architecture: ModelArchitecture | None) -> list[str]:
+    found = []
+    groups = plan.groups_with(Task.ACTOR_TRAINING)
+    if len(splits := {(group.parallelism, group.training_mode) for group in groups}) > 1:
+        found.append(
+            f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
+            "be split alike"
+        )
+    if architecture:
+        heads = architecture.num_kv_heads
+        found += [
+            f"{Task.ACTOR_TRAINING} at {group.parallelism}: tensor parallelism must divide the "
+            f"model's {heads} key and value heads"
+            for group in groups
+            if heads % group.parallelism.tensor
+        ]
+    return found
 
 
 def _group_obstacles(group: ReplicaGroup, engine: Engine) -> list[str]:

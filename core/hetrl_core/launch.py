@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role
+from hetrl_core.training_split import UNDIVIDED, TrainingSplit
 
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 
 TERMINAL_EXIT_CODE = 3
 """A process that ends with it has said why on its last line, and must not be started again.
@@ -79,7 +80,9 @@ class Launch:
     pod_set: str
     role: Role
     ranks: tuple[Rank, ...] = ()
-    num_training_replicas: int = 1
+    training_split: TrainingSplit = UNDIVIDED
+    """Of actor training, over all pod sets; ``ranks`` says who has which part."""
+
     num_rollout_pods: int = 1
     """Rollout pods planned over all pod sets."""
 
@@ -92,10 +95,10 @@ class Launch:
     listen_host: str = "0.0.0.0"  # noqa: S104  # a pod serves its peers; `hetrl run` narrows this
     coordinator: Address
     weights: Address
-    """Where the first training replica serves weights."""
+    """Where the first training process serves weights."""
 
     rendezvous: Address
-    """Where the training replicas meet to form their process group."""
+    """Where the training processes meet to form their process group."""
 
     metrics_port: int = 9090
     """0: any free port, for tests."""

@@ -148,6 +148,10 @@ class ReplicaGroup:
         """The kinds of GPU that its stages are on."""
         return frozenset({self.gpu_kind, *(kind for kind, _ in self.stage_sites)})
 
+    def site(self, stage: int) -> tuple[str, str]:
+        """Return the GPU kind and region of one stage."""
+        return self.stage_sites[stage] if self.stage_sites else (self.gpu_kind, self.region)
+
     @property
     def num_gpus(self) -> int:
         """GPUs of all replicas."""

@@ -5,10 +5,10 @@ files are left to those who start them.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
-from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.plan import Plan, ReplicaGroup
 from hetrl_core.task import Role, Task
 
 COORDINATOR = "coordinator"
@@ -63,17 +63,23 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
     numbers: dict[str, int] = {}
     for group in plan.groups:
         role = Role.TRAINER if Task.ACTOR_TRAINING in group.tasks else Role.ROLLOUT
-        stem = f"{role}-{slug(group.gpu_kind)}"
-        number = numbers.get(stem, 0)
-        numbers[stem] = number + 1
-        sets.append(_pod_set(group, role, name=f"{stem}-{number}", next_replica=next_replica))
+        for (kind, region, num_gpus), pods in _pods(group, next_replica).items():
+            stem = f"{role}-{slug(kind)}"
+            number = numbers.get(stem, 0)
+            numbers[stem] = number + 1
+            sets.append(
+                PodSet(
+                    name=f"{stem}-{number}",
+                    role=role,
+                    gpu_kind=kind,
+                    region=region,
+                    gpus_per_pod=num_gpus,
+                    machines=tuple(pods.machines),
+                    ranks=tuple(pods.ranks),
+                    concurrency=group.concurrency,
+                )
+            )
     return tuple(sets)
-
-
-def num_training_replicas(sets: tuple[PodSet, ...]) -> int:
-    """Return the data-parallel size of actor training over all pod sets."""
-    ranks = [rank for pods in sets for rank in pods.ranks if rank.task is Task.ACTOR_TRAINING]
-    return len({rank.replica for rank in ranks})
 
 
 def slug(name: str) -> str:
@@ -81,45 +87,38 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _pod_set(
-    group: ReplicaGroup, role: Role, *, name: str, next_replica: dict[Task, "count[int]"]
-) -> PodSet:
-    ranks: list[Rank] = []
-    machines: list[str] = []
+@dataclass(slots=True)
+class _Pods:
+    """Pods that are alike, as they come up."""
+
+    machines: list[str] = field(default_factory=list)
+    ranks: list[Rank] = field(default_factory=list)
+
+
+def _pods(
+    group: ReplicaGroup, next_replica: dict[Task, "count[int]"]
+) -> dict[tuple[str, str, int], _Pods]:
+    """Return a group's pods by GPU kind, region and GPUs of each: a share is a pod."""
+    found: dict[tuple[str, str, int], _Pods] = {}
+    tensor = group.parallelism.tensor
     for replica in group.replicas:
         numbers = {task: next(next_replica[task]) for task in group.tasks}
-        for task, number in numbers.items():
-            ranks += _ranks(group, replica, task=task, number=number, first=len(machines))
-        machines += [share.machine for share in replica.shares]
-    return PodSet(
-        name=name,
-        role=role,
-        gpu_kind=group.gpu_kind,
-        region=group.region,
-        gpus_per_pod=group.replicas[0].shares[0].num_gpus,
-        machines=tuple(machines),
-        ranks=tuple(ranks),
-        concurrency=group.concurrency,
-    )
-
-
-def _ranks(
-    group: ReplicaGroup, replica: Replica, *, task: Task, number: int, first: int
-) -> list[Rank]:
-    places = [
-        (first + offset, gpu)
-        for offset, share in enumerate(replica.shares)
-        for gpu in range(share.num_gpus)
-    ]
-    tensor = group.parallelism.tensor
-    return [
-        Rank(
-            ordinal=ordinal,
-            local_gpu=gpu,
-            task=task,
-            replica=number,
-            stage=index // tensor,
-            tensor_rank=index % tensor,
-        )
-        for index, (ordinal, gpu) in enumerate(places)
-    ]
+        first = 0
+        for share in replica.shares:
+            kind, region = group.site(first // tensor)
+            pods = found.setdefault((kind, region, share.num_gpus), _Pods())
+            pods.ranks += [
+                Rank(
+                    ordinal=len(pods.machines),
+                    local_gpu=gpu,
+                    task=task,
+                    replica=number,
+                    stage=(first + gpu) // tensor,
+                    tensor_rank=(first + gpu) % tensor,
+                )
+                for task, number in numbers.items()
+                for gpu in range(share.num_gpus)
+            ]
+            pods.machines.append(share.machine)
+            first += share.num_gpus
+    return found

@@ -65,7 +65,7 @@ def test_the_infeasible_job_is_infeasible() -> None:
     found = planned("infeasible.yaml", "hetrl-fleet.yaml")
 
     assert isinstance(found, Infeasible)
-    assert "l4" in " ".join(found.reasons)
+    assert "training takes at least 16 GPUs" in " ".join(found.reasons)
 
 
 @pytest.mark.slow

@@ -74,9 +74,17 @@ def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
     for said in (
         "train", "generate", "·pp", "-00", "samples/s", "$/h", "versions on average",
         "of 80.00 $/h", "GPUs: ", "gap to bound", " alone", "x the step time",
-        "note: this plan is a preview; --runnable plans what this release can run",
     ):  # fmt: skip
         assert said in result.output, said
+    assert "preview" not in result.output
+
+
+def test_a_plan_that_this_release_does_not_run_is_called_a_preview(folder: Path) -> None:
+    result = ask(folder, "-f", write_job(folder, runtime={"engine": "transformers"}))
+
+    assert result.exit_code == 0, result.output
+    assert "engine transformers generates with one GPU per replica" in result.output
+    assert "note: this plan is a preview; --runnable plans what this release can" in result.output
 
 
 def test_a_pipe_gets_no_colours(folder: Path) -> None:

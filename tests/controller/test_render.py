@@ -158,7 +158,7 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
 
     assert str(launch.coordinator) == "math-coordinator-0.math.default.svc:7400"
     assert str(launch.weights) == f"math-{TRAINER}-0.math.default.svc:7401"
-    assert (launch.num_training_replicas, launch.num_rollout_pods) == (2, 2)
+    assert (launch.training_split.num_replicas, launch.num_rollout_pods) == (2, 2)
     assert (launch.concurrency, launch.max_concurrent) == (16, 32)
     assert launch.model.source == "/hetrl/claims/data/model"
     assert launch.data.prompts == "/hetrl/claims/data/train.jsonl"

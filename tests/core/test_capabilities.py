@@ -19,15 +19,21 @@ def a_plan(*groups: ReplicaGroup) -> Plan:
     return Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION)
 
 
-def test_data_parallel_training_and_tensor_parallel_generation_can_run() -> None:
-    assert obstacles(a_plan(TRAINS, GENERATES), a_job()) == ()
+@pytest.mark.parametrize(("tensor", "stages"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_training_in_any_split_and_tensor_parallel_generation_can_run(
+    tensor: int, stages: int
+) -> None:
+    trains = a_group(Task.ACTOR_TRAINING, "a", "b", tensor=tensor, stages=stages)
+    assert obstacles(a_plan(trains, GENERATES), a_job()) == ()
 
 
 @pytest.mark.parametrize(
     ("group", "reason"),
     [
-        pytest.param(a_group(Task.ACTOR_TRAINING, "a", tensor=2), "tp2·pp1: .* one GPU", id="tp"),
-        pytest.param(a_group(Task.ACTOR_TRAINING, "a", stages=2), "tp1·pp2: .* one GPU", id="pp"),
+        pytest.param(
+            a_group(Task.ACTOR_TRAINING, "a", tensor=16), "tp16·pp1: .* 8 key and value heads",
+            id="more tensor ranks than key and value heads",
+        ),
         pytest.param(
             a_group(Task.ACTOR_GENERATION, "a", stages=2), "without pipeline stages", id="stages"
         ),
@@ -42,6 +48,12 @@ def test_what_the_runtime_cannot_do_is_said(group: ReplicaGroup, reason: str) ->
     assert re.search(reason, found)
 
 
+def test_training_replicas_that_are_split_differently_are_refused() -> None:
+    other = a_group(Task.ACTOR_TRAINING, "d", tensor=2)
+    (found,) = obstacles(a_plan(TRAINS, other, GENERATES), a_job())
+    assert "must be split alike" in found
+
+
 def test_ppo_is_an_obstacle_whatever_the_plan() -> None:
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
     (found,) = obstacles(a_plan(TRAINS, GENERATES), job)
@@ -52,8 +64,8 @@ def test_ppo_is_an_obstacle_whatever_the_plan() -> None:
     ("task", "tensor", "stages", "engine", "reason"),
     [
         pytest.param(Task.ACTOR_TRAINING, 1, 1, VLLM, "", id="training on one GPU"),
-        pytest.param(Task.ACTOR_TRAINING, 2, 1, VLLM, "one GPU per replica", id="training, tp"),
-        pytest.param(Task.ACTOR_TRAINING, 1, 2, VLLM, "one GPU per replica", id="training, pp"),
+        pytest.param(Task.ACTOR_TRAINING, 2, 1, VLLM, "", id="training, tp"),
+        pytest.param(Task.ACTOR_TRAINING, 1, 2, VLLM, "", id="training, pp"),
         pytest.param(Task.ACTOR_GENERATION, 1, 1, VLLM, "", id="vllm on one GPU"),
         pytest.param(Task.ACTOR_GENERATION, 8, 1, VLLM, "", id="vllm, tp"),
         pytest.param(Task.ACTOR_GENERATION, 1, 2, VLLM, "pipeline stages", id="vllm, pp"),

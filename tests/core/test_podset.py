@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 from hetrl_core.job import Strategy
-from hetrl_core.plan import Plan
-from hetrl_core.podset import COORDINATOR, num_training_replicas, pod_sets, slug
+from hetrl_core.plan import Plan, Replica, Share
+from hetrl_core.podset import COORDINATOR, pod_sets, slug
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
@@ -25,7 +27,6 @@ def test_replicas_are_numbered_on_through_all_sets_of_a_task() -> None:
     sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
     assert [pods.name for pods in sets[1:]] == ["trainer-l4-0", "trainer-l4-1", "rollout-l4-0"]
     assert [[rank.replica for rank in pods.ranks] for pods in sets[1:]] == [[0, 1], [2], [0, 1]]
-    assert num_training_replicas(sets) == 3
 
 
 def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
@@ -33,6 +34,31 @@ def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
     (_, pods) = pod_sets(Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION))
     found = [(rank.local_gpu, rank.stage, rank.tensor_rank) for rank in pods.ranks]
     assert found == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]
+
+
+def test_a_replica_over_two_kinds_is_a_pod_set_of_each() -> None:
+    group = replace(
+        a_group(Task.ACTOR_TRAINING, "a", "b", tensor=2, stages=2),
+        stage_sites=(("A100", "us"), ("L4", "eu")),
+        replicas=tuple(
+            Replica(
+                shares=(
+                    Share(machine=f"a{each}", num_gpus=2),
+                    Share(machine=f"l{each}", num_gpus=2),
+                )
+            )
+            for each in range(2)
+        ),
+    )
+    (_, first, last) = pod_sets(
+        Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION)
+    )
+
+    assert (first.name, first.region, first.machines) == ("trainer-a100-0", "us", ("a0", "a1"))
+    assert (last.name, last.region, last.machines) == ("trainer-l4-0", "eu", ("l0", "l1"))
+    for stage, pods in enumerate((first, last)):
+        places = [(rank.ordinal, rank.local_gpu, rank.replica, rank.stage) for rank in pods.ranks]
+        assert places == [(0, 0, 0, stage), (0, 1, 0, stage), (1, 0, 1, stage), (1, 1, 1, stage)]
 
 
 def test_every_gpu_of_a_made_plan_has_one_rank() -> None:

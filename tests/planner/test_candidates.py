@@ -84,10 +84,8 @@ def test_more_gpus_are_offered_only_for_a_shorter_step() -> None:
         )
 
 
-def test_what_this_release_runs_has_one_gpu_a_trainer_and_no_stages() -> None:
+def test_what_this_release_runs_generates_without_stages() -> None:
     site = a_site("A100-40GB")
-    for train in training_candidates(site, work("Qwen3-1.7B"), FLEET, runnable_only=True):
-        assert train.split.num_gpus == 1
     for rollout in rollout_candidates(site, work(), FLEET, runnable_only=True, merge=True):
         assert rollout.split.parallelism.num_stages == 1
 

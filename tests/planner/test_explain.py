@@ -108,12 +108,6 @@ def test_there_is_no_plan_and_the_reason_has_numbers(
     assert re.search(said, found), found
 
 
-def test_what_a_later_release_could_split_is_said() -> None:
-    found = reasons(FLEET, a_job("Qwen3-8B"), runnable_only=True)
-    assert "would fit, but this release trains data-parallel, with one GPU per replica" in found
-    assert isinstance(plan(FLEET, a_job("Qwen3-8B"), evaluations=0), Plan)
-
-
 @pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP])
 def test_strategies_that_are_only_previewed_are_named(strategy: Strategy) -> None:
     found = reasons(FLEET, a_job(strategy=strategy), runnable_only=True)

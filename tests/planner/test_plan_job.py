@@ -82,6 +82,14 @@ def test_a_small_model_gets_a_plan_that_this_release_runs(engine: Engine) -> Non
     assert obstacles(found, job) == ()
 
 
+def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
+    job = a_job("Qwen3-8B")
+    found = made(SMALL_FLEET, job, runnable_only=True)
+    (trains,) = found.groups_with(Task.ACTOR_TRAINING)
+    assert trains.parallelism.num_gpus > 1
+    assert obstacles(found, job) == ()
+
+
 def test_one_machine_is_enough_for_a_small_model() -> None:
     kinds = a_fleet(a100_80=2, l4=1)
     found = made(kinds, a_job("Qwen3-0.6B", rollout=RolloutSpec(replicas=2)), runnable_only=True)

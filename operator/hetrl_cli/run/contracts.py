@@ -12,8 +12,9 @@ from hetrl_cli.run.ports import LOOPBACK
 from hetrl_core.job import JobSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, num_training_replicas, pod_sets
+from hetrl_core.podset import PodSet, pod_sets
 from hetrl_core.task import Role
+from hetrl_core.training_split import training_split
 
 NUM_PORTS = 3
 """Of the coordinator, the weights and the trainers' rendezvous."""
@@ -63,7 +64,7 @@ def _shared(
         job=identity,
         pod_set="",
         role=Role.COORDINATOR,
-        num_training_replicas=num_training_replicas(sets),
+        training_split=training_split(plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
         listen_host=LOOPBACK,

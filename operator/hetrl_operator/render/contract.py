@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from hetrl_api.specification import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
-from hetrl_core.podset import PodSet, num_training_replicas
+from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
+from hetrl_core.training_split import training_split
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
     METRICS_PORT,
@@ -39,7 +40,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         pod_set=pods.name,
         role=pods.role,
         ranks=pods.ranks,
-        num_training_replicas=num_training_replicas(deployment.sets),
+        training_split=training_split(deployment.plan.plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         concurrency=pods.concurrency,
         max_concurrent=max(1, sum(each.num_pods * each.concurrency for each in rollouts)),

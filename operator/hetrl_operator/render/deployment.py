@@ -74,7 +74,8 @@ class Deployment:
             self.host(pods, rank.ordinal)
             for pods in self.sets
             for rank in pods.ranks
-            if rank.task is Task.ACTOR_TRAINING and rank.replica == 0
+            if rank.task is Task.ACTOR_TRAINING
+            and (rank.replica, rank.stage, rank.tensor_rank) == (0, 0, 0)
         )
 
     def metadata(

@@ -39,6 +39,11 @@ class Batch:
         return self.behaviour_BR.shape[1]
 
     @property
+    def num_prompt_positions(self) -> int:
+        """P."""
+        return self.tokens_BT.shape[1] - self.num_response_positions
+
+    @property
     def responses_BR(self) -> Tensor:
         """The sampled tokens."""
         return self.tokens_BT[:, -self.num_response_positions :]
@@ -99,6 +104,24 @@ class Batch:
             rewards_B=self.rewards_B,
             groups_B=self.groups_B,
         )
+
+    def padded(self, num_rows: int, num_prompt: int, num_response: int) -> Self:
+        """Return the batch with blank rows and columns up to that shape.
+
+        A blank row is one prompt token: something to attend to, and nothing to learn from.
+        """
+        found = self.empty(num_rows, num_prompt + num_response, num_response)
+        found.is_token_BT[len(self) :, num_prompt - 1] = True
+        if len(self):
+            here = slice(
+                num_prompt - self.num_prompt_positions, num_prompt + self.num_response_positions
+            )
+            found.tokens_BT[: len(self), here] = self.tokens_BT
+            found.is_token_BT[: len(self), here] = self.is_token_BT
+            found.behaviour_BR[: len(self), : self.num_response_positions] = self.behaviour_BR
+            found.rewards_B[: len(self)] = self.rewards_B
+            found.groups_B[: len(self)] = self.groups_B
+        return found
 
 
 def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[float]) -> Batch:

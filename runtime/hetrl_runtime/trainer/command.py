@@ -1,16 +1,19 @@
 """``hetrl trainer``: the command that a trainer's pod runs."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
+from hetrl_core.plan import Recompute
 from hetrl_core.podset import Rank
 from hetrl_core.task import Task
 from hetrl_runtime import logs
 from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.trainer.processes import run_together
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
 
@@ -19,48 +22,67 @@ from hetrl_runtime.wire.values import Ending
 @launch_option
 @ordinal_option
 def command(launch_file: Path, ordinal: int) -> None:
-    """Train one replica of the policy on the batches of a run.
+    """Train a pod's parts of the policy on the batches of a run, a process for each GPU.
 
     Ends with 0 when all steps are done, and after SIGTERM, with a checkpoint of the last step;
     with 3 when the run failed for good, the reason on the last line; else with 1.
     """
+    try:
+        launch = contract.from_json(launch_file.read_text())
+        ranks = _training_ranks(launch, ordinal)
+    except (OSError, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    if len(ranks) == 1:
+        sys.exit(train(launch, ranks[0]))
+    sys.exit(run_together(train, launch, ranks))
+
+
+def train(launch: Launch, rank: Rank) -> int:
+    """Train one rank's part; return the exit code, after saying on the last line why."""
     logs.configure()
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from hetrl_runtime.trainer.checkpoint import CheckpointError  # noqa: PLC0415
     from hetrl_runtime.trainer.model import ModelError  # noqa: PLC0415
 
+    if rank.local_gpu:
+        # The pod's other processes would listen on the same port.
+        launch = replace(launch, metrics_port=0)
     try:
-        launch = contract.from_json(launch_file.read_text())
-        ending = _train(launch, ordinal)
+        ending = _train(launch, rank)
     except (ModelError, CheckpointError, Refused) as error:
-        _fail(str(error), TERMINAL_EXIT_CODE)
+        return _failed(str(error), TERMINAL_EXIT_CODE)
     except (OSError, ValueError, RuntimeError, TransportError) as error:
-        _fail(str(error), 1)
+        return _failed(str(error), 1)
     if ending and not ending.succeeded:
-        _fail(f"{ending.reason}: {ending.message}", TERMINAL_EXIT_CODE)
+        return _failed(f"{ending.reason}: {ending.message}", TERMINAL_EXIT_CODE)
+    return 0
 
 
-def _train(launch: Launch, ordinal: int) -> Ending | None:
+def _train(launch: Launch, rank: Rank) -> Ending | None:
     from hetrl_runtime.trainer.learner import Learner  # noqa: PLC0415  # see above
     from hetrl_runtime.trainer.loop import Leader, follow  # noqa: PLC0415
     from hetrl_runtime.trainer.model import Policy, best_device  # noqa: PLC0415
+    from hetrl_runtime.trainer.parallel.place import Place  # noqa: PLC0415
     from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
     from hetrl_runtime.trainer.stop import StopSignal  # noqa: PLC0415
 
     stop = StopSignal()
-    rank = _training_rank(launch, ordinal)
     device = best_device(rank.local_gpu)
-    temperature = launch.algorithm.temperature
-    policy = Policy(launch.model, device=device, temperature=temperature)
-    reference = (
-        Policy(launch.model, device=device, temperature=temperature)
-        if launch.algorithm.kl_coefficient
-        else None
-    )
-    with Peers(launch, rank=rank.replica, device=device) as peers:
+    place = Place.of(rank, launch.training_split)
+    mode = launch.training_split.mode
+    with Peers(launch, place=place, device=device) as peers:
+
+        def load(*, recompute: bool) -> Policy:
+            return Policy(
+                launch.model, device=device, temperature=launch.algorithm.temperature,
+                mesh=peers.mesh, recompute=recompute,
+            )  # fmt: skip
+
         learner = Learner(
-            policy,
-            reference=reference,
+            # On a CPU there is memory enough, and time is what lacks.
+            load(recompute=device.type == "cuda" and mode.recompute is Recompute.FULL),
+            reference=load(recompute=False) if launch.algorithm.kl_coefficient else None,
             algorithm=launch.algorithm,
             training=launch.training,
             max_response_tokens=launch.data.max_response_tokens,
@@ -69,29 +91,26 @@ def _train(launch: Launch, ordinal: int) -> Ending | None:
         if peers.rank:
             follow(launch, learner, peers)
             return None
-        process = f"{launch.pod_set}-{ordinal}"
+        process = f"{launch.pod_set}-{rank.ordinal}"
         return Leader(launch, process=process, learner=learner, peers=peers, stop=stop).run()
 
 
-def _training_rank(launch: Launch, ordinal: int) -> Rank:
-    """Return this pod's row of the rank table.
+def _training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
+    """Return this pod's rows of the rank table.
 
     Raises:
-        ValueError: it has none, or shares its replica with others, which is not done yet.
+        ValueError: it has none, or not all of its tasks are training.
     """
-    mine = [
-        rank
-        for rank in launch.ranks
-        if rank.ordinal == ordinal and rank.task is Task.ACTOR_TRAINING
-    ]
-    if len(mine) != 1 or mine[0].stage or mine[0].tensor_rank:
+    mine = [rank for rank in launch.ranks if rank.ordinal == ordinal]
+    if not mine or any(rank.task is not Task.ACTOR_TRAINING for rank in mine):
+        tasks = " and ".join(sorted({rank.task for rank in mine})) or "no"
         raise ValueError(
-            f"pod {launch.pod_set}-{ordinal} has {len(mine)} training ranks; this release trains "
-            "data-parallel, with one GPU per replica and one replica per pod"
+            f"pod {launch.pod_set}-{ordinal} has {tasks} ranks; a trainer's pod has "
+            f"{Task.ACTOR_TRAINING} ranks and no others"
         )
-    return mine[0]
+    return mine
 
 
-def _fail(message: str, code: int) -> None:
+def _failed(message: str, code: int) -> int:
     click.echo(message, err=True)
-    sys.exit(code)
+    return code

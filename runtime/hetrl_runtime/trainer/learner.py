@@ -6,7 +6,6 @@ the loop's business.
 
 # ruff: noqa: N806, N815  # shape suffixes, as in ``batch``
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from hetrl_core.job import AlgorithmSpec, KlPlacement, TrainingSpec
 from hetrl_runtime.trainer.advantage import group_advantages
-from hetrl_runtime.trainer.batch import Batch, minibatches, passes
+from hetrl_runtime.trainer.batch import Batch, minibatches
 from hetrl_runtime.trainer.checkpoint import Checkpoint
 from hetrl_runtime.trainer.loss import (
     Clip,
@@ -25,8 +24,9 @@ from hetrl_runtime.trainer.loss import (
     summed,
     token_weights,
 )
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model import Policy, TokenScores
 from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.parallel.passes import Pass
 from hetrl_runtime.trainer.peers import Peers
 
 _FIGURES = ("loss", "entropy", "clip_fraction", "behaviour_weight", "behaviour_kl", "reference_kl")
@@ -56,7 +56,7 @@ class Learner:
         peers: Peers,
     ) -> None:
         self.policy = policy
-        self.optimizer = Optimizer(policy.named_parameters(), learning_rate=training.learning_rate)
+        self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
         self._reference = reference
         self._algorithm = algorithm
         self._seed = training.seed
@@ -70,35 +70,34 @@ class Learner:
         )
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
-        """Go on from a checkpoint, or from the beginning; every rank takes the leader's."""
-        if checkpoint:
-            self.policy.load_weights(checkpoint.weights, source=str(checkpoint.path))
-            self.optimizer.load_state(checkpoint.optimizer)
-        self._peers.copy_from_leader(
-            parameter.data for parameter in self.policy.named_parameters().values()
-        )
-        self.optimizer.copy_from_leader(self._peers)
+        """Go on from the leader's checkpoint, or from the beginning; others bring None."""
+        is_there = torch.tensor(bool(checkpoint))
+        if not self.policy.share_with_all(is_there):
+            self.policy.copy_from_first_replica()
+            return
+        state = checkpoint.optimizer if checkpoint else {}
+        weights = Optimizer.masters(state) or (checkpoint.weights if checkpoint else {})
+        self.policy.load_weights(weights, source=str(checkpoint.path) if checkpoint else "")
+        self.optimizer.load_state(state)
 
     def train(self, batch: Batch, *, version: int) -> dict[str, float]:
         """Move the policy from ``version`` to the next; return figures for the step's report."""
         shares = [
-            (rows, self._peers.share(rows))
+            (rows, self._peers.shares(rows))
             for rows in minibatches(
                 batch, count=self._algorithm.minibatches, seed=self._seed, version=version
             )
         ]
-        targets = self._targets(batch, [mine for _, mine in shares])
+        targets = self._targets(batch, [parts for _, parts in shares])
         figures = torch.zeros(len(_FIGURES), device=self.policy.device)
         norms = []
-        for rows, mine in shares:
+        for rows, parts in shares:
             whole = Whole(
                 num_tokens=batch.rows(rows).num_tokens,
                 num_trajectories=len(rows),
                 most_tokens=self._max_response_tokens,
             )
-            for part in self._passes(batch, mine):
-                figures += self._backward(batch, part, targets, whole)
-            self._peers.add_up_gradients(self.policy.named_parameters().values())
+            figures += self._backward(self.policy.passes(batch, parts), targets, whole)
             norms.append(self.optimizer.step(version=version))
         self._peers.add_up([figures])
         return {
@@ -107,14 +106,17 @@ class Learner:
             "learning_rate": self.optimizer.learning_rate(version),
         }
 
-    def _targets(self, batch: Batch, shares: list[Tensor]) -> _Targets:
+    def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
-        proximal_BR = self._log_probs(self.policy, batch, shares)
-        reference_BR = self._log_probs(self._reference, batch, shares) if self._reference else None
+        parts = [torch.cat(each) for each in zip(*shares, strict=True)]
+        proximal_BR = self._log_probs(self.policy, batch, parts)
+        reference_BR = self._log_probs(self._reference, batch, parts) if self._reference else None
         rewards_B = batch.rewards_B
         if reference_BR is not None and self._charges(KlPlacement.REWARD):
             strayed_B = summed(proximal_BR - reference_BR, batch.mask_BR)
-            # Rows of other ranks are zero here, and groups are compared as wholes.
+            if not self.policy.place.speaks:
+                strayed_B = torch.zeros_like(strayed_B)
+            # Rows of other replicas are zero here, and groups are compared as wholes.
             self._peers.add_up([strayed_B])
             rewards_B = rewards_B - self._algorithm.kl_coefficient * strayed_B
         return _Targets(
@@ -126,49 +128,60 @@ class Learner:
     def _charges(self, placement: KlPlacement) -> bool:
         return self._algorithm.kl_placement is placement
 
-    def _backward(self, batch: Batch, part: Tensor, targets: _Targets, whole: Whole) -> Tensor:
-        """Add a part's gradients; return its share of the figures."""
-        rows = batch.rows(part).trimmed().to(self.policy.device)
-        mask_BR, width = rows.mask_BR, rows.num_response_positions
-        proximal_BR = targets.proximal_BR[part, :width].to(self.policy.device)
-        scores = self.policy.scores(rows)
+    def _backward(self, passes: list[Pass], targets: _Targets, whole: Whole) -> Tensor:
+        """Make a minibatch's gradient; return this process's share of the figures."""
+        figures = torch.zeros(len(_FIGURES), device=self.policy.device)
+
+        def loss_of(each: Pass, scores: TokenScores) -> Tensor:
+            nonlocal figures
+            loss, means = self._loss(each, scores, targets, whole)
+            figures += torch.stack([loss.detach(), *means])
+            return loss
+
+        self.policy.backward(passes, loss_of)
+        return figures if self.policy.place.speaks else torch.zeros_like(figures)
+
+    def _loss(
+        self, each: Pass, scores: TokenScores, targets: _Targets, whole: Whole
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return a pass's share of the loss, and of the other figures."""
+        batch = each.batch.to(self.policy.device)
+        mask_BR, width = batch.mask_BR, batch.num_response_positions
+        proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
         policy = decoupled_ppo(
             scores.log_probs_BR,
             proximal_BR=proximal_BR,
-            behaviour_BR=rows.behaviour_BR,
-            advantages_B=targets.advantages_B[part].to(self.policy.device),
+            behaviour_BR=batch.behaviour_BR,
+            advantages_B=targets.advantages_B[each.rows].to(self.policy.device),
             mask_BR=mask_BR,
             clip=self._clip,
         )
         kl_BR = torch.zeros_like(policy.losses_BR)
         if targets.reference_BR is not None:
-            reference_BR = targets.reference_BR[part, :width].to(self.policy.device)
+            reference_BR = targets.reference_BR[each.rows, :width].to(self.policy.device)
             kl_BR = kl_k3(scores.log_probs_BR, reference_BR, mask_BR)
         loss_BR = policy.losses_BR
         if self._charges(KlPlacement.LOSS):
             loss_BR = loss_BR + self._algorithm.kl_coefficient * kl_BR
         weights_BR = token_weights(mask_BR, whole, self._algorithm.loss_aggregation)
-        loss = (weights_BR * loss_BR).sum()
-        torch.autograd.backward(loss)
         values = (
             scores.entropies_BR,
             policy.is_clipped_BR.float(),
             policy.behaviour_weights_BR,
-            kl_k3(rows.behaviour_BR, proximal_BR, mask_BR),
-            kl_BR,
+            kl_k3(batch.behaviour_BR, proximal_BR, mask_BR),
+            kl_BR.detach(),
         )
-        with torch.no_grad():
-            means = [masked_mean(each, mask_BR, num_tokens=whole.num_tokens) for each in values]
-            return torch.stack([loss, *means])
+        means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]
+        return (weights_BR * loss_BR).sum(), means
 
-    @torch.no_grad()
-    def _log_probs(self, policy: Policy, batch: Batch, shares: list[Tensor]) -> Tensor:
-        """Return the log-probabilities ``(B, R)`` of some rows; the others stay zero."""
+    def _log_probs(self, policy: Policy, batch: Batch, parts: list[Tensor]) -> Tensor:
+        """Return the log-probabilities ``(B, R)`` of this replica's rows; the others stay zero.
+
+        All stay zero but on last stages, where losses are computed.
+        """
         found_BR = torch.zeros_like(batch.behaviour_BR)
-        for part in self._passes(batch, torch.cat(shares)):
-            rows = batch.rows(part).trimmed().to(policy.device)
-            found_BR[part, : rows.num_response_positions] = policy.scores(rows).log_probs_BR.cpu()
+        for each, scores in policy.score(policy.passes(batch, parts)):
+            rows = each.rows[: each.num_rows]
+            width = each.batch.num_response_positions
+            found_BR[rows, :width] = scores.log_probs_BR[: each.num_rows].cpu()
         return found_BR
-
-    def _passes(self, batch: Batch, rows: Tensor) -> Iterator[Tensor]:
-        return passes(batch, rows, max_tokens=self.policy.max_tokens_per_pass)

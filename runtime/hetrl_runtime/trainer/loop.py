@@ -12,6 +12,7 @@ is rewound to the checkpoint.
 import logging
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -45,8 +46,14 @@ def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
     metrics = TrainerMetrics(registry)
     with MetricsServer(registry, launch):
         learner.restore(None)
-        while (order := peers.await_order()).batch is not None:
+        # Whatever the leader puts together, everyone has a part of.
+        learner.policy.to_safetensors()
+        while (order := peers.await_order()).batch is not None or order.saves:
+            if order.batch is None:
+                learner.optimizer.state()
+                continue
             learner.train(order.batch, version=order.version)
+            learner.policy.to_safetensors()
             metrics.step.set(order.version + 1)
 
 
@@ -70,6 +77,8 @@ class Leader:
         self._resume = ResumePoint()
         self._saved_version = 0
         self._trained_version = 0
+        self._weights = b""
+        """As published last."""
 
     def run(self) -> Ending | None:
         """Train to the end of the run; return how it ended, or None after a stop.
@@ -81,6 +90,7 @@ class Leader:
         self._checkpoints.prepare()
         checkpoint = self._checkpoints.newest()
         self._learner.restore(checkpoint)
+        self._weights = self._learner.policy.to_safetensors()
         if checkpoint:
             self._resume = checkpoint.resume
             self._saved_version = self._trained_version = checkpoint.resume.version
@@ -94,13 +104,13 @@ class Leader:
             try:
                 return self._train(client, weights, metrics)
             finally:
-                self._peers.give(Order(version=self._resume.version, batch=None))
+                self._peers.give(Order(version=self._resume.version))
 
     def _train(
         self, client: TrainerClient, weights: WeightServer, metrics: TrainerMetrics
     ) -> Ending | None:
         try:
-            self._publish(weights, version=self._resume.version)
+            weights.publish(Snapshot(version=self._resume.version, data=self._weights))
             with self._stop.interrupts():
                 client.register(self._resume)
             while self._resume.version < self._launch.training.steps:
@@ -128,7 +138,7 @@ class Leader:
         checked = check(trajectories, bound=self._bound, version=version)
         figures = self._learn(checked.admitted, version=version)
         self._trained_version = version + 1
-        self._publish(weights, version=version + 1)
+        weights.publish(Snapshot(version=version + 1, data=self._weights))
         step_seconds = time.monotonic() - started_at
         ending = self._signal.see(
             groups=[each.group for each in checked.admitted],
@@ -164,10 +174,9 @@ class Leader:
         order = Order(version=version, batch=collate(trajectories, rewards=rewards))
         self._peers.give(order)
         assert order.batch is not None
-        return self._learner.train(order.batch, version=version)
-
-    def _publish(self, weights: WeightServer, *, version: int) -> None:
-        weights.publish(Snapshot(version=version, data=self._learner.policy.to_safetensors()))
+        figures = self._learner.train(order.batch, version=version)
+        self._weights = self._learner.policy.to_safetensors()
+        return figures
 
     def _save(self) -> None:
         if self._trained_version != self._resume.version:
@@ -177,9 +186,10 @@ class Leader:
             return
         if self._saved_version == self._resume.version:
             return
+        self._peers.give(Order(version=self._resume.version, saves=True))
         path = self._checkpoints.write(
             self._resume,
-            save_model=self._learner.policy.save,
+            save_model=partial(self._learner.policy.save, weights=self._weights),
             optimizer=self._learner.optimizer.state(),
         )
         self._saved_version = self._resume.version

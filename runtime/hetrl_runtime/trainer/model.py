@@ -1,25 +1,35 @@
 """The policy: a Hugging Face causal LM, its log-probabilities, and its weights as bytes.
 
-Parameters are float32; on a GPU, passes run in bfloat16 and activations are computed again
-on the way back. What the log-probabilities are for is left to the loss.
+Parameters are float32; on a GPU, passes run in bfloat16. How a model is cut among processes is
+``parallel``'s; what the log-probabilities are for is left to the loss.
 """
 
-# ruff: noqa: N806, N815  # shape suffixes: B trajectories, R response positions, V vocabulary
+# ruff: noqa: N803, N806, N815  # shape suffixes: B trajectories, R response positions, V vocabulary
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+import torch.distributed as dist
+from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from hetrl_core.launch import ModelFiles
+from hetrl_core.training_split import UNDIVIDED
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.loss import token_entropy
+from hetrl_runtime.trainer.parallel import gradients, sharding
+from hetrl_runtime.trainer.parallel.loading import stage_of, tensors_of
+from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.passes import Pass, cut
+from hetrl_runtime.trainer.parallel.pipeline import OneStage, Pipeline, Runner
+from hetrl_runtime.trainer.parallel.place import Place
+from hetrl_runtime.trainer.parallel.stage import Stage
+from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
 
 _MAX_TOKENS_PER_PASS = 16_384
 _MAX_LOGIT_BYTES = 1 << 30
@@ -40,99 +50,198 @@ class TokenScores:
 
 
 class Policy:
-    """A causal LM in training. ``files`` says where it began."""
+    """A causal LM in training, or this process's part of one. ``files`` says where it began."""
 
-    def __init__(self, files: ModelFiles, *, device: torch.device, temperature: float) -> None:
-        """Load the model.
+    def __init__(
+        self,
+        files: ModelFiles,
+        *,
+        device: torch.device,
+        temperature: float,
+        mesh: Mesh | None = None,
+        recompute: bool = False,
+    ) -> None:
+        """Load the model, or with ``mesh`` the part of it that belongs here.
+
+        Args:
+            files: the model.
+            device: where it computes.
+            temperature: at which it is sampled from.
+            mesh: the processes that train it together.
+            recompute: compute activations again on the way back, instead of keeping them.
 
         Raises:
-            ModelError: it is not there, or not a causal LM that can be loaded.
+            ModelError: it is not there, not a causal LM that can be loaded, or not one that can
+                be split this way.
         """
         self.device = device
-        self.model, self._published_dtype = _load(files)
-        self.model.to(device)
-        self._temperature = temperature
-        self._tokenizer = _tokenizer(files)
-        for module in self.model.modules():
-            # Else the proximal policy would differ from the current one before any step.
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-        if device.type == "cuda":
-            self.model.gradient_checkpointing_enable()
-            self.model.train()
+        self._mesh = mesh
+        if mesh and not (mesh.place.is_whole and not sharding.shards(mesh)):
+            config, self.stage = _load_part(files, mesh, temperature=temperature)
+            wholes = tensors_of(config, mesh)
         else:
-            self.model.eval()
+            model, config = _load(files)
+            self.stage = Stage(model.to(device), temperature=temperature)
+            wholes = {
+                name: Whole(shape=tuple(parameter.shape), stage=0)
+                for name, parameter in self.stage.parameters_by_file_name().items()
+            }
+        self._tokenizer = _tokenizer(files)
+        self._config = config
+        self._published_dtype: torch.dtype = config.dtype or torch.float32
+        self.place = mesh.place if mesh else Place(split=UNDIVIDED)
+        self.exchange = Exchange(self.place, wholes, mesh.everyone if mesh else None)
+        self._runner: Runner = (
+            Pipeline(self.stage, mesh, hidden_size=config.hidden_size)
+            if mesh and self.place.split.num_stages > 1
+            else OneStage(self.stage, device, self.place.split.mode)
+        )
+        self._prepare(recompute=recompute)
+
+    @property
+    def model(self) -> Any:
+        """The Hugging Face model, of this stage's layers."""
+        return self.stage.model
+
+    @property
+    def is_in_half_precision(self) -> bool:
+        """Whether its files are less precise than what is trained."""
+        return self._published_dtype != torch.float32
 
     @property
     def max_tokens_per_pass(self) -> int:
         """Positions of one forward pass that memory is meant for."""
-        by_logits = _MAX_LOGIT_BYTES // (4 * int(self.model.config.vocab_size))
+        logits = int(self._config.vocab_size) // self.place.split.tensor
+        by_logits = _MAX_LOGIT_BYTES // (4 * logits)
         return max(1, min(_MAX_TOKENS_PER_PASS, by_logits))
+
+    def passes(self, batch: Batch, parts: Sequence[Tensor]) -> list[Pass]:
+        """Return the passes of this replica, ``parts`` being every replica's rows."""
+        return cut(
+            batch, parts, self.place.replica,
+            split=self.place.split, max_tokens=self.max_tokens_per_pass,
+        )  # fmt: skip
+
+    def score(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, TokenScores]]:
+        """Yield what the policy says of each pass, without gradients; nothing but on last stages.
+
+        All of it must be taken before anything else is asked of the policy.
+        """
+        with torch.no_grad():
+            for each, log_probs_BR, entropies_BR in self._runner.score(passes):
+                yield each, TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
+        sharding.let_go(self.stage)
+
+    def backward(self, passes: Sequence[Pass], loss: Callable[[Pass, TokenScores], Tensor]) -> None:
+        """Make the gradient of the sum of all passes' losses, over all replicas.
+
+        ``loss`` is asked on last stages only.
+        """
+
+        def of_scores(each: Pass, log_probs_BR: Tensor, entropies_BR: Tensor) -> Tensor:
+            return loss(each, TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR))
+
+        self._runner.backward(passes, of_scores)
+        if self._mesh:
+            gradients.complete(self.stage, self._mesh)
+
+    def gradient_norm(self) -> Tensor:
+        """Return the norm of the whole model's gradient."""
+        if self._mesh:
+            return gradients.norm(self.stage, self._mesh)
+        found = [each.grad for each in self.stage.parameters() if each.grad is not None]
+        return nn.utils.get_total_norm(found)
 
     def scores(self, batch: Batch) -> TokenScores:
         """Return log-probability and entropy of every sampled token of a batch.
 
-        Of ``log_softmax(logits / temperature)``, in float32, which is what was sampled from.
-        Positions that are padding hold finite values without meaning.
+        For a model with one stage. Positions that are padding hold finite values without meaning.
         """
-        positions_BT = (batch.is_token_BT.long().cumsum(dim=1) - 1).clamp(min=0)
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
-            output = self.model(
-                input_ids=batch.tokens_BT,
-                attention_mask=batch.is_token_BT.long(),
-                position_ids=positions_BT,
-                use_cache=False,
-                # A column's logits are of the token after it.
-                logits_to_keep=batch.num_response_positions + 1,
-            )
-        logits_BRV = output.logits[:, :-1].float() / self._temperature
-        log_probs_BRV = torch.log_softmax(logits_BRV, dim=-1)
-        with torch.no_grad():
-            entropies_BR = token_entropy(log_probs_BRV)
-        return TokenScores(
-            log_probs_BR=log_probs_BRV.gather(2, batch.responses_BR[..., None]).squeeze(2),
-            entropies_BR=entropies_BR,
+        log_probs_BR, entropies_BR = self.stage(
+            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
         )
+        return TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
 
     def named_parameters(self) -> dict[str, nn.Parameter]:
-        """Return the parameters under the names of the model's own files, shared ones once."""
-        return dict(self.model.named_parameters())
+        """Return what is here under the names of the model's own files, shared ones once."""
+        return self.stage.parameters_by_file_name()
+
+    def gather(
+        self, mine: Mapping[str, Tensor], dtype: torch.dtype = torch.float32
+    ) -> dict[str, Tensor]:
+        """Return whole tensors on the CPU, of which ``mine`` are what lies here by name.
+
+        To the leader; nothing to others, which must ask as well.
+        """
+        return self.exchange.gather(mine, dtype, is_sharded=sharding.is_sharded(self.stage))
 
     def to_safetensors(self) -> bytes:
-        """Return all weights as a safetensors file, in the precision the model came in."""
-        tensors = {
-            name: parameter.detach().to("cpu", self._published_dtype).contiguous()
-            for name, parameter in self.named_parameters().items()
-        }
+        """Return all weights as a safetensors file, in the precision the model came in.
+
+        To the leader; others must ask as well, and get a file with nothing in it.
+        """
+        tensors = self.gather(
+            {name: each.detach() for name, each in self.named_parameters().items()},
+            self._published_dtype,
+        )
         # Hugging Face's loader refuses a file that does not say which library wrote it.
         return bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
     def load_weights(self, tensors: Mapping[str, Tensor], *, source: str) -> None:
-        """Overwrite all parameters.
+        """Overwrite all parameters everywhere with the leader's ``tensors``.
 
         Raises:
             ModelError: the tensors are another model's; ``source`` is named.
         """
-        parameters = self.named_parameters()
-        if parameters.keys() != tensors.keys():
-            odd = sorted(parameters.keys() ^ tensors.keys())
-            raise ModelError(f"{source} is of another model: {odd[0]} is in one of them only")
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                if parameter.shape != tensors[name].shape:
-                    raise ModelError(
-                        f"{source} is of another model: {name} is {tuple(tensors[name].shape)}, "
-                        f"expected {tuple(parameter.shape)}"
-                    )
-                parameter.copy_(tensors[name])
+        if self.place.rank == LEADER:
+            self._check(tensors, source)
+        self.exchange.deal_out(tensors, self.named_parameters())
 
-    def save(self, folder: Path) -> None:
-        """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer."""
-        self.model.config.save_pretrained(folder)
+    def share_with_all(self, tensor: Tensor) -> Tensor:
+        """Return the leader's tensor, which is on the CPU, everywhere."""
+        found = tensor.clone()
+        if self._mesh:
+            dist.broadcast(found, src=LEADER, group=self._mesh.everyone)
+        return found
+
+    def copy_from_first_replica(self) -> None:
+        """Make sure that all replicas begin with the same weights."""
+        if self._mesh and not sharding.is_sharded(self.stage):
+            self._mesh.copy_from_first_replica(each.data for each in self.stage.parameters())
+
+    def save(self, folder: Path, weights: bytes | None = None) -> None:
+        """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer.
+
+        ``weights`` are what ``to_safetensors`` returned, if anyone asked already.
+        """
+        self._config.save_pretrained(folder)
         if self.model.generation_config is not None:
             self.model.generation_config.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        (folder / "model.safetensors").write_bytes(self.to_safetensors())
+        (folder / "model.safetensors").write_bytes(weights or self.to_safetensors())
+
+    def _check(self, tensors: Mapping[str, Tensor], source: str) -> None:
+        expected = self.exchange.wholes
+        if expected.keys() != tensors.keys():
+            odd = sorted(expected.keys() ^ tensors.keys())
+            raise ModelError(f"{source} is of another model: {odd[0]} is in one of them only")
+        for name, whole in expected.items():
+            if whole.shape != tensors[name].shape:
+                raise ModelError(
+                    f"{source} is of another model: {name} is {tuple(tensors[name].shape)}, "
+                    f"expected {whole.shape}"
+                )
+
+    def _prepare(self, *, recompute: bool) -> None:
+        for module in self.stage.modules():
+            # Else the proximal policy would differ from the current one before any step.
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+            if hasattr(module, "attention_dropout"):
+                vars(module)["attention_dropout"] = 0.0
+        self.stage.train(recompute)
+        if recompute:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def best_device(local_gpu: int) -> torch.device:
@@ -142,8 +251,8 @@ def best_device(local_gpu: int) -> torch.device:
     return torch.device("cpu")
 
 
-def _load(files: ModelFiles) -> tuple[Any, torch.dtype]:
-    """Return the model in float32, and the precision that its files are in."""
+def _load(files: ModelFiles) -> tuple[Any, Any]:
+    """Return the model in float32, and its configuration, which says the files' precision."""
     _expect_folder(files)
     logging.disable_progress_bar()
     revision = files.revision or None
@@ -154,10 +263,29 @@ def _load(files: ModelFiles) -> tuple[Any, torch.dtype]:
         )
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"model {files.source} cannot be loaded: {error}") from error
-    dtype = config.dtype or torch.float32
     # It is saved with the weights, which go back to the precision that they came in.
-    model.config.dtype = dtype
-    return model, dtype
+    model.config.dtype = config.dtype or torch.float32
+    return model, model.config
+
+
+def _load_part(files: ModelFiles, mesh: Mesh, *, temperature: float) -> tuple[Any, Stage]:
+    """Return the model's configuration, and the part of it that belongs here."""
+    _expect_folder(files)
+    logging.disable_progress_bar()
+    try:
+        folder = Path(
+            files.source
+            if files.is_path
+            else snapshot_download(
+                files.source,
+                revision=files.revision or None,
+                allow_patterns=["*.json", "*.safetensors"],
+            )
+        )
+        config = AutoConfig.from_pretrained(folder)
+        return config, stage_of(folder, config, mesh, temperature=temperature)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"model {files.source} cannot be loaded: {error}") from error
 
 
 def _tokenizer(files: ModelFiles) -> Any:

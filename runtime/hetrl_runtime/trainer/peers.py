@@ -1,8 +1,8 @@
-"""The training replicas of a run: one process each, with the same weights in all of them.
+"""The processes that train one policy together: who leads, and what the others are told.
 
 Rank 0 leads: it alone talks to the coordinator, and tells the others what to do and on which
-batch. Gradients are added up over all ranks, so every rank makes the same step. With one
-replica nothing is sent.
+batch. Which part of the model and of each minibatch a process has is ``parallel``'s. With one
+process nothing is sent.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,13 @@ from typing import Any, Self
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch._C._distributed_c10d import TCPStore
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.trainer.batch import Batch
+from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.place import Place, dealt
 
 _GRADIENT_DEADLINE = timedelta(minutes=10)
 _ORDER_DEADLINE = timedelta(days=7)
@@ -27,41 +29,47 @@ its connections, which they notice at once."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the leader wants of every rank: to train one version, or, without a batch, to stop."""
+    """What the leader wants of every rank: to train one version, to save it, or else to stop."""
 
     version: int
-    batch: Batch | None
+    batch: Batch | None = None
+    saves: bool = False
 
 
 class Peers:
-    """This process's place among the training replicas; use it as a context manager."""
+    """This process's place among those that train; use it as a context manager."""
 
-    def __init__(self, launch: Launch, *, rank: int, device: torch.device) -> None:
+    def __init__(self, launch: Launch, *, place: Place, device: torch.device) -> None:
         """Meet the others, within the start-up deadline.
 
         Raises:
             RuntimeError: they did not all come.
         """
-        self.rank = rank
-        self.size = launch.num_training_replicas
+        self.place = place
+        self.rank = place.rank
+        self.mesh: Mesh | None = None
         self._control: Any = None
-        if self.size == 1:
+        if place.split.num_ranks == 1:
             return
+        if device.type == "cuda":
+            # Else process groups would guess it, from a rank among all pods' processes.
+            torch.cuda.set_device(device)
         store = TCPStore(
             launch.rendezvous.host,
             launch.rendezvous.port,
-            world_size=self.size,
-            is_master=rank == 0,
+            world_size=place.split.num_ranks,
+            is_master=self.rank == 0,
             timeout=timedelta(seconds=launch.startup_deadline_seconds),
         )
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
             store=store,
-            rank=rank,
-            world_size=self.size,
+            rank=self.rank,
+            world_size=place.split.num_ranks,
             timeout=_GRADIENT_DEADLINE,
         )
         self._control = dist.new_group(backend="gloo", timeout=_ORDER_DEADLINE)
+        self.mesh = Mesh(place, device, everyone=self._control)
 
     def __enter__(self) -> Self:
         return self
@@ -75,29 +83,15 @@ class Peers:
         if self._control:
             dist.destroy_process_group()
 
-    def share(self, rows: Tensor) -> Tensor:
-        """Return this rank's part of a minibatch's rows."""
-        return rows[self.rank :: self.size]
+    def shares(self, rows: Tensor) -> list[Tensor]:
+        """Return every replica's part of a minibatch's rows."""
+        return dealt(rows, self.place.split.shares)
 
     def add_up(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by its sum over all ranks."""
+        """Replace each tensor by its sum over all processes."""
         if self._control:
             for tensor in tensors:
                 dist.all_reduce(tensor)
-
-    def add_up_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replace each gradient by its sum over all ranks; one that is missing counts as zero."""
-        if self._control:
-            for parameter in parameters:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad)
-
-    def copy_from_leader(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite each tensor with the leader's."""
-        if self._control:
-            for tensor in tensors:
-                dist.broadcast(tensor, src=0)
 
     def give(self, order: Order) -> None:
         """Tell every other rank what to do; for the leader."""
@@ -109,18 +103,18 @@ class Peers:
             if batch
             else (0, 0, 0)
         )
-        self._broadcast(torch.tensor([order.version, *shape]))
+        self._broadcast(torch.tensor([order.version, order.saves, *shape]))
         if batch:
             for tensor in batch.tensors():
                 self._broadcast(tensor)
 
     def await_order(self) -> Order:
         """Wait for what the leader wants; for everyone else."""
-        header = torch.empty(4, dtype=torch.int64)
+        header = torch.empty(5, dtype=torch.int64)
         self._broadcast(header)
-        version, num_rows, num_positions, num_response = header.tolist()
+        version, saves, num_rows, num_positions, num_response = header.tolist()
         if not num_rows:
-            return Order(version=version, batch=None)
+            return Order(version=version, saves=bool(saves))
         batch = Batch.empty(num_rows, num_positions, num_response)
         for tensor in batch.tensors():
             self._broadcast(tensor)

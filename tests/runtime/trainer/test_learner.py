@@ -17,10 +17,12 @@ from hetrl_core.job import (
 )
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
+from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.trainer.trajectories import a_trajectory
@@ -34,7 +36,7 @@ def a_launch(files: ModelFiles, *, replicas: int = 1, **algorithm: object) -> La
         job=JobIdentity(namespace="default", name="job", uid="1"),
         pod_set="trainer",
         role=Role.TRAINER,
-        num_training_replicas=replicas,
+        training_split=TrainingSplit(shares=(1.0,) * replicas),
         coordinator=HERE,
         weights=HERE,
         rendezvous=HERE,
@@ -50,14 +52,17 @@ def a_launch(files: ModelFiles, *, replicas: int = 1, **algorithm: object) -> La
 
 
 def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> Learner:
-    policy, reference = (Policy(launch.model, device=CPU, temperature=1.0) for _ in range(2))
+    peers = Peers(launch, place=Place(split=launch.training_split, replica=rank), device=CPU)
+    policy, reference = (
+        Policy(launch.model, device=CPU, temperature=1.0, mesh=peers.mesh) for _ in range(2)
+    )
     return Learner(
         policy,
         reference=reference if has_reference else None,
         algorithm=launch.algorithm,
         training=launch.training,
         max_response_tokens=launch.data.max_response_tokens,
-        peers=Peers(launch, rank=rank, device=CPU),
+        peers=peers,
     )
 
 

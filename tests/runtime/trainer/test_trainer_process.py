@@ -16,8 +16,10 @@ import safetensors.torch
 from hetrl_core import launch as contract
 from hetrl_core.job import TrainingSpec
 from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.plan import Sharding, TrainingMode
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
+from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.trainer.checkpoint import read
 from hetrl_runtime.transport.coordinator_client import WorkerClient
@@ -152,7 +154,7 @@ async def test_a_run_to_its_end_leaves_a_policy_that_has_moved(tmp_path, tiny_mo
 async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=4),
-        num_training_replicas=2,
+        training_split=TrainingSplit(shares=(1.0, 1.0)),
         ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
     )
 
@@ -166,10 +168,69 @@ async def test_two_replicas_train_one_run_and_end_together(tmp_path, tiny_model)
     assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4]
 
 
+async def test_four_processes_in_two_pods_train_replicas_of_two_stages(tmp_path, tiny_model):
+    launch = replace(
+        a_trainer_launch(tmp_path, tiny_model, steps=4),
+        training_split=TrainingSplit(
+            shares=(2.0, 1.0), stage_layers=(2, 1), mode=TrainingMode(sharding=Sharding.FULL)
+        ),
+        ranks=tuple(
+            replace(RANK, ordinal=replica, local_gpu=stage, replica=replica, stage=stage)
+            for replica in range(2)
+            for stage in range(2)
+        ),
+    )
+
+    async with (
+        the_rest(launch, reward=some_reward),
+        a_trainer(launch, tmp_path) as leaders,
+        a_trainer(launch, tmp_path, ordinal=1) as followers,
+    ):
+        await asyncio.gather(succeed(leaders), succeed(followers))
+
+    assert [each["step"] for each in steps(launch)] == [1, 2, 3, 4]
+    trained = read(Path(launch.checkpoint_path) / "step-00000004")
+    before = safetensors.torch.load_file(f"{tiny_model.source}/model.safetensors")
+    assert trained.weights.keys() == before.keys()
+    layers = {name.split(".")[2] for name in before if ".layers." in name}
+    for layer in layers:
+        mine = [name for name in before if f".layers.{layer}." in name]
+        assert any((trained.weights[name] != before[name]).any() for name in mine)
+    assert {f"{name}:exp_avg" for name in before} <= trained.optimizer.keys()
+
+
+async def test_a_run_goes_on_under_another_split(tmp_path, tiny_model):
+    alone = a_trainer_launch(tmp_path, tiny_model, steps=40)
+    split = replace(
+        alone,
+        training_split=TrainingSplit(stage_layers=(2, 1), tensor=2),
+        ranks=tuple(
+            replace(RANK, local_gpu=2 * stage + tensor, stage=stage, tensor_rank=tensor)
+            for stage in range(2)
+            for tensor in range(2)
+        ),
+    )
+
+    async with the_rest(alone, reward=some_reward):
+        async with a_trainer(alone, tmp_path) as trainer:
+            await until_step(alone, 2)
+            trainer.send_signal(signal.SIGTERM)
+            await succeed(trainer)
+        done = len(steps(alone))
+        async with a_trainer(split, tmp_path) as trainer:
+            await until_step(alone, done + 2)
+            trainer.send_signal(signal.SIGTERM)
+            await succeed(trainer)
+
+    assert [each["step"] for each in steps(alone)] == list(range(1, len(steps(alone)) + 1))
+    newest = max(Path(alone.checkpoint_path).iterdir())
+    assert newest.name == f"step-{len(steps(alone)):08d}"
+
+
 async def test_a_replica_that_dies_takes_the_others_down_to_start_again(tmp_path, tiny_model):
     launch = replace(
         a_trainer_launch(tmp_path, tiny_model, steps=1000),
-        num_training_replicas=2,
+        training_split=TrainingSplit(shares=(1.0, 1.0)),
         ranks=(RANK, replace(RANK, ordinal=1, replica=1)),
     )
 

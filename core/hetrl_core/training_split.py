@@ -1,0 +1,71 @@
+"""How a model in training is divided among processes: what a plan says, as trainers need it.
+
+Which GPU has which place in it is the rank table's (``podset``).
+"""
+
+from dataclasses import dataclass
+
+from hetrl_core.plan import REPLICATED, Plan, TrainingMode
+from hetrl_core.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSplit:
+    """Replicas of pipeline stages of tensor-parallel ranks; all replicas are split alike."""
+
+    shares: tuple[float, ...] = (1.0,)
+    """Of every minibatch, by replica, in any unit."""
+
+    stage_layers: tuple[int, ...] = ()
+    """Layers of each pipeline stage, first to last; empty: one stage, however many there are."""
+
+    tensor: int = 1
+    mode: TrainingMode = REPLICATED
+
+    def __post_init__(self) -> None:
+        if not self.shares or min(self.shares) <= 0:
+            raise ValueError(f"every training replica needs a share > 0, got {self.shares}")
+        if self.tensor < 1:
+            raise ValueError(f"tensor parallelism must be >= 1, got {self.tensor}")
+        if any(layers < 1 for layers in self.stage_layers):
+            raise ValueError(f"each pipeline stage needs a layer, got {self.stage_layers}")
+
+    @property
+    def num_replicas(self) -> int:
+        """The data-parallel size."""
+        return len(self.shares)
+
+    @property
+    def num_stages(self) -> int:
+        """Pipeline stages."""
+        return max(1, len(self.stage_layers))
+
+    @property
+    def num_ranks(self) -> int:
+        """Processes of all replicas, one a GPU."""
+        return self.num_replicas * self.num_stages * self.tensor
+
+
+UNDIVIDED = TrainingSplit()
+"""One process with the whole model."""
+
+
+def training_split(plan: Plan) -> TrainingSplit:
+    """Return how a plan splits actor training, replicas in the order of the rank table.
+
+    Raises:
+        ValueError: nothing trains, or replicas that sum their gradients are split differently.
+    """
+    groups = plan.groups_with(Task.ACTOR_TRAINING)
+    alike = {(group.parallelism, group.training_mode or REPLICATED) for group in groups}
+    if len(alike) != 1:
+        splits = ", ".join(sorted(str(group.parallelism) for group in groups)) or "none"
+        raise ValueError(f"training replicas must be split alike, got {splits}")
+    ((parallelism, mode),) = alike
+    return TrainingSplit(
+        shares=tuple(replica.work_share for group in groups for replica in group.replicas),
+        # One stage needs no number, and so fits a model whose layers nobody has counted.
+        stage_layers=parallelism.stage_layers if parallelism.num_stages > 1 else (),
+        tensor=parallelism.tensor,
+        mode=mode,
+    )

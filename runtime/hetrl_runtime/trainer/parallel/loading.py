@@ -1,0 +1,94 @@
+"""A model's files read into one place of a split: no process reads or keeps more than its part."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from hetrl_runtime.trainer.parallel import sharding, tensor
+from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.stage import FAMILIES, Stage, empty_model, materialise
+from hetrl_runtime.trainer.parallel.tensors import Whole, copy_into
+from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
+
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def stage_of(folder: Path, config: Any, mesh: Mesh, *, temperature: float) -> Stage:
+    """Return this process's part of the model in ``folder``, divided and on its device.
+
+    Raises:
+        ValueError: the model is of a family that cannot be cut, or not into these parts.
+        OSError: a file is missing.
+        KeyError: a tensor is.
+    """
+    if config.model_type not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise ValueError(f"model_type must be {known} to be split, got {config.model_type!r}")
+    place = mesh.place
+    layers = place.layers(config.num_hidden_layers)
+    model = empty_model(
+        config, layers, is_first=place.is_first_stage, is_last=place.is_last_stage
+    )  # fmt: skip
+    partial = tensor.cut(model, mesh.tensor) if place.split.tensor > 1 else frozenset[str]()
+    stage = Stage(
+        model,
+        first_layer=layers.start,
+        is_first=place.is_first_stage,
+        is_last=place.is_last_stage,
+        ties_ends=config.tie_word_embeddings,
+        temperature=temperature,
+        partial=partial,
+    )
+    if place.split.tensor > 1 and place.is_last_stage:
+        # As PyTorch divides: all parts but the last ones are of one size.
+        per_rank = -(-config.vocab_size // place.split.tensor)
+        stage.shard = VocabularyShard(mesh=mesh.tensor, first=per_rank * place.tensor_rank)
+    sharding.shard(stage, mesh)
+    materialise(model, mesh.device)
+    _read(folder, stage.parameters_by_file_name())
+    return stage
+
+
+def tensors_of(config: Any, mesh: Mesh) -> dict[str, Whole]:
+    """Return every tensor of the model's files, and the first stage that holds it."""
+    whole = empty_model(
+        config, range(config.num_hidden_layers), is_first=True, is_last=True
+    )  # fmt: skip
+    ends = _last_layers(mesh.place.split.stage_layers or (config.num_hidden_layers,))
+    return {
+        name: Whole(shape=tuple(parameter.shape), stage=_stage(name, ends))
+        for name, parameter in whole.named_parameters()
+    }
+
+
+def _last_layers(stage_layers: tuple[int, ...]) -> list[int]:
+    return [sum(stage_layers[: number + 1]) for number in range(len(stage_layers))]
+
+
+def _stage(name: str, ends: list[int]) -> int:
+    if name.startswith("model.embed_tokens."):
+        return 0
+    if not name.startswith("model.layers."):
+        return len(ends) - 1
+    layer = int(name.split(".")[2])
+    return next(stage for stage, end in enumerate(ends) if layer < end)
+
+
+def _read(folder: Path, parameters: dict[str, nn.Parameter]) -> None:
+    index = folder / _INDEX
+    files = json.loads(index.read_text())["weight_map"] if index.is_file() else {}
+    by_file: dict[str, list[str]] = {}
+    for name in parameters:
+        by_file.setdefault(files[name] if files else _WEIGHTS, []).append(name)
+    for file, names in by_file.items():
+        with safe_open(folder / file, framework="pt") as opened:
+            for name in names:
+                try:
+                    whole = opened.get_tensor(name)
+                except Exception as error:
+                    raise KeyError(f"{folder / file} has no {name}") from error
+                copy_into(parameters[name], whole.to(torch.float32))

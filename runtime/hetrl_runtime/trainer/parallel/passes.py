@@ -1,0 +1,83 @@
+"""How replicas' parts of a minibatch become passes: what one forward computes at once.
+
+Every process knows the whole batch and everyone's part, so all agree on the passes without a
+word.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hetrl_core.plan import Sharding
+from hetrl_core.training_split import TrainingSplit
+from hetrl_runtime.trainer.batch import Batch, passes
+
+_PASSES_PER_STAGE = 2
+"""Passes in a pipeline, at least, while there are rows for them: with m passes through p stages,
+(p - 1)/(m + p - 1) of the time is spent filling and draining it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """Rows that are computed together."""
+
+    rows: Tensor
+    """Their numbers in the whole batch; as many as ``batch`` has, repeated for blank ones."""
+
+    num_rows: int
+    """Those that are not blank; they come first."""
+
+    batch: Batch
+
+
+def cut(
+    batch: Batch, parts: Sequence[Tensor], replica: int, *, split: TrainingSplit, max_tokens: int
+) -> list[Pass]:
+    """Return the passes of one replica, ``parts`` being the rows of each.
+
+    A pass holds at most ``max_tokens`` positions, or one row. Those of a pipeline are of one
+    shape, as its stages send each other tensors of a shape agreed on. There is one at least,
+    and where weights are gathered for each pass, as many on every replica: a pass may be blank.
+    """
+    if split.num_stages > 1:
+        found = [_even(batch, rows, split.num_stages, max_tokens) for rows in parts]
+    else:
+        found = [list(passes(batch, rows, max_tokens=max_tokens)) for rows in parts]
+    fewest = max(1, split.num_stages)
+    if split.mode.sharding is Sharding.FULL:
+        fewest = max(fewest, *(len(each) for each in found))
+    mine = [each for each in found[replica] if len(each)]
+    if split.num_stages == 1:
+        made = [_pass(batch.rows(rows).trimmed(), rows) for rows in mine]
+        return made + [_blank(batch)] * (fewest - len(made))
+    all_rows = batch.rows(parts[replica]).trimmed()
+    shape = (
+        max((len(rows) for rows in mine), default=1),
+        all_rows.num_prompt_positions or 1,
+        all_rows.num_response_positions or 1,
+    )
+    mine += [torch.empty(0, dtype=torch.int64)] * (fewest - len(mine))
+    return [_pass(batch.rows(rows).trimmed().padded(*shape), rows) for rows in mine]
+
+
+def _even(batch: Batch, rows: Tensor, num_stages: int, max_tokens: int) -> list[Tensor]:
+    """Return rows in passes of as many rows each, but for the last."""
+    if not len(rows):
+        return []
+    positions = batch.rows(rows).trimmed().tokens_BT.shape[1]
+    by_memory = max(1, max_tokens // positions)
+    by_pipeline = -(-len(rows) // (_PASSES_PER_STAGE * num_stages))
+    return list(torch.split(rows, min(by_memory, by_pipeline)))
+
+
+def _pass(batch: Batch, rows: Tensor) -> Pass:
+    repeated = torch.zeros(len(batch), dtype=torch.int64)
+    repeated[: len(rows)] = rows
+    return Pass(rows=repeated, num_rows=len(rows), batch=batch)
+
+
+def _blank(batch: Batch) -> Pass:
+    none = torch.empty(0, dtype=torch.int64)
+    return _pass(batch.rows(none).padded(1, 1, 1), none)

@@ -1,0 +1,147 @@
+"""A pipeline stage: some layers of a Hugging Face causal LM, computed by its own code.
+
+A stage is a model of fewer layers that takes hidden states where the whole one takes tokens,
+and gives them on where the whole one scores tokens; a whole model is the only stage of its
+kind. Whose turn it is, is ``pipeline``'s; what scores are for, the loss's.
+"""
+
+# ruff: noqa: N803, N806  # shapes: B trajectories, T positions, R response positions
+
+import copy
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from hetrl_runtime.trainer.loss import token_entropy
+from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
+
+FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
+"""Whose models can be cut: embedding, alike layers, norm, head."""
+
+
+class Stage(nn.Module):
+    """The layers of one place, with the embedding or the head where these are at home."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        first_layer: int = 0,
+        is_first: bool = True,
+        is_last: bool = True,
+        ties_ends: bool = False,
+        temperature: float,
+        partial: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.shard: VocabularyShard | None = None
+        """Where the head is cut by tokens."""
+
+        self._ties = ties_ends
+        self._partial = partial
+        self._first_layer = first_layer
+        self._is_first = is_first
+        self._is_last = is_last
+        self._temperature = temperature
+
+    def forward(
+        self, inputs: Tensor, *, is_token_BT: Tensor, responses_BR: Tensor
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return hidden states, or from the last stage log-probabilities and entropies ``(B, R)``.
+
+        ``inputs`` are tokens for the first stage, else hidden states. Scores are those of
+        ``log_softmax(logits / temperature)``, in float32, which is what was sampled from;
+        entropies have no gradient. Where there is padding, they are finite without meaning.
+        """
+        with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
+            hidden = self.model.model(
+                **{"input_ids" if self._is_first else "inputs_embeds": inputs},
+                attention_mask=is_token_BT.long(),
+                position_ids=(is_token_BT.long().cumsum(dim=1) - 1).clamp(min=0),
+                use_cache=False,
+            ).last_hidden_state
+            if not self._is_last:
+                return cast("Tensor", hidden.to(handed_on_as(inputs.device)))
+            # A column's logits are of the token after it.
+            logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
+        return self._scores(logits_BRV.float() / self._temperature, responses_BR)
+
+    def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, Tensor]:
+        if self.shard:
+            return self.shard.scores(logits_BRV, responses_BR)
+        log_probs_BRV = torch.log_softmax(logits_BRV, dim=-1)
+        with torch.no_grad():
+            entropies_BR = token_entropy(log_probs_BRV)
+        log_probs_BR = log_probs_BRV.gather(2, responses_BR[..., None]).squeeze(2)
+        # Not a view: FSDP warns of those that come out of a module.
+        return log_probs_BR.clone(), entropies_BR
+
+    def parameters_by_file_name(self) -> dict[str, nn.Parameter]:
+        """Return its parameters under the names of the model's own files, shared ones once."""
+        return {
+            self._file_name(name): parameter for name, parameter in self.model.named_parameters()
+        }
+
+    def partial_gradients(self) -> Iterator[Tensor]:
+        """Yield gradients of which each tensor rank has its own heads' part."""
+        for name, parameter in self.model.named_parameters():
+            if name in self._partial and parameter.grad is not None:
+                yield parameter.grad
+
+    def shared_by_ends(self) -> nn.Parameter | None:
+        """Return the matrix of which both ends of the pipeline have a copy, where there is one."""
+        if self._is_first is self._is_last or not self._ties:
+            return None
+        found = self.model.model.embed_tokens if self._is_first else self.model.lm_head
+        return cast("nn.Parameter", found.weight)
+
+    def _file_name(self, name: str) -> str:
+        if name == "lm_head.weight" and self._ties:
+            return "model.embed_tokens.weight"
+        return _renumbered(name, by=self._first_layer)
+
+    def blocks(self) -> Iterator[nn.Module]:
+        """Yield its layers."""
+        yield from self.model.model.layers
+
+
+def handed_on_as(device: torch.device) -> torch.dtype:
+    """Return the precision of hidden states on their way to the next stage."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def empty_model(config: Any, layers: range, *, is_first: bool, is_last: bool) -> Any:
+    """Return a causal LM of some layers only, without storage (on the meta device)."""
+    config = copy.deepcopy(config)
+    config.num_hidden_layers = len(layers)
+    if getattr(config, "layer_types", None):
+        config.layer_types = [config.layer_types[layer] for layer in layers]
+    # At either end of a longer pipeline the shared matrix is a copy of the other end's.
+    config.tie_word_embeddings = config.tie_word_embeddings and is_first and is_last
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    if not is_first:
+        model.model.embed_tokens = None
+    if not is_last:
+        model.model.norm = nn.Identity()
+        model.lm_head = None
+    return model
+
+
+def materialise(model: Any, device: torch.device) -> None:
+    """Give every parameter storage on a device, and compute what is in no file."""
+    model.to_empty(device=device)
+    rotary = model.model.rotary_emb
+    model.model.rotary_emb = type(rotary)(config=model.config).to(device)
+
+
+def _renumbered(name: str, *, by: int) -> str:
+    start, _, rest = name.partition("model.layers.")
+    if start or not rest:
+        return name
+    number, _, last = rest.partition(".")
+    return f"model.layers.{int(number) + by}.{last}"

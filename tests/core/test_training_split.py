@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.job import Strategy
+from hetrl_core.plan import REPLICATED, Parallelism, Plan, ReplicaGroup
+from hetrl_core.podset import pod_sets
+from hetrl_core.task import Task
+from hetrl_core.training_split import UNDIVIDED, TrainingSplit, training_split
+from tests.core.test_plan import PREDICTION, a_group
+
+
+def a_plan(*groups: ReplicaGroup) -> Plan:
+    return Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION)
+
+
+def shared(group: ReplicaGroup, *shares: float) -> ReplicaGroup:
+    replicas = zip(group.replicas, shares, strict=True)
+    return replace(
+        group, replicas=tuple(replace(each, work_share=share) for each, share in replicas)
+    )
+
+
+def test_shares_are_in_the_order_of_the_rank_table() -> None:
+    fast = shared(a_group(Task.ACTOR_TRAINING, "a", "b", tensor=2, stages=2), 0.4, 0.35)
+    slow = shared(a_group(Task.ACTOR_TRAINING, "c", tensor=2, stages=2), 0.25)
+    plan = a_plan(fast, a_group(Task.ACTOR_GENERATION, "d"), slow)
+
+    found = training_split(plan)
+
+    assert found == TrainingSplit(
+        shares=(0.4, 0.35, 0.25), stage_layers=(4, 4), tensor=2, mode=REPLICATED
+    )
+    ranks = [rank for pods in pod_sets(plan) for rank in pods.ranks]
+    trained = {
+        (rank.replica, rank.stage, rank.tensor_rank)
+        for rank in ranks
+        if rank.task is Task.ACTOR_TRAINING
+    }
+    assert len(trained) == found.num_ranks == 12
+
+
+def test_one_stage_goes_without_a_number_of_layers() -> None:
+    plan = a_plan(a_group(Task.ACTOR_TRAINING, "a"))
+    assert training_split(plan) == UNDIVIDED
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        pytest.param((a_group(Task.ACTOR_GENERATION, "a"),), id="nothing trains"),
+        pytest.param(
+            (
+                a_group(Task.ACTOR_TRAINING, "a", stages=2),
+                replace(
+                    a_group(Task.ACTOR_TRAINING, "b", stages=2),
+                    parallelism=Parallelism(tensor=1, stage_layers=(5, 3)),
+                ),
+            ),
+            id="stages of other layers",
+        ),
+    ],
+)
+def test_training_that_is_not_split_alike_is_refused(groups: tuple[ReplicaGroup, ...]) -> None:
+    with pytest.raises(ValueError, match="must be split alike"):
+        training_split(a_plan(*groups))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"shares": ()}, "share > 0"),
+        ({"shares": (1.0, 0.0)}, "share > 0"),
+        ({"tensor": 0}, "tensor parallelism must be >= 1"),
+        ({"stage_layers": (2, 0)}, "needs a layer"),
+    ],
+)
+def test_a_split_without_sense_is_refused(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        TrainingSplit(**fields)  # type: ignore[arg-type]

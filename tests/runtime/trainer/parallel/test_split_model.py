@@ -1,0 +1,166 @@
+"""One model on up to four real processes over gloo, beside the same model on one."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import torch.distributed as dist
+
+from hetrl_core.launch import ModelFiles
+from hetrl_core.plan import Sharding, TrainingMode
+from hetrl_core.training_split import TrainingSplit
+from hetrl_runtime.trainer.batch import Batch, collate
+from hetrl_runtime.trainer.model import ModelError, Policy, TokenScores
+from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.passes import Pass, cut
+from hetrl_runtime.trainer.parallel.place import dealt
+from tests.runtime.trainer.parallel.crew import CPU, Crew
+from tests.runtime.trainer.trajectories import a_trajectory
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+OPTIMIZER, FULL = (TrainingMode(sharding=each) for each in (Sharding.OPTIMIZER, Sharding.FULL))
+SPLITS = {
+    "dp2 uneven": TrainingSplit(shares=(3, 1)),
+    "tp2": TrainingSplit(tensor=2),
+    "pp2 uneven": TrainingSplit(stage_layers=(2, 1)),
+    "dp2 pp2": TrainingSplit(shares=(1, 1), stage_layers=(1, 2)),
+    "tp2 pp2": TrainingSplit(tensor=2, stage_layers=(2, 1)),
+    "dp2 uneven tp2": TrainingSplit(shares=(2, 1), tensor=2),
+    "dp2 uneven, optimizer sharded": TrainingSplit(shares=(3, 1), mode=OPTIMIZER),
+    "dp2 uneven pp2, optimizer sharded": TrainingSplit(
+        shares=(3, 1), stage_layers=(2, 1), mode=OPTIMIZER
+    ),
+    "dp2 tp2, all sharded, a replica without rows": TrainingSplit(
+        shares=(17, 1), tensor=2, mode=FULL
+    ),
+}
+RECOMPUTED = {"tp2 pp2", "dp2 tp2, all sharded, a replica without rows"}
+"""Activations are computed again: between them these meet every axis."""
+
+
+MAX_TOKENS = 24
+"""Of a pass: few, so that replicas have several, and not as many."""
+
+
+def a_batch() -> Batch:
+    """Rows of different lengths."""
+    trajectories = [
+        a_trajectory(
+            group=index, prompt=[10 + index] * (1 + index), response=[30 + index] * (1 + index % 3)
+        )
+        for index in range(8)
+    ]
+    return collate(trajectories, rewards=[0.0] * 8)
+
+
+def likelihood(each: Pass, scores: TokenScores) -> torch.Tensor:
+    return -scores.log_probs_BR.masked_fill(~each.batch.mask_BR, 0.0).sum() / 16
+
+
+def found_by(
+    mesh: Mesh | None, files: ModelFiles, *, recompute: bool = False
+) -> tuple[dict[str, Any], float, bytes]:
+    """Return a minibatch's full gradients, their norm, and the weights as they were read."""
+    policy = Policy(files, device=CPU, temperature=0.7, mesh=mesh, recompute=recompute)
+    batch, split = a_batch(), policy.place.split
+    parts = dealt(torch.arange(len(batch)), split.shares)
+    passes = cut(batch, parts, policy.place.replica, split=split, max_tokens=MAX_TOKENS)
+    list(policy.score(passes))
+    policy.backward(passes, likelihood)
+    norm = float(policy.gradient_norm())
+    gradients = policy.gather({name: each.grad for name, each in policy.named_parameters().items()})
+    # As arrays: tensors would come back through shared memory, which is not always there.
+    return {name: each.numpy() for name, each in gradients.items()}, norm, policy.to_safetensors()
+
+
+def found_of_each(
+    mesh: Mesh | None, first: ModelFiles, second: ModelFiles, recompute: bool
+) -> list[Any]:
+    return [found_by(mesh, each, recompute=recompute) for each in (first, second)]
+
+
+@pytest.mark.parametrize(
+    ("name", "families"),
+    [
+        # Every family meets every axis; each case costs a second a family.
+        pytest.param(name, ("qwen3", ("llama", "qwen2")[number % 2]), id=name)
+        for number, name in enumerate(SPLITS)
+    ],
+)
+def test_gradients_of_a_split_model_are_those_of_one_process(
+    crew: Crew, models: dict[str, ModelFiles], name: str, families: tuple[str, ...]
+) -> None:
+    files = [models[family] for family in families]
+
+    together = crew.run(found_of_each, SPLITS[name], *files, name in RECOMPUTED)[0]
+
+    for (gradients, norm, weights), each in zip(together, files, strict=True):
+        expected, expected_norm, _ = found_by(None, each)
+        assert gradients.keys() == expected.keys()
+        for parameter, gradient in gradients.items():
+            assert np.abs(gradient - expected[parameter]).max() < 1e-5
+        assert norm == pytest.approx(expected_norm, rel=1e-5)
+        own = safetensors.torch.load_file(f"{each.source}/model.safetensors")
+        read = safetensors.torch.load(weights)
+        assert read.keys() == own.keys()
+        assert all(torch.equal(read[parameter], own[parameter]) for parameter in own)
+
+
+def trained(
+    mesh: Mesh | None, files: ModelFiles, state: dict[str, Any], weights: bytes, steps: range
+) -> tuple[list[float], dict[str, Any], bytes]:
+    """Go on from a state; return the loss of each step, and the state after them."""
+    policy = Policy(files, device=CPU, temperature=1.0, mesh=mesh)
+    optimizer = Optimizer(policy, learning_rate=3e-3)
+    if steps.start:
+        policy.load_weights(safetensors.torch.load(weights), source="the checkpoint")
+        optimizer.load_state({name: torch.from_numpy(each) for name, each in state.items()})
+    batch = a_batch()
+    parts = dealt(torch.arange(len(batch)), policy.place.split.shares)
+    losses = []
+    for step in steps:
+        loss = torch.zeros(())
+
+        def noted(each: Pass, scores: TokenScores, loss: torch.Tensor = loss) -> torch.Tensor:
+            found = likelihood(each, scores)
+            loss += found.detach() if policy.place.speaks else 0.0
+            return found
+
+        policy.backward(policy.passes(batch, parts), noted)
+        if mesh:
+            dist.all_reduce(loss)
+        losses.append(float(loss))
+        optimizer.step(version=step)
+    after = {name: each.numpy() for name, each in optimizer.state().items()}
+    return losses, after, policy.to_safetensors()
+
+
+def test_fifty_steps_under_one_split_and_then_another_are_those_of_one_process(
+    crew: Crew, models: dict[str, ModelFiles]
+) -> None:
+    files = models["qwen3"]
+    alone, _, _ = trained(None, files, {}, b"", range(50))
+
+    half, state, weights = crew.run(trained, SPLITS["dp2 pp2"], files, {}, b"", range(25))[0]
+    rest, _, _ = crew.run(trained, SPLITS["tp2 pp2"], files, state, weights, range(25, 50))[0]
+
+    assert half + rest == pytest.approx(alone, rel=2e-3)
+    assert alone[-1] < 0.5 * alone[0]
+
+
+def refused(mesh: Mesh, files: ModelFiles) -> str:
+    with pytest.raises(ModelError) as caught:
+        Policy(files, device=CPU, temperature=1.0, mesh=mesh)
+    return str(caught.value)
+
+
+def test_stages_of_other_layers_than_the_models_are_refused(
+    crew: Crew, models: dict[str, ModelFiles]
+) -> None:
+    for said in crew.run(refused, TrainingSplit(stage_layers=(2, 2)), models["llama"]):
+        assert re.search(r"stages of \(2, 2\) layers; the model has 3", said)

@@ -1,0 +1,80 @@
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetrl_core.launch import Launch
+from hetrl_core.podset import Rank
+from hetrl_core.task import Task
+from hetrl_runtime.trainer.processes import run_together
+from tests.runtime.launches import a_launch
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
+RANKS = [replace(RANK, local_gpu=gpu, tensor_rank=gpu) for gpu in range(2)]
+FOREVER_SECONDS = 600
+
+
+@pytest.fixture(autouse=True)
+def _our_own_signals() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+def a_folder(directory: Path) -> Path:
+    folder = directory / "started"
+    folder.mkdir()
+    return folder
+
+
+def note_and_end(launch: Launch, rank: Rank) -> int:
+    (Path(launch.state_path) / str(rank.local_gpu)).touch()
+    return 0
+
+
+def fail_on_the_second(launch: Launch, rank: Rank) -> int:
+    del launch
+    if rank.local_gpu == 1:
+        return 3
+    time.sleep(FOREVER_SECONDS)
+    return 0
+
+
+def end_when_asked(launch: Launch, rank: Rank) -> int:
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    note_and_end(launch, rank)
+    return 0 if asked.wait(FOREVER_SECONDS) else 1
+
+
+def test_each_rank_has_a_process_of_its_own(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    launch = a_launch(tmp_path, state_path=str(folder))
+    assert run_together(note_and_end, launch, RANKS) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
+
+
+def test_one_that_fails_ends_the_others_and_says_how_the_pod_ends(tmp_path: Path) -> None:
+    assert run_together(fail_on_the_second, a_launch(tmp_path), RANKS) == 3
+
+
+def test_all_are_told_to_stop(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    launch = a_launch(tmp_path, state_path=str(folder))
+
+    def stop_once_all_are_there() -> None:
+        while len(list(folder.iterdir())) < len(RANKS):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_once_all_are_there, daemon=True).start()
+    assert run_together(end_when_asked, launch, RANKS) == 0
