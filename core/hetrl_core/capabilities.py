@@ -12,19 +12,27 @@ from hetrl_core.task import Task
 
 def obstacles(plan: Plan, job: JobSpec) -> tuple[str, ...]:
     """Return every reason why the runtime cannot execute a job's plan; empty when it can."""
-    found = [reason for group in plan.groups for reason in _group_obstacles(group, job.engine)]
-    found += _training_obstacles(plan, job.model.architecture)
+    found = [reason for group in plan.groups for reason in _group_obstacles(group, job)]
+    found += _training_obstacles(plan)
     if job.algorithm.type is AlgorithmType.PPO:
         found.append("algorithm PPO: this release trains without a critic, with GRPO only")
     return tuple(found)
 
 
-def split_obstacle(task: Task, parallelism: Parallelism, engine: Engine) -> str:
+def split_obstacle(
+    task: Task, parallelism: Parallelism, engine: Engine, model: ModelArchitecture | None
+) -> str:
     """Return why the runtime cannot run a task's replicas split this way; empty when it can.
 
-    ``engine`` is what generates; it matters to generation alone.
+    ``engine`` is what generates; it matters to generation alone. A ``model`` whose dimensions
+    are not known is refused nothing for them.
     """
     if task is Task.ACTOR_TRAINING:
+        if model and model.num_kv_heads % parallelism.tensor:
+            return (
+                "tensor parallelism must divide the model's "
+                f"{model.num_kv_heads} key and value heads"
+            )
         return ""
     if parallelism.num_stages > 1:
         return "this release serves without pipeline stages"
@@ -33,30 +41,25 @@ def split_obstacle(task: Task, parallelism: Parallelism, engine: Engine) -> str:
     return ""
 
 
-def _training_obstacles(plan: Plan, architecture: ModelArchitecture | None) -> list[str]:
-    found = []
+def _training_obstacles(plan: Plan) -> list[str]:
     groups = plan.groups_with(Task.ACTOR_TRAINING)
-    if len(splits := {(group.parallelism, group.training_mode) for group in groups}) > 1:
-        found.append(
-            f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
-            "be split alike"
-        )
-    if architecture:
-        heads = architecture.num_kv_heads
-        found += [
-            f"{Task.ACTOR_TRAINING} at {group.parallelism}: tensor parallelism must divide the "
-            f"model's {heads} key and value heads"
-            for group in groups
-            if heads % group.parallelism.tensor
-        ]
-    return found
+    splits = {(group.parallelism, group.training_mode) for group in groups}
+    if len(splits) < 2:  # noqa: PLR2004 - alike
+        return []
+    return [
+        f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
+        "be split alike"
+    ]
 
 
-def _group_obstacles(group: ReplicaGroup, engine: Engine) -> list[str]:
+def _group_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
     found = []
     if len(group.tasks) > 1:
         together = " and ".join(group.tasks)
         found.append(f"{together} on shared GPUs: this release runs one task per GPU")
-    reasons = {task: split_obstacle(task, group.parallelism, engine) for task in group.tasks}
+    reasons = {
+        task: split_obstacle(task, group.parallelism, job.engine, job.model.architecture)
+        for task in group.tasks
+    }
     found += [f"{task} at {group.parallelism}: {why}" for task, why in reasons.items() if why]
     return found

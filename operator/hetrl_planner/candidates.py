@@ -158,7 +158,7 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
             if num_stages > model.num_layers or tensor * num_stages > site.num_gpus:
                 continue
             parallelism = Parallelism(tensor=tensor, stage_layers=split_layers(model, num_stages))
-            if runnable_only and split_obstacle(task, parallelism, work.engine):
+            if runnable_only and split_obstacle(task, parallelism, work.engine, model):
                 continue
             for share_size in SHARE_SIZES:
                 stages_per_share, rest = divmod(share_size, tensor)

@@ -136,7 +136,7 @@ def _but_splits_would_fit(space: Space, site: Site, task: Task, *, runnable_only
     if not fitting:
         return ""
     smallest = min(fitting, key=lambda each: (each.num_gpus, each.parallelism.num_stages))
-    reason = split_obstacle(task, smallest.parallelism, space.work.engine)
+    reason = split_obstacle(task, smallest.parallelism, space.work.engine, space.work.architecture)
     return f" ({smallest.parallelism} would fit, but {reason})"
 
 

@@ -86,7 +86,7 @@ def test_a_split_runs_or_the_plan_says_why_not(
     task: Task, tensor: int, stages: int, engine: Engine, reason: str
 ) -> None:
     split = Parallelism(tensor=tensor, stage_layers=(4,) * stages)
-    assert re.search(reason or "^$", split_obstacle(task, split, engine))
+    assert re.search(reason or "^$", split_obstacle(task, split, engine, None))
 
     found = obstacles(
         a_plan(a_group(task, "a", tensor=tensor, stages=stages)), a_job(engine=engine)
