@@ -14,7 +14,8 @@ from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.roster import Member
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.data.jsonl import PromptFile, open_prompts
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import TrajectoryId
@@ -35,7 +36,7 @@ WORKER = "rollout-0"
 @contextlib.contextmanager
 def a_run(launch: Launch, *, now: float = 0.0) -> Iterator[Run]:
     prompts = open_prompts(launch.data.prompts)
-    assert isinstance(prompts, PromptFile)
+    assert not isinstance(prompts, Unusable)
     metrics = CoordinatorMetrics(CollectorRegistry())
     with contextlib.closing(prompts):
         run = Run(launch, Prompts(prompts, seed=1), metrics, first_epoch=100, now=now)
