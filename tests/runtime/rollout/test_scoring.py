@@ -1,6 +1,5 @@
 """Scoring in a process of its own: what takes for ever or fails is worth nothing."""
 
-import logging
 import time
 
 import pytest
@@ -26,17 +25,12 @@ async def test_a_response_that_takes_for_ever_is_worth_nothing_and_the_next_is_j
 
 
 async def test_a_judge_that_raises_is_worth_nothing(monkeypatch, caplog):
-    # Pattern groups may be None; anything a verifier raises must not end the worker.
-    caplog.set_level(logging.WARNING)
     async with VerifierPool(DataSpec(prompts="")) as pool:
-        monkeypatch.setattr(scoring, "_score", _fails)
+        # It must be known to the other process, and it cannot make anything of texts.
+        monkeypatch.setattr(scoring, "_score", pow)
         assert await pool.score("x", "y") == 0.0
 
-    assert "ValueError: nothing to see" in caplog.text
-
-
-def _fails(*_: object) -> float:
-    raise ValueError("nothing to see")
+    assert "TypeError: unsupported operand" in caplog.text
 
 
 async def test_an_unknown_reward_is_refused_before_anything_starts():
