@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from bench.proof.gsm8k import Found, Judged, page, prove
 from bench.proof.malformed import malformed
 from hetrl_runtime.data.prompt import Prompt
@@ -13,6 +15,7 @@ PROBLEMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_references_are_themselves_and_malformed_responses_crash_nothing() -> None:
     found = prove(PROBLEMS, num_malformed=80)
 

@@ -94,6 +94,7 @@ async def test_it_reaches_no_network(reward: PythonReward) -> None:
             assert await code.score(f"connect {server.getsockname()[1]}", "") == 0.5
 
 
+@pytest.mark.slow
 async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_path: Path) -> None:
     precious = tmp_path / "weights"
     precious.write_text("precious")
@@ -105,6 +106,7 @@ async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_p
     assert precious.read_text() == "precious"
 
 
+@pytest.mark.slow
 async def test_it_sees_nothing_of_the_environment(
     reward: PythonReward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,10 +116,11 @@ async def test_it_sees_nothing_of_the_environment(
         assert await code.score("secret", "") == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        pytest.param("spin", "its process is lost: it ended with -24", marks=pytest.mark.slow),
+        ("spin", "its process is lost: it ended with -24"),
         ("grow", "MemoryError"),
         ("raise", "ZeroDivisionError: division by zero"),
         ("exit", "its process is lost: it ended with 7"),
@@ -135,6 +138,7 @@ async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
     assert said in caplog.text
 
 
+@pytest.mark.slow
 async def test_time_is_limited_where_no_processor_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,6 +153,7 @@ async def test_time_is_limited_where_no_processor_is_used(
     assert "takes more than 0.2 s" in caplog.text
 
 
+@pytest.mark.slow
 async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
         found = [await code.score("count", "") for _ in range(50)]
@@ -156,6 +161,7 @@ async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonRew
     assert found == [float(number) for number in range(1, 51)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [

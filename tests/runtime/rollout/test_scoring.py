@@ -24,6 +24,7 @@ async def test_a_response_that_takes_for_ever_is_worth_nothing_and_the_next_is_j
     assert "takes more than 2 s" in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_judge_that_raises_is_worth_nothing(monkeypatch, caplog):
     async with VerifierPool(DataSpec(prompts="")) as pool:
         # It must be known to the other process, and it cannot make anything of texts.
