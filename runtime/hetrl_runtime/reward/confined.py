@@ -76,7 +76,7 @@ class ConfinedCode:
             except TimeoutError:
                 reason = f"takes more than {self._reward.timeout_seconds:g} s"
                 await self._stop()
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError, OverflowError) as error:
                 reason = f"its process is lost: {error}"
                 await self._stop()
         logger.warning("data.python: a response is worth 0: %s: %.80r", reason, response)
@@ -90,19 +90,22 @@ class ConfinedCode:
         assert process.stdin  # A pipe, by the way it was started.
         process.stdin.write(request.encode() + b"\n")
         await process.stdin.drain()
-        return float((await self._reply(process))["reward"])
+        reward = (await self._reply(process)).get("reward")
+        if not isinstance(reward, int | float) or not math.isfinite(reward):
+            raise ValueError(f"it answered {reward!r:.80}")
+        return float(reward)
 
     async def _reply(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         assert process.stdout
         line = await process.stdout.readline()
         if not line:
             raise OSError(f"it ended with {await process.wait()}")
-        fields = json.loads(line)
-        if not isinstance(fields, dict) or not math.isfinite(float(fields.get("reward", 0.0))):
-            raise ValueError(f"it answered {line[:80]!r}")
-        if "error" in fields:
-            raise FunctionError(fields["error"])
-        return fields
+        match json.loads(line):
+            case {"error": said}:
+                raise FunctionError(said)
+            case dict(fields):
+                return fields
+        raise ValueError(f"it answered {line[:80]!r}")
 
     async def _started(self) -> asyncio.subprocess.Process:
         reward = self._reward

@@ -47,6 +47,9 @@ class _Calls:
 _NEW_EVERYWHERE = (424, 425, 434, 438, 440, 452)
 """pidfd_send_signal, io_uring_setup, pidfd_open, pidfd_getfd, process_madvise, fchmodat2."""
 
+_MOUNTS = (428, 429, 430, 431, 432, 433, 442)
+"""The newer calls that mount, numbered alike everywhere."""
+
 _CALLS = {
     "x86_64": _Calls(
         audit_architecture=0xC000003E,
@@ -58,6 +61,9 @@ _CALLS = {
             *(160, 302, 272, 308, 321, 298, 323),  # limits, unshare, setns, bpf, perf, userfaultfd
             *(76, 82, 83, 84, 85, 86, 87, 88, 90, 92, 94, 132),  # truncate, rename … lchown, utime
             *(133, 165, 188, 235, 258, 259, 260, 261, 263, 264, 265, 266, 268, 280, 316),
+            # What only root may, should it be root: chroot, reboot, modules, kexec, clocks, keys …
+            *(155, 159, 161, 163, 164, 166, 167, 168, 169, 170, 172, 173, 175, 176, 179, 227),
+            *(246, 248, 249, 250, 304, 313, 320),
         ),
         opens=((2, 1), (257, 2)),
         clone=56,
@@ -71,6 +77,9 @@ _CALLS = {
             *(117, 270, 271),  # ptrace, process_vm
             *(164, 261, 97, 268, 280, 241, 282),  # limits, unshare, setns, bpf, perf, userfaultfd
             *(5, 33, 34, 35, 36, 37, 38, 40, 45, 53, 54, 88, 276),  # changes to the file system
+            # What only root may, should it be root.
+            *(39, 41, 51, 60, 89, 104, 105, 106, 112, 142, 161, 170, 171, 217, 218, 219, 224),
+            *(225, 265, 273, 294),
         ),
         opens=((56, 2),),
         clone=220,
@@ -110,7 +119,7 @@ def _program(calls: _Calls) -> bytes:
         _step(_JUMP_AT_LEAST, 0x40000000, 0, 1),
         _step(_RETURN, _KILL),
     ]
-    for number in (*calls.refused, *_NEW_EVERYWHERE):
+    for number in (*calls.refused, *_NEW_EVERYWHERE, *_MOUNTS):
         steps += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
     for number in calls.unknown:
         steps += [_step(_JUMP_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | errno.ENOSYS)]

@@ -37,9 +37,20 @@ def in_a_thread(*_):
     thread.join()
     return found[0]
 
+def forge(reply, _):
+    """Answer before the runner does, wherever it would."""
+    for number in range(3, 30):
+        try:
+            os.write(number, reply.encode("unicode_escape").replace(b"@", b"[" * 9000) + b"\\n")
+        except OSError:
+            pass
+    return 1.0
+
 CALLS = []
 
 ACTIONS = {
+    "forge": forge,
+    "chroot": attempt(os.chroot),
     "compare": lambda given, answer: float(given == answer),
     "print": lambda *_: print("9.0", flush=True) or os.write(1, b"{}\\n") and 1.0,
     "count": lambda *_: CALLS.append(1) or len(CALLS),
@@ -81,7 +92,8 @@ async def test_it_scores(reward: PythonReward) -> None:
 
 
 @pytest.mark.parametrize(
-    "action", ["unix", "fork", "spawn", "exec", "signal", "write /tmp/x", "write /dev/shm/x"]
+    "action",
+    ["unix", "fork", "spawn", "exec", "signal", "chroot /", "write /tmp/x", "write /dev/shm/x"],
 )
 async def test_it_is_refused(reward: PythonReward, action: str) -> None:
     async with ConfinedCode(reward) as code:
@@ -136,6 +148,23 @@ async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
         assert await code.score("compare 1", "1") == 1.0
 
     assert said in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "reply",
+    ["{}", "[]", "null", "no JSON", '{"reward": "1"}', '{"reward": NaN}', '{"reward": [1]}',
+     '{"reward": 1' + "0" * 400 + "}", "@", "x" * 100_000, ""],
+    ids=lambda reply: reply[:16],
+)  # fmt: skip
+async def test_a_forged_answer_is_worth_nothing(
+    reward: PythonReward, reply: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ConfinedCode(reward) as code:
+        assert await code.score(f"forge {reply}", "") == 0.0
+        assert await code.score("compare 1", "1") == 1.0
+
+    assert "its process is lost" in caplog.text
 
 
 @pytest.mark.slow
