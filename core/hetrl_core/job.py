@@ -261,6 +261,9 @@ class TrainingSpec:
     """Directory for checkpoints; empty: the run's own state directory."""
 
     keep_last_checkpoints: int = 3
+    tensorboard_path: str = ""
+    """Directory in which the coordinator writes event files; empty: none."""
+
     seed: int = 1
     shuffle_rewards: bool = False
     """Deal each batch's rewards out at random: the control that a learning curve needs."""

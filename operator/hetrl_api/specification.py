@@ -166,12 +166,14 @@ def _python(given: Python, places: _Places) -> core.PythonReward:
 
 def _training(job: HetRLJob, places: _Places) -> core.TrainingSpec:
     given, checkpoints = job.spec.training, job.spec.storage.checkpoints
+    tensorboard = job.spec.storage.tensorboard
     return core.TrainingSpec(
         steps=given.steps,
         learning_rate=given.learning_rate,
         checkpoint_every_steps=given.checkpoint_every_steps,
         checkpoint_path=_checkpoint_path(job, places),
         keep_last_checkpoints=checkpoints.keep_last,
+        tensorboard_path=str(places.base_path / tensorboard.path) if tensorboard else "",
         seed=given.seed,
     )
 

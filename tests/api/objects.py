@@ -106,6 +106,7 @@ VALID_JOBS = [
                 "persistentVolumeClaim": "kept", "path": "a/b", "keepLast": 2,
             }
         },
+        "curves for TensorBoard": {"spec.storage.tensorBoard": {"path": "/curves/one"}},
         "pools and a budget": {
             "spec.resources": {
                 "pools": [

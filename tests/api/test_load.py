@@ -111,9 +111,12 @@ def test_rewards_and_columns_reach_the_run() -> None:
                 "spec.data.reward": "python",
                 "spec.data.python": {"source": {"path": "reward.py"}, "memoryMiB": 256},
                 "spec.data.lengthPenalty": {"bufferTokens": 64},
+                "spec.storage.tensorBoard": {"path": "curves"},
             }
         )
     )
+
+    assert job.training.tensorboard_path == "/jobs/curves"
 
     assert (job.data.question_field, job.data.answer_field) == ("problem", "answer")
     assert job.data.python == PythonReward(file="/jobs/reward.py", memory_bytes=256 << 20)
