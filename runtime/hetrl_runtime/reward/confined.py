@@ -45,11 +45,16 @@ class ConfinedCode:
 
         Raises:
             CodeError: it is not there, cannot be loaded, or this machine cannot confine it.
+            OSError: its process does not start or answer.
         """
+        file = self._reward.file
         try:
             self._process = await self._started()
-        except (OSError, TimeoutError, ValueError) as error:
-            raise CodeError(f"data.python: {self._reward.file} cannot be used: {error}") from error
+        except FunctionError as error:
+            raise CodeError(f"data.python: {file} cannot be used: {error}") from error
+        except (OSError, ValueError) as error:
+            reason = str(error) or f"no answer within {START_SECONDS:g} s"
+            raise OSError(f"data.python: {file} does not start: {reason}") from error
         return self
 
     async def __aexit__(

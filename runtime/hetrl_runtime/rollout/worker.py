@@ -26,7 +26,7 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
     """Generate for a run until it ends; return how it ended. Cancel it to stop early.
 
     Raises:
-        ModelNotFoundError, ValueError, OSError: the contract cannot be carried out here.
+        ModelNotFoundError, CodeError, ValueError, OSError: the contract cannot be carried out here.
         TransportError: the coordinator refused us or was away for too long.
         EngineFailedError: the engine broke down.
     """

@@ -313,6 +313,24 @@ def test_the_command_names_a_missing_model_and_exits_with_3(
     assert "Traceback" not in errors
 
 
+def test_the_command_names_code_that_cannot_be_used_and_exits_with_3(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("def score(:")
+    launch = a_job(tmp_path, policies)
+    data = replace(launch.data, reward="python", python=PythonReward(file=str(code)))
+
+    process = a_process(replace(launch, data=data))
+    _, errors = process.communicate(timeout=200)
+
+    assert process.returncode == 3
+    assert errors.splitlines()[-1].startswith(
+        f"data.python: {code} cannot be used: SyntaxError: invalid syntax"
+    )
+    assert "Traceback" not in errors
+
+
 async def test_a_terminated_worker_gives_its_leases_back_and_exits_with_0_in_time(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
