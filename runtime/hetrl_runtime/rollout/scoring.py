@@ -21,6 +21,7 @@ from pebble import ProcessExpired, ProcessPool
 from hetrl_core.job import DataSpec
 from hetrl_runtime.reward.confined import ConfinedCode
 from hetrl_runtime.reward.judge import judge_of
+from hetrl_runtime.reward.verifiers import Verifier
 
 SCORING_SECONDS = 2.0
 """Longest that one response is judged; then its judge is killed, and it is worth nothing."""
@@ -56,7 +57,6 @@ class VerifierPool:
             ValueError: there is none of that name.
         """
         judge_of(data)
-        self._data = data
         self._pool = ProcessPool(
             max_workers=1,
             context=multiprocessing.get_context("spawn"),
@@ -66,7 +66,7 @@ class VerifierPool:
 
     async def __aenter__(self) -> Self:
         # It starts and imports while the engine loads; the first reward does not wait for it.
-        self._pool.schedule(judge_of, args=[self._data])
+        self._pool.schedule(_score, args=["", ""])
         return self
 
     async def __aexit__(
@@ -84,9 +84,7 @@ class VerifierPool:
         Zero where it cannot be judged within ``SCORING_SECONDS`` and in memory; the log says so.
         """
         asked: asyncio.Future[float] = asyncio.wrap_future(
-            self._pool.schedule(
-                _score, args=[self._data, response, answer], timeout=SCORING_SECONDS
-            )
+            self._pool.schedule(_score, args=[response, answer], timeout=SCORING_SECONDS)
         )
         try:
             return await asked
@@ -101,8 +99,13 @@ class VerifierPool:
 
 
 @lru_cache(maxsize=65_536)  # members of a group often agree word for word
-def _score(data: DataSpec, response: str, answer: str) -> float:
-    return judge_of(data)(response, answer)
+def _score(response: str, answer: str) -> float:
+    return _judge[0](response, answer)
+
+
+_judge: list[Verifier] = []
+"""Of this process, once it is prepared: sending the job's options along would cost more than
+most judgements."""
 
 
 def _prepare(data: DataSpec) -> None:
@@ -111,8 +114,9 @@ def _prepare(data: DataSpec) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_JUDGE_BYTES, _JUDGE_BYTES))
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     # Before anything is timed: the first judgements load parsers, which takes as long as they may.
+    _judge[:] = [judge_of(data)]
     for response in _FIRST_RESPONSES:
-        judge_of(data)(response, "0.25")
+        _judge[0](response, "0.25")
 
 
 def _end_with_parent() -> None:
