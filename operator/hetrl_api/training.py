@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from hetrl_api.rules import ApiModel, Rule, not_yet, section
-from hetrl_api.source import ObjectName, SubPath
+from hetrl_api.source import ObjectName, Path, SubPath
 
 
 class Training(ApiModel):
@@ -53,8 +53,19 @@ class Checkpoints(ApiModel):
     )
 
 
+class TensorBoard(ApiModel):
+    """Event files, written by the coordinator for each step."""
+
+    path: Path
+    """Folder in the coordinator's container: of a volume that `spec.runtime.podTemplate` mounts, or
+    lost with the pod. `hetrl run` takes it from the job's own folder."""
+
+
 class Storage(ApiModel):
     """What outlives the pods."""
 
     checkpoints: Checkpoints = section(Checkpoints)
     """Unset claim: kept with the trainer's pod and lost with it."""
+
+    tensorboard: Annotated[TensorBoard | None, Field(alias="tensorBoard")] = None
+    """Unset: no event files."""

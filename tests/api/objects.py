@@ -85,11 +85,28 @@ VALID_JOBS = [
             }
         },
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
+        "shards in MATH's form": {
+            "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
+            "spec.data.questionField": "problem", "spec.data.answerField": "answer",
+        },
+        "a pattern, and brevity": {
+            "spec.data.reward": "regex",
+            "spec.data.regex": {"pattern": r"<answer>(?P<answer>.*?)</answer>"},
+            "spec.data.lengthPenalty": {"bufferTokens": 128, "weight": 0.5},
+        },
+        "code of one's own": {
+            "spec.data.reward": "python",
+            "spec.data.python": {
+                "source": {"claim": {"name": "code", "path": "reward.py"}}, "function": "judge",
+                "timeoutSeconds": 0.5, "cpuSeconds": 1, "memoryMiB": 256,
+            },
+        },
         "checkpoints kept": {
             "spec.storage.checkpoints": {
                 "persistentVolumeClaim": "kept", "path": "a/b", "keepLast": 2,
             }
         },
+        "curves for TensorBoard": {"spec.storage.tensorBoard": {"path": "/curves/one"}},
         "pools and a budget": {
             "spec.resources": {
                 "pools": [
@@ -208,6 +225,33 @@ INVALID_JOBS = [
         "spec.data.prompts must set exactly one of path, hub, claim, uri",
     ),
     _case(
+        "a pattern for another reward", {"spec.data.regex": {"pattern": "x"}},
+        "spec.data.regex must be set if and only if spec.data.reward is regex, got reward math",
+    ),
+    _case(
+        "no pattern", {"spec.data.reward": "regex"},
+        "spec.data.regex must be set if and only if spec.data.reward is regex, got reward regex",
+    ),
+    _case(
+        "no code", {"spec.data.reward": "python"},
+        "spec.data.python must be set if and only if spec.data.reward is python",
+    ),
+    _case(
+        "code from nowhere",
+        {"spec.data.reward": "python", "spec.data.python": {"source": {}}},
+        "spec.data.python.source must set exactly one of path, hub, claim, uri",
+    ),
+    _case(
+        "code of the hub",
+        {"spec.data.reward": "python", "spec.data.python": {"source": {"hub": "a/b"}}},
+        "spec.data.python.source.hub is not supported yet",
+    ),
+    _case(
+        "a penalty for every response and more",
+        {"spec.data.lengthPenalty": {"bufferTokens": 1025}},
+        "spec.data.lengthPenalty.bufferTokens must be <= maxResponseTokens (1024), got 1025",
+    ),
+    _case(
         "two objectives",
         {"spec.planning.objective": {"throughput": {}, "cost": {"requiredSamplesPerSecond": 1}}},
         "spec.planning.objective must set exactly one of throughput, cost, deadline",
@@ -304,6 +348,17 @@ INVALID_JOBS = [
     _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
     _case("an unknown reward", {"spec.data.reward": "vibes"}, "spec.data.reward", "vibes", "math"),
+    _case("a penalty of nothing", {"spec.data.lengthPenalty": {"bufferTokens": 8, "weight": 0}},
+          "spec.data.lengthPenalty.weight", "0"),
+    _case("no memory for code",
+          {"spec.data.reward": "python",
+           "spec.data.python": {"source": {"path": "x"}, "memoryMiB": 8}},
+          "spec.data.python.memoryMiB", "64"),
+    _case("a function that is none",
+          {"spec.data.reward": "python",
+           "spec.data.python": {"source": {"path": "x"}, "function": "a.b"}},
+          "spec.data.python.function", "a.b"),
+    _case("a nameless column", {"spec.data.questionField": ""}, "spec.data.questionField", "1"),
     _case("too stale", {"spec.algorithm.maxStaleness": 65}, "spec.algorithm.maxStaleness", "64"),
     _case(
         "a bound below on-policy", {"spec.algorithm.maxStaleness": -1},

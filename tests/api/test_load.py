@@ -11,11 +11,13 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_fleet, load_job, read_fleet
 from hetrl_core.job import (
     JobSpec,
+    LengthPenalty,
     MaximiseThroughput,
     MeetDeadline,
     MinimiseCost,
     Mode,
     PoolSpec,
+    PythonReward,
     ResourcesSpec,
 )
 from tests.api.objects import (
@@ -99,6 +101,33 @@ def test_checkpoints_stay_with_a_local_run_unless_a_folder_stands_for_their_clai
 def test_a_claim_without_a_folder_is_named() -> None:
     with pytest.raises(InvalidObjectError, match="--claim arithmetic=FOLDER"):
         load(a_job(), claims={})
+
+
+def test_rewards_and_columns_reach_the_run() -> None:
+    job = load(
+        a_job(
+            {
+                "spec.data.questionField": "problem",
+                "spec.data.reward": "python",
+                "spec.data.python": {"source": {"path": "reward.py"}, "memoryMiB": 256},
+                "spec.data.lengthPenalty": {"bufferTokens": 64},
+                "spec.storage.tensorBoard": {"path": "curves"},
+            }
+        )
+    )
+
+    assert job.training.tensorboard_path == "/jobs/curves"
+
+    assert (job.data.question_field, job.data.answer_field) == ("problem", "answer")
+    assert job.data.python == PythonReward(file="/jobs/reward.py", memory_bytes=256 << 20)
+    assert job.data.length_penalty == LengthPenalty(buffer_tokens=64, weight=1.0)
+
+
+def test_a_pattern_that_python_cannot_read_is_refused() -> None:
+    job = a_job({"spec.data.reward": "regex", "spec.data.regex": {"pattern": "(a"}})
+
+    with pytest.raises(InvalidObjectError, match=r"spec.data.regex.pattern is not a regular expr"):
+        load(job)
 
 
 def test_relative_paths_are_beside_the_job() -> None:

@@ -66,6 +66,19 @@ def refused(folder: Path, text: str, *options: str) -> str:
             r"spec.data.prompts: there is no file .*/absent.jsonl",
         ),
         (
+            {"data": {"prompts": {"path": "absent-*.parquet"}}},
+            r"spec.data.prompts: there is no file .*/absent-\*.parquet",
+        ),
+        (
+            {
+                "data": {
+                    "prompts": {"path": "train.jsonl"},
+                    "reward": "python", "python": {"source": {"path": "absent.py"}},
+                }
+            },
+            r"spec.data.python.source: there is no file .*/absent.py",
+        ),
+        (
             {"data": {"prompts": {"claim": {"name": "gsm8k", "path": "train.jsonl"}}}},
             r"spec.data.prompts.claim: no folder stands for claim gsm8k here: give one with "
             r"--claim gsm8k=FOLDER",
@@ -83,8 +96,9 @@ def refused(folder: Path, text: str, *options: str) -> str:
         ({"model": {"source": {"hub": "owner/name"}}}, r"the dimensions of model owner/name"),
     ],
     ids=[
-        "no model", "no data", "no folder for a claim", "value below its limit",
-        "values that do not fit together", "misspelt field", "fits nowhere", "unknown dimensions",
+        "no model", "no data", "no shards", "no code", "no folder for a claim",
+        "value below its limit", "values that do not fit together", "misspelt field",
+        "fits nowhere", "unknown dimensions",
     ],
 )  # fmt: skip
 def test_a_bad_job_is_refused_in_one_line_that_names_the_field(

@@ -7,10 +7,13 @@ import pytest
 from hetrl_core.job import (
     AlgorithmSpec,
     DataSpec,
+    LengthPenalty,
     MeetDeadline,
     MinimiseCost,
     Mode,
     PoolSpec,
+    PythonReward,
+    RegexReward,
     ResourcesSpec,
     RolloutSpec,
     TrainingSpec,
@@ -25,6 +28,39 @@ pool = partial(PoolSpec, name="edge")
 @pytest.mark.parametrize(
     ("make", "fields", "said"),
     [
+        pytest.param(
+            data, {"reward": "regex"}, "data.regex must be set if and only if data.reward is regex",
+            id="no pattern",
+        ),
+        pytest.param(
+            data, {"python": PythonReward(file="x")}, "data.reward is python, got math",
+            id="code for another reward",
+        ),
+        pytest.param(
+            data, {"max_response_tokens": 8, "length_penalty": LengthPenalty(buffer_tokens=9)},
+            r"data.lengthPenalty.bufferTokens must be <= maxResponseTokens \(8\), got 9",
+            id="a penalty for every response and more",
+        ),
+        pytest.param(
+            LengthPenalty, {"buffer_tokens": 0}, "lengthPenalty.bufferTokens must be >= 1, got 0",
+            id="no buffer",
+        ),
+        pytest.param(
+            LengthPenalty, {"buffer_tokens": 1, "weight": NAN},
+            "data.lengthPenalty.weight must be > 0, got nan", id="no weight",
+        ),
+        pytest.param(
+            RegexReward, {"pattern": "(a"}, "data.regex.pattern is not a regular expression",
+            id="half a pattern",
+        ),
+        pytest.param(
+            PythonReward, {"file": "x", "timeout_seconds": 0},
+            "data.python.timeoutSeconds must be > 0, got 0", id="no time",
+        ),
+        pytest.param(
+            PythonReward, {"file": "x", "function": "a.b"},
+            "data.python.function must be a name of Python, got 'a.b'", id="no name",
+        ),
         pytest.param(
             AlgorithmSpec, {"max_staleness": -1}, "algorithm.maxStaleness must be >= 0, got -1",
             id="a bound below on-policy",

@@ -60,7 +60,10 @@ def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
 
 def _source_claims(deployment: Deployment) -> tuple[str, ...]:
     written = deployment.wish.written
-    sources: tuple[Source, ...] = (written.model.source, written.data.prompts)
+    data = written.data
+    sources: tuple[Source, ...] = (
+        written.model.source, data.prompts, *([data.python.source] if data.python else []),
+    )  # fmt: skip
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
 
 

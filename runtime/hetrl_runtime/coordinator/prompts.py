@@ -1,13 +1,13 @@
 """Which prompt a group is of: the data in the order of the walk."""
 
-from hetrl_runtime.data.jsonl import Prompt, PromptFile
 from hetrl_runtime.data.order import PassOrder
+from hetrl_runtime.data.prompt import Prompt, PromptSource
 
 
 class Prompts:
     """The prompt of every group, over as many passes as the run takes."""
 
-    def __init__(self, file: PromptFile, *, seed: int) -> None:
+    def __init__(self, file: PromptSource, *, seed: int) -> None:
         self._file = file
         self._order = PassOrder(num_prompts=len(file), seed=seed)
 

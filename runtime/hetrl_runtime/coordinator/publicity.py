@@ -6,8 +6,9 @@ Figures are ``progress``'s, files are ``report``'s; here they are kept in step.
 from pathlib import Path
 
 from hetrl_core.launch import Launch
+from hetrl_runtime.coordinator.curves import Curves
 from hetrl_runtime.coordinator.progress import Progresses, Standing
-from hetrl_runtime.coordinator.report import ReportFiles
+from hetrl_runtime.coordinator.report import ReportFiles, step_record
 from hetrl_runtime.coordinator.roster import Roster
 from hetrl_runtime.coordinator.state import Committed
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
@@ -22,6 +23,8 @@ class Publicity:
         self._metrics = metrics
         self._roster = roster
         self._files = ReportFiles(Path(launch.state_path))
+        path = launch.training.tensorboard_path
+        self._curves = Curves(Path(path)) if path else None
         self._progresses = Progresses(
             total_steps=launch.training.steps,
             predicted_step_seconds=launch.predicted_step_seconds,
@@ -33,6 +36,11 @@ class Publicity:
     def longest_step_seconds(self) -> float:
         """Of the steps so far, or as predicted."""
         return self._progresses.longest_step_seconds
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._curves:
+            self._curves.close()
 
     def begin(self, *, now: float) -> None:
         """Count anew from a trainer's registration."""
@@ -62,13 +70,16 @@ class Publicity:
             self._metrics.staleness.observe(age)
         self._metrics.reward_mean.set(self._progresses.reward_mean)
         self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
-        self._files.add_step(
+        step = step_record(
             consumed=done.consumed,
             num_discarded=num_discarded,
             staleness=histogram,
             report=report,
             progress=self.progress(standing, ending=None),
         )
+        self._files.add_step(step, consumed=done.consumed)
+        if self._curves:
+            self._curves.add_step(step)
 
     def progress(self, standing: Standing, *, ending: Ending | None) -> pb.Progress:
         """Return all there is to say at this moment."""

@@ -46,18 +46,10 @@ class ReportFiles:
         }
         self._replace("result.json", result)
 
-    def add_step(
-        self,
-        *,
-        consumed: Sequence[SampledTrajectory],
-        num_discarded: int,
-        staleness: Counter[int],
-        report: StepReport,
-        progress: pb.Progress,
-    ) -> None:
+    def add_step(self, step: Mapping[str, Any], *, consumed: Sequence[SampledTrajectory]) -> None:
         """Add a line about the version just committed, and a few of its responses."""
-        self._add("steps.jsonl", [_step(consumed, num_discarded, staleness, report, progress)])
-        self._add("samples.jsonl", _samples(consumed, version=progress.version))
+        self._add("steps.jsonl", [step])
+        self._add("samples.jsonl", _samples(consumed, version=step["version"]))
 
     def _replace(self, name: str, content: Mapping[str, Any]) -> None:
         fresh = self._directory / f"{name}.new"
@@ -78,13 +70,15 @@ def as_json(progress: pb.Progress) -> dict[str, Any]:
     return found
 
 
-def _step(
+def step_record(
+    *,
     consumed: Sequence[SampledTrajectory],
     num_discarded: int,
     staleness: Counter[int],
     report: StepReport,
     progress: pb.Progress,
 ) -> dict[str, Any]:
+    """Return what there is to say of the version just committed."""
     return {
         "step": progress.step,
         "version": progress.version,

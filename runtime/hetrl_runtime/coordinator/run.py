@@ -100,6 +100,7 @@ class Run:
     def close(self) -> None:
         """Write everything to the disk."""
         self._journal.close()
+        self._publicity.close()
 
     @property
     def failure(self) -> OSError | None:

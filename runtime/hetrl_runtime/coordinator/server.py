@@ -21,7 +21,8 @@ from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.report import ReportFiles, as_json
 from hetrl_runtime.coordinator.run import LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
-from hetrl_runtime.data.jsonl import PromptFile, Unusable, open_prompts
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.transport.channel import bind, open_async_server
@@ -46,7 +47,11 @@ async def serve(
         ValueError: the contract asks for an unencrypted port beyond loopback.
     """
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
-    prompts = await asyncio.to_thread(open_prompts, launch.data.prompts)
+    prompts = await asyncio.to_thread(
+        open_prompts,
+        launch.data.prompts,
+        Fields(question=launch.data.question_field, answer=launch.data.answer_field),
+    )
     if isinstance(prompts, Unusable):
         return await _refuse(launch, prompts, post)
     with contextlib.closing(prompts):
@@ -71,7 +76,7 @@ async def _refuse(launch: Launch, problem: Unusable, post: ProgressPost | None) 
 
 async def _serve(
     launch: Launch,
-    prompts: PromptFile,
+    prompts: PromptSource,
     post: ProgressPost | None,
     *,
     stop: asyncio.Event,

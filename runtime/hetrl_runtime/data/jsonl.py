@@ -5,35 +5,21 @@ larger than memory can be used and a bad line is known before any GPU is.
 """
 
 import json
-import os
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """A problem and its reference solution."""
-
-    question: str
-    answer: str
-    line: int
-    """Its line in the file, counted from 1."""
+from hetrl_runtime.data.prompt import Fields, Prompt, Unusable, prompt_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unusable:
-    """Why a file cannot be trained on; names the file and, where there is one, the line."""
-
-    message: str
-
-
-class PromptFile:
+class JsonlPrompts:
     """The prompts of a checked file, by index; lines are read when they are asked for."""
 
-    def __init__(self, path: Path, lines: "array[int]", offsets: "array[int]") -> None:
+    def __init__(
+        self, path: Path, fields: Fields, *, lines: "array[int]", offsets: "array[int]"
+    ) -> None:
         self.path = path
+        self._fields = fields
         self._lines = lines
         self._offsets = offsets
         self._file: BinaryIO = path.open("rb")
@@ -43,7 +29,8 @@ class PromptFile:
 
     def __getitem__(self, index: int) -> Prompt:
         self._file.seek(self._offsets[index])
-        found = parse_line(self._file.readline(), source=str(self.path), number=self._lines[index])
+        place = f"{self.path}:{self._lines[index]}"
+        found = _parse(self._file.readline(), self._fields, place=place, number=self._lines[index])
         if isinstance(found, Unusable):
             raise OSError(f"{self.path} changed while it was in use: {found.message}")
         return found
@@ -53,44 +40,32 @@ class PromptFile:
         self._file.close()
 
 
-def open_prompts(path: str | os.PathLike[str]) -> PromptFile | Unusable:
-    """Check a file from end to end and return its prompts, or what is wrong with it."""
-    where = Path(path)
+def open_jsonl(path: Path, fields: Fields) -> JsonlPrompts | Unusable:
+    """Check a file from end to end and return its prompts, or what is wrong with it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     lines, offsets = array("q"), array("q")
-    try:
-        with where.open("rb") as file:
-            offset = 0
-            for number, text in enumerate(file, start=1):
-                if text.strip():
-                    found = parse_line(text, source=str(where), number=number)
-                    if isinstance(found, Unusable):
-                        return found
-                    lines.append(number)
-                    offsets.append(offset)
-                offset += len(text)
-    except OSError as error:
-        return Unusable(message=f"cannot read prompts from {where}: {error.strerror}")
-    if not offsets:
-        return Unusable(message=f"{where} has no prompts: the file is empty")
-    return PromptFile(where, lines, offsets)
+    with path.open("rb") as file:
+        offset = 0
+        for number, text in enumerate(file, start=1):
+            if text.strip():
+                found = _parse(text, fields, place=f"{path}:{number}", number=number)
+                if isinstance(found, Unusable):
+                    return found
+                lines.append(number)
+                offsets.append(offset)
+            offset += len(text)
+    return JsonlPrompts(path, fields, lines=lines, offsets=offsets)
 
 
-def parse_line(text: bytes, *, source: str, number: int) -> Prompt | Unusable:
-    """Read one line, or say what is wrong with it and where it is."""
+def _parse(text: bytes, fields: Fields, *, place: str, number: int) -> Prompt | Unusable:
     try:
-        fields = json.loads(text)
+        record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Unusable(message=f"{source}:{number}: not JSON: {error}")
-    if not isinstance(fields, dict):
-        kind = type(fields).__name__
-        return Unusable(message=f"{source}:{number}: must be a JSON object, got {kind}")
-    for name in ("question", "answer"):
-        if name not in fields:
-            return Unusable(message=f"{source}:{number}: has no {name!r}")
-        value = fields[name]
-        if not isinstance(value, str) or not value.strip():
-            shown = json.dumps(value)[:60]
-            return Unusable(
-                message=f"{source}:{number}: {name!r} must be text that is not blank, got {shown}"
-            )
-    return Prompt(question=fields["question"], answer=fields["answer"], line=number)
+        return Unusable(message=f"{place}: not JSON: {error}")
+    if not isinstance(record, dict):
+        kind = type(record).__name__
+        return Unusable(message=f"{place}: must be a JSON object, got {kind}")
+    return prompt_of(record, fields, place=place, number=number)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hetrl_core.job import Engine
-from hetrl_runtime.data.jsonl import Prompt
+from hetrl_runtime.data.prompt import Prompt
 from hetrl_runtime.reward.verifiers import verifier
 from hetrl_runtime.rollout.engine import (
     EngineSettings,

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from hetrl_core.job import DataSpec
-from hetrl_runtime.data.jsonl import Unusable, open_prompts
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Fields, Unusable
 from hetrl_runtime.rollout.errors import EngineFailedError
 
 _DEFAULTS = DataSpec(prompts="")
@@ -26,8 +27,10 @@ _DEFAULTS = DataSpec(prompts="")
     "--data",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Problems as JSONL with 'question' and 'answer'.",
+    help="Problems: JSON lines, or a Parquet file.",
 )
+@click.option("--question-field", default=_DEFAULTS.question_field, show_default=True)
+@click.option("--answer-field", default=_DEFAULTS.answer_field, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many problems.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--reward", default=_DEFAULTS.reward, show_default=True, help="The verifier.")
@@ -47,6 +50,8 @@ def command(
     *,
     model: Path,
     data: Path,
+    question_field: str,
+    answer_field: str,
     limit: int | None,
     batch_size: int,
     reward: str,
@@ -57,7 +62,7 @@ def command(
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from hetrl_runtime.evaluate.accuracy import EvaluationLimits, measure  # noqa: PLC0415
 
-    problems = open_prompts(data)
+    problems = open_prompts(data, Fields(question=question_field, answer=answer_field))
     if isinstance(problems, Unusable):
         raise click.ClickException(problems.message)
     limits = EvaluationLimits(

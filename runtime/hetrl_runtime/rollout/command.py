@@ -15,6 +15,7 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime import logs
 from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
@@ -29,7 +30,8 @@ def command(launch_file: Path, ordinal: int) -> None:
     """Generate trajectories for one run, until it ends.
 
     Ends with 0 when the run is over or the worker was told to stop; with 3 when the model
-    cannot be found; with 1 when it cannot go on, for a reason on the last line.
+    cannot be found or the job's own code cannot be used; with 1 when it cannot go on, for a
+    reason on the last line.
     """
     logs.configure()
     _prepare_environment()
@@ -38,7 +40,7 @@ def command(launch_file: Path, ordinal: int) -> None:
         asyncio.run(_until_stopped(launch, ordinal))
     except RunEnded as ended:
         click.echo(str(ended), err=True)
-    except ModelNotFoundError as error:
+    except (ModelNotFoundError, CodeError) as error:
         click.echo(str(error), err=True)
         sys.exit(TERMINAL_EXIT_CODE)
     except (OSError, ValueError, TransportError, EngineFailedError) as error:

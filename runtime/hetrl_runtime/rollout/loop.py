@@ -20,9 +20,11 @@ import numpy as np
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.reward.confined import ConfinedCode
+from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
-from hetrl_runtime.rollout.scoring import Scorer
+from hetrl_runtime.rollout.scoring import VerifierPool
 from hetrl_runtime.rollout.status import Activity, StatusSeries
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
@@ -48,7 +50,7 @@ class Equipment:
 
     engine: InferenceEngine
     prompts: PromptFormat
-    scorer: Scorer
+    scorer: VerifierPool | ConfinedCode
     client: WorkerClient
     metrics: RolloutMetrics
 
@@ -196,9 +198,18 @@ class RolloutLoop:
         if not self._client.wants(identity):
             return
         if isinstance(sampled, SampledTrajectory):
-            reward = await self._scorer.score(sampled.response_text, lease.answer)
-            sampled = replace(sampled, reward=reward)
+            sampled = replace(sampled, reward=await self._reward(sampled, lease.answer))
         await self._client.deliver(sampled)
+
+    async def _reward(self, sampled: SampledTrajectory, answer: str) -> float:
+        reward, data = await self._scorer.score(sampled.response_text, answer), self._launch.data
+        if data.length_penalty is None:
+            return reward
+        return reward - length_penalty(
+            sampled.num_response_tokens,
+            max_tokens=data.max_response_tokens,
+            penalty=data.length_penalty,
+        )
 
     async def _sample(
         self, lease: PromptLease, identity: TrajectoryId

@@ -17,7 +17,7 @@ from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
-from hetrl_runtime.rollout.scoring import Scorer
+from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.wire.values import Ending
 
@@ -26,7 +26,7 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
     """Generate for a run until it ends; return how it ended. Cancel it to stop early.
 
     Raises:
-        ModelNotFoundError, ValueError, OSError: the contract cannot be carried out here.
+        ModelNotFoundError, CodeError, ValueError, OSError: the contract cannot be carried out here.
         TransportError: the coordinator refused us or was away for too long.
         EngineFailedError: the engine broke down.
     """
@@ -39,7 +39,7 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
         prompts = PromptFormat(folder)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
-            Scorer(launch.data.reward) as scorer,
+            scorer_of(launch.data) as scorer,
             _started(open_engine(launch.engine, settings)) as engine,
             WorkerClient(launch, process=process) as client,
         ):

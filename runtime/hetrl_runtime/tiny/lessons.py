@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from hetrl_runtime.data.jsonl import Unusable, open_prompts
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.target import target
 from hetrl_runtime.tiny.sums import Split, sums
 

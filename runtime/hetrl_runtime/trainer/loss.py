@@ -66,7 +66,7 @@ def decoupled_ppo(
 
     (arXiv:2110.00641, section 3; for asynchronous RL arXiv:2505.24298, section 5.2). Where
     proximal and behaviour agree, ``w`` is one and this is PPO. Gradients flow through
-    ``current_BR`` alone.
+    ``current_BR`` alone. Advantages of single tokens, as a critic's are, come as ``(B, R)``.
     """
     log_ratios_BR = _where(mask_BR, current_BR - proximal_BR.detach())
     weights_BR = _where(mask_BR, (proximal_BR - behaviour_BR).detach()).exp()
@@ -74,7 +74,7 @@ def decoupled_ppo(
         weights_BR = weights_BR.masked_fill(weights_BR > clip.behaviour_weight, 0.0)
     weights_BR = weights_BR.clamp(max=clip.behaviour_weight)
     ratios_BR = log_ratios_BR.exp()
-    advantages_B1 = advantages_B[:, None]
+    advantages_B1 = advantages_B[:, None] if advantages_B.dim() == 1 else advantages_B
     free_BR = -advantages_B1 * ratios_BR
     held_BR = -advantages_B1 * ratios_BR.clamp(1 - clip.low, 1 + clip.high)
     pessimistic_BR = torch.maximum(free_BR, held_BR)

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job import TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.roster import Member
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.data.jsonl import PromptFile, open_prompts
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import TrajectoryId
@@ -35,7 +37,7 @@ WORKER = "rollout-0"
 @contextlib.contextmanager
 def a_run(launch: Launch, *, now: float = 0.0) -> Iterator[Run]:
     prompts = open_prompts(launch.data.prompts)
-    assert isinstance(prompts, PromptFile)
+    assert not isinstance(prompts, Unusable)
     metrics = CoordinatorMetrics(CollectorRegistry())
     with contextlib.closing(prompts):
         run = Run(launch, Prompts(prompts, seed=1), metrics, first_epoch=100, now=now)
@@ -112,6 +114,18 @@ def test_a_long_training_step_is_not_held_against_generation(tmp_path: Path) -> 
         run.tick(now=45.0)
 
         assert run.ending is None
+
+
+def test_a_run_that_is_asked_for_curves_draws_them(tmp_path: Path) -> None:
+    training = TrainingSpec(steps=3, tensorboard_path=str(tmp_path / "curves"))
+    with a_run(a_launch(tmp_path, training=training)) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        generate(run, now=1.0)
+        train(run, now=2.0)
+
+    (file,) = (tmp_path / "curves").iterdir()
+    assert b"run/reward_mean" in file.read_bytes()
 
 
 def test_generation_that_stands_still_ends_the_run(tmp_path: Path) -> None:

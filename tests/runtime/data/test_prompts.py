@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.data.jsonl import Prompt, PromptFile, Unusable, open_prompts
+from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.order import PassOrder
+from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable
 from hetrl_runtime.data.target import target
 from tests.runtime.launches import a_prompt_file
 
 
-def opened(path: Path) -> PromptFile:
+def opened(path: Path) -> PromptSource:
     found = open_prompts(path)
-    assert isinstance(found, PromptFile)
+    assert not isinstance(found, Unusable)
     return found
 
 

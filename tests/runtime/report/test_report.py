@@ -16,7 +16,7 @@ from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, Strategy, TrainingSp
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, to_json
 from hetrl_core.plan import MemoryUse, Parallelism, Plan, Prediction, Replica, ReplicaGroup, Share
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator.report import ReportFiles
+from hetrl_runtime.coordinator.report import ReportFiles, step_record
 from hetrl_runtime.report.command import command
 from hetrl_runtime.report.page import page
 from hetrl_runtime.report.record import Accuracy, NoRunError, read
@@ -82,13 +82,14 @@ class Run:
         self._files = ReportFiles(path / "state/coordinator-0")
 
     def commit(self, version: int, trained: Sequence[SampledTrajectory], reward: float) -> None:
-        self._files.add_step(
+        step = step_record(
             consumed=trained,
             num_discarded=1,
             staleness=Counter(version - 1 - each.oldest_version for each in trained),
             report=StepReport(step_seconds=2.0, wait_seconds=0.5, metrics={"loss": 0.1}),
             progress=self.progress(version, reward),
         )
+        self._files.add_step(step, consumed=trained)
 
     def end(self, ending: Ending, *, version: int) -> None:
         self._files.write_result(ending, progress=self.progress(version, 0.5))

@@ -10,7 +10,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetrl_core.job import DataSpec, LengthPenalty, RegexReward
 from hetrl_runtime.reward.command import command
+from hetrl_runtime.reward.judge import judge_of
+from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.verifiers import verifier
 
 integers = st.integers(-(10**12) + 1, 10**12 - 1)
@@ -58,6 +61,29 @@ def test_exact_compares_text(response: str, expected: float) -> None:
     assert verifier("exact")(response, "#### yes") == expected
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"\left( 3, \frac{\pi}{2} \right)", "p - q", r"\frac{14}{3}", "9", r"\text{Evelyn}",
+        r"90^\circ", r"3\sqrt{13}", "6 - 5i", "-50", r"\pi", "x=5", "1,-2", "52_8", r"\frac 59",
+        r"(0,9) \cup (9,36)", r"1 \pm \sqrt{19}", r"\text{(C)}", "6r^2-4r-24", "[-2,7]", "7.50",
+        r"\begin{pmatrix} -1/3 \\ 2/3 \\ 5/3 \end{pmatrix}", r"\$32,\!348", r"10\%",
+        r"\left(\frac{3}{5},\frac{8}{3}\right]", "18 apples",
+    ],
+)  # fmt: skip
+def test_bare_latex_as_in_math_is_itself_and_nothing_simpler(answer: str) -> None:
+    judge = verifier("math")
+
+    assert judge(f"So the answer is $\\boxed{{{answer}}}$.", answer) == 1.0
+    assert judge(f"Therefore\n#### {answer}", answer) == 1.0
+    assert judge("\\boxed{12345}", answer) == 0.0
+
+
+def test_a_number_inside_bare_latex_is_not_the_answer() -> None:
+    assert verifier("math")("13", r"3\sqrt{13}") == 0.0
+    assert verifier("math")("#### 3\\sqrt{13}", "13") == 0.0
+
+
 def test_an_unknown_verifier_is_named_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="must be one of exact, math, got 'guess'"):
         verifier("guess")
@@ -97,3 +123,32 @@ def test_scoring_needs_no_torch() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
     assert "torch" not in loaded.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "response", "answer", "expected"),
+    [
+        (r"<think>.*</think>", "<think>so</think> 18", "18", 1.0),
+        (r"<think>.*</think>", "18", "18", 0.0),
+        (r"is (?P<answer>-?\d+)", "It is 17. No, it is 18", "#### 18", 1.0),
+        (r"is (?P<answer>-?\d+)", "It is 18. No, it is 17", "#### 18", 0.0),
+        (r"is (?P<answer>-?\d+)", "18", "#### 18", 0.0),
+        (r"(?P<answer>\d+)?x", "x", "#### 18", 0.0),
+        (r"(?s)<a>(?P<answer>.*)</a>", "<a>\n yes </a>", "yes", 1.0),
+    ],
+)
+def test_regex_wants_the_form_and_in_its_group_the_answer(
+    pattern: str, response: str, answer: str, expected: float
+) -> None:
+    data = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=pattern))
+
+    assert judge_of(data)(response, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "expected"), [(0, 0.0), (50, 0.0), (75, 1.0), (99, 1.96), (100, 2.0)]
+)
+def test_length_costs_more_and_more_within_the_buffer(num_tokens: int, expected: float) -> None:
+    penalty = LengthPenalty(buffer_tokens=50, weight=2.0)
+
+    assert length_penalty(num_tokens, max_tokens=100, penalty=penalty) == pytest.approx(expected)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.job import DataSpec
+from hetrl_core.job import DataSpec, LengthPenalty, PythonReward
 from hetrl_core.launch import Launch, ModelFiles, to_json
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
@@ -156,6 +156,31 @@ async def test_a_run_ends_well_and_every_token_is_its_versions(
             assert each.process in {"rollout-test-0", "rollout-test-1"}
 
 
+async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("def score(response, answer):\n    return len(response) + len(answer) / 1000\n")
+    data = DataSpec(
+        prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
+        reward="python", python=PythonReward(file=str(code)),
+        length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
+        max_prompt_tokens=32, max_response_tokens=24,
+    )  # fmt: skip
+    launch = a_job(tmp_path, policies, data=data)
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        worker = a_worker(launch)
+        await asyncio.to_thread(trainer.run, until=6)
+        await worker
+
+    for each in (each for _, batch in trainer.batches for each in batch):
+        worth = len(each.response_text) + len(each.answer) / 1000
+        lost = 2.0 * each.num_response_tokens / 24
+        assert each.reward == pytest.approx(worth - lost, abs=1e-5)
+
+
 async def test_a_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
     tmp_path: Path, policies: dict[int, Path]
 ) -> None:
@@ -285,6 +310,24 @@ def test_the_command_names_a_missing_model_and_exits_with_3(
 
     assert process.returncode == 3
     assert errors.splitlines()[-1] == f"model path {tmp_path}/nothing is not a directory"
+    assert "Traceback" not in errors
+
+
+def test_the_command_names_code_that_cannot_be_used_and_exits_with_3(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("def score(:")
+    launch = a_job(tmp_path, policies)
+    data = replace(launch.data, reward="python", python=PythonReward(file=str(code)))
+
+    process = a_process(replace(launch, data=data))
+    _, errors = process.communicate(timeout=200)
+
+    assert process.returncode == 3
+    assert errors.splitlines()[-1].startswith(
+        f"data.python: {code} cannot be used: SyntaxError: invalid syntax"
+    )
     assert "Traceback" not in errors
 
 

@@ -1,0 +1,41 @@
+"""Opening a job's prompts, whatever form they are in."""
+
+import os
+from pathlib import Path
+
+from hetrl_runtime.data.jsonl import open_jsonl
+from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
+
+_PARQUET = ".parquet"
+_GSM8K = Fields()
+
+
+def open_prompts(path: str | os.PathLike[str], fields: Fields = _GSM8K) -> PromptSource | Unusable:
+    """Check data from end to end and return its prompts, or what is wrong with it.
+
+    Args:
+        path: a file of JSON lines; a Parquet file (``.parquet``); or a pattern for the shards of
+            one split, ``data/train-*.parquet``, taken in the order of their names.
+        fields: which fields hold problem and solution.
+    """
+    where = Path(path)
+    try:
+        found = _opened(where, fields)
+    except OSError as error:
+        return Unusable(message=f"cannot read prompts from {where}: {error.strerror or error}")
+    if not isinstance(found, Unusable) and not len(found):
+        found.close()
+        return Unusable(message=f"{where} has no prompts: the file is empty")
+    return found
+
+
+def _opened(where: Path, fields: Fields) -> PromptSource | Unusable:
+    if where.suffix != _PARQUET:
+        return open_jsonl(where, fields)
+    shards = sorted(where.parent.glob(where.name)) if "*" in where.name else [where]
+    if not shards:
+        return Unusable(message=f"cannot read prompts from {where}: no file is named like that")
+    # Imported at the first use: a run on JSON lines need not have it in memory.
+    from hetrl_runtime.data.parquet import open_parquet  # noqa: PLC0415
+
+    return open_parquet(shards, fields)

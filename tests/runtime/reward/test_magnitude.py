@@ -1,0 +1,31 @@
+import pytest
+
+from hetrl_runtime.reward.magnitude import is_beyond_reason
+from hetrl_runtime.reward.mathematics import score
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\boxed{9^{9^{9^{9}}}}", "10^{10^{10}}", "10**10**10", "2^{2^{2^{2^{2^{2}}}}}",
+        "99999^99999", "1000000!", "(x+y+z)^{500}", "1" * 400 + "^2222",
+        "2^" + "9" * 400,
+    ],
+)  # fmt: skip
+def test_what_nobody_could_write_down_is_told_from_its_text(text):
+    assert is_beyond_reason(text)
+    assert score(text, "18") == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["18", "2^{10}", "2^{3^2}", "10^{100}", "1.05^{120}", "20!", "(x+1)^{10}", "1^{9^{9}}", "",
+     "1" * 100_000, "^^^", "x^{1000}"],
+)  # fmt: skip
+def test_what_has_an_end_is_left_to_the_verifier(text):
+    assert not is_beyond_reason(text)
+
+
+def test_a_power_is_still_equal_to_itself():
+    assert score("The answer is\n#### 9^{9^{9}}", "#### 9^{9^{9}}") == 1.0
+    assert score("$2^{10}$", "1024") == 1.0

@@ -1,0 +1,43 @@
+"""The critic's loss: what clipping holds, and where gradients go."""
+
+import math
+
+import pytest
+import torch
+
+from hetrl_runtime.trainer.value_loss import clipped_value_loss
+
+
+@pytest.mark.parametrize(
+    ("value", "loss", "slope"),
+    [
+        pytest.param(0.1, 0.5 * 0.9**2, -0.9, id="within reach"),
+        pytest.param(0.6, 0.5 * 0.8**2, 0.0, id="so far ahead that the held one sets the loss"),
+        pytest.param(-0.5, 0.5 * 1.5**2, -1.5, id="gone the wrong way, free to come back"),
+        pytest.param(2.0, 0.5 * 1.0**2, 1.0, id="beyond the return by more than the held one"),
+    ],
+)
+def test_clipping_by_how_far_a_value_went(value, loss, slope):
+    values = torch.tensor([[value]], requires_grad=True)
+
+    found = clipped_value_loss(
+        values, old_BR=torch.zeros(1, 1), returns_BR=torch.ones(1, 1),
+        mask_BR=torch.ones(1, 1, dtype=torch.bool), clip=0.2,
+    )  # fmt: skip
+    torch.autograd.backward(found.losses_BR.sum())
+
+    assert found.losses_BR.item() == pytest.approx(loss)
+    assert values.grad.item() == pytest.approx(slope)
+    assert found.is_clipped_BR.item() is (slope == 0.0)
+
+
+def test_padding_is_never_read_even_where_it_is_not_a_number():
+    mask = torch.tensor([[True, False, False]])
+    values = torch.tensor([[0.5, math.nan, math.inf]], requires_grad=True)
+    others = torch.tensor([[0.4, math.inf, math.nan]])
+
+    found = clipped_value_loss(values, old_BR=others, returns_BR=others, mask_BR=mask, clip=0.2)
+    torch.autograd.backward(found.losses_BR.sum())
+
+    assert found.losses_BR[0].tolist() == pytest.approx([0.005, 0, 0])
+    assert values.grad[0].tolist() == pytest.approx([0.1, 0, 0])
