@@ -82,7 +82,7 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 test: check test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Go, and root on Debian.
 
 test-slow: $(READY)
-	@$(BIN)/pytest -q -m 'slow and not cluster and not pods and not engine'
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster and not pods and not engine'
 
 test-oracles: $(READY) $(ORACLES_READY)
 	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles

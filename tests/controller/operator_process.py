@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import yaml
 
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
+from hetrl_cli.run.ports import free_ports
 from hetrl_operator import identity
 
 WAIT_SECONDS = 90.0
@@ -30,10 +30,9 @@ Found = TypeVar("Found")
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on at this moment."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port that nothing takes by chance before the operator does."""
+    (port,) = free_ports(1)
+    return port
 
 
 def eventually(probe: Callable[[], Found], *, what: str, seconds: float = WAIT_SECONDS) -> Found:

@@ -1,10 +1,10 @@
 """Launch contracts on this machine's loopback, for tests with real sockets."""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
+from hetrl_cli.run.ports import free_ports
 from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
@@ -58,7 +58,6 @@ def a_prompt_file(path: Path, *, num_prompts: int = 16) -> Path:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nothing takes by chance, though the process that is to have it is yet to come."""
+    (port,) = free_ports(1)
+    return port
