@@ -76,7 +76,8 @@ def plan(
         evaluations=0 if runnable_only else evaluations,
     )
     first = portfolio.begin(job.planning.strategy)
-    others = alternatives(space, goal, searcher) if first else ()
+    is_compared = first or job.planning.strategy is Strategy.AUTO
+    others = alternatives(space, goal, searcher) if is_compared else ()
 
     # 4. HetRL's search goes on from there, where the strategy asks for it.
     decided = portfolio.go_on(job.planning.strategy, first, others=choices(others))

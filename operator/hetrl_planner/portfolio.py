@@ -2,7 +2,7 @@
 
 ``Auto`` asks the ILP how to divide whole machines, or phase 1 of AReaL-Hex, which counts single
 GPUs, or both, and lets HetRL's evolution go on from what they found; so there is an answer whenever
-time runs out.
+time runs out. On small fleets the ILP has the last word instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,10 +43,11 @@ MOST_EVOLVED_GPUS = 2048
 LEAST_EVALUATIONS = 60
 """Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
 
-PHASE_1_FIRST_GPUS = 8
-"""On fleets so small phase 1 takes hundredths of a second, the ILP tenths. On larger ones phase 1
-may take longer than the ILP, whose answer is faster: there it is asked where the ILP has none, or
-where the price is to be low. Ours."""
+EVOLVED_FIRST_GPUS = 8
+"""On fleets so small, whose groups are packed, evolution finds in tenths of a second what the ILP
+takes longer for, so that it is asked last. On larger ones evolution goes on from the ILP's answer;
+phase 1, which is slower there and finds less, is asked where the ILP has none, or where the price
+is to be low. Ours."""
 
 REGIONS_OF_A_START = 2
 """Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
@@ -135,17 +136,24 @@ class Portfolio:
             case Strategy.ILP:
                 return self._better(first, self._partition())
             case Strategy.AUTO:
-                arms = list(groupings(self.space.work.tasks))
-                return self._repartition(self.cheaper(self._evolve(first, others, arms)))
+                return self._repartition(self.cheaper(self._by_all(first, others)))
 
     def _begun(self) -> Decided | None:
         """Return the answer from which ``Auto`` goes on."""
-        if self.evaluator.devices.num_gpus <= PHASE_1_FIRST_GPUS:
-            return self._better(self._phase_1(homogeneous=False), self._partition(to_begin=True))
-        divided = self._partition(to_begin=True)
+        divided = None if self._is_small else self._partition(to_begin=True)
         if divided and isinstance(self.goal, Fastest):
             return divided
         return self._better(self._phase_1(homogeneous=False), divided)
+
+    def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
+        found = self._evolve(first, others, list(groupings(self.space.work.tasks)))
+        if not self._is_small:
+            return found
+        return self._better(found, self._partition(to_begin=True))
+
+    @property
+    def _is_small(self) -> bool:
+        return self.evaluator.devices.num_gpus <= EVOLVED_FIRST_GPUS
 
     def _partition(self, *, to_begin: bool = False) -> Decided | None:
         """Return the ILP's answer, unless the fleet is one for tiles."""
