@@ -9,7 +9,6 @@ minibatches, asynchronous runs may be one version behind, as all compared system
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.cluster import ClusterSnapshot, GpuKind
 from hetrl_core.job import Engine, ResourcesSpec
 from hetrl_core.task import Task
@@ -18,6 +17,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.presets.fleets import FLEETS
 from hetrl_planner.sites import sites
 from hetrl_planner.workload import Workload
+from tests.builders import ARCHITECTURES
 
 SCENARIOS = ("single-region", "multi-region-hybrid", "multi-country", "multi-continent")
 
@@ -48,23 +48,6 @@ KINDS: Mapping[str, GpuKind] = {
     )
 }
 """The catalogue's figures, efficiencies and prices on the day the baselines were frozen."""
-
-# Dimensions from each model's published config.json.
-MODELS: Mapping[str, ModelArchitecture] = {
-    name: ModelArchitecture(
-        hidden_size=hidden, num_layers=layers, num_query_heads=heads, num_kv_heads=kv,
-        head_dim=128, ffn_size=ffn, vocab_size=vocab, tied_embeddings=tied,
-        attention_bias=name.startswith("Qwen2.5"), query_key_norm=name.startswith("Qwen3"),
-    )
-    for name, hidden, layers, heads, kv, ffn, vocab, tied in [
-        ("Qwen2.5-1.5B", 1536, 28, 12, 2, 8960, 151936, True),
-        ("Qwen2.5-7B", 3584, 28, 28, 4, 18944, 152064, False),
-        ("Qwen2.5-14B", 5120, 48, 40, 8, 13824, 152064, False),
-        ("Qwen3-4B", 2560, 36, 32, 8, 9728, 151936, True),
-        ("Qwen3-8B", 4096, 36, 32, 8, 12288, 151936, False),
-        ("Qwen3-14B", 5120, 40, 40, 8, 17408, 151936, False),
-    ]
-}  # fmt: skip
 
 GRPO = (
     Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, Task.ACTOR_TRAINING,
@@ -120,7 +103,7 @@ def workload(
 ) -> Workload:
     """Return one step's work as HetRL's paper has it."""
     return Workload(
-        architecture=MODELS[model],
+        architecture=ARCHITECTURES[model],
         prompt_tokens=max_tokens // 2,
         response_tokens=max_tokens // 2,
         max_prompt_tokens=max_tokens,

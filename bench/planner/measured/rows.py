@@ -5,7 +5,6 @@ What a source leaves out is assumed here; the page says what. Nothing is predict
 
 from dataclasses import dataclass, replace
 
-from bench.planner import scenarios
 from bench.planner.measured.case import (
     Gain,
     InferredLength,
@@ -24,6 +23,7 @@ from hetrl_core.plan import Recompute
 from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
 from hetrl_planner.workload import Workload
+from tests.builders import ARCHITECTURES
 
 # GPUs, links, models
 
@@ -55,8 +55,8 @@ def _model(
 # Dimensions from each model's published config.json.
 LLAMA_8B = _model(4096, 32, 32, 14336, 128256, query_key_norm=False)
 QWEN3_32B = _model(5120, 64, 64, 25600, 151936, query_key_norm=True)
-QWEN_7B = scenarios.MODELS["Qwen2.5-7B"]
-QWEN_1_5B = scenarios.MODELS["Qwen2.5-1.5B"]
+QWEN_7B = ARCHITECTURES["Qwen2.5-7B"]
+QWEN_1_5B = ARCHITECTURES["Qwen2.5-1.5B"]
 
 TRAINED = (Task.ACTOR_GENERATION, Task.ACTOR_TRAINING)
 SCORED = (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING)
