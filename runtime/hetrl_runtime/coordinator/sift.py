@@ -6,15 +6,12 @@ What becomes of a group that is left out is ``run``'s to do.
 from collections.abc import Sequence
 
 from hetrl_core.job import AlgorithmSpec
-from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.trajectory import EQUAL_REWARDS, SampledTrajectory
 from hetrl_runtime.wire.values import NO_LEARNING_SIGNAL, Ending
 
 SILENT_BATCHES = 10
 """Groups left out in a row, in batches, after which nothing is expected to be learned: as long as
 the trainer waits where none is left out."""
-
-EQUAL_REWARDS = 1e-6
-"""Rewards closer together than this are equal: what is left is rounding."""
 
 
 class Sift:

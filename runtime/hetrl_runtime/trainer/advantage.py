@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from hetrl_core.job import Advantage
-
-_STD_FLOOR = 1e-6
-"""Rewards closer together than this are equal: what is left is rounding."""
+from hetrl_runtime.wire.trajectory import EQUAL_REWARDS
 
 
 def group_advantages(rewards_B: Tensor, groups_B: Tensor, kind: Advantage) -> Tensor:
@@ -36,7 +34,7 @@ def group_advantages(rewards_B: Tensor, groups_B: Tensor, kind: Advantage) -> Te
             scale_G = torch.ones_like(stds_G)
         case Advantage.LEAVE_ONE_OUT:
             scale_G = sizes_G / (sizes_G - 1)
-    return centred_B * torch.where(stds_G > _STD_FLOOR, scale_G, 0.0)[groups_B]
+    return centred_B * torch.where(stds_G > EQUAL_REWARDS, scale_G, 0.0)[groups_B]
 
 
 def _group_sums(values_B: Tensor, groups_B: Tensor, num_groups: int) -> Tensor:

@@ -13,6 +13,9 @@ import numpy.typing as npt
 Tokens = npt.NDArray[np.int32]
 LogProbs = npt.NDArray[np.float32]
 
+EQUAL_REWARDS = 1e-6
+"""Rewards closer together than this are equal: what is left is rounding."""
+
 
 class TrajectoryId(NamedTuple):
     """Which trajectory: the member of a prompt's group.
