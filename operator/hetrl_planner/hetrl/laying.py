@@ -13,7 +13,8 @@ from hetrl_planner.candidates import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.hetrl.filling import Filled, Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
-from hetrl_planner.layout.fitting import Fitting, Hops, Place, Split
+from hetrl_planner.layout.balance import Hops, Place
+from hetrl_planner.layout.fitting import Fitting, Split
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 
 
@@ -76,7 +77,7 @@ class Laying:
         ``None`` where no division of the layers fits.
         """
         num_replicas = len(by_stage[0])
-        layers = self.fitting.training_layers(
+        layers = self.fitting.balance.layers(
             [self._places(stage, room) for stage in by_stage],
             tensor=len(by_stage[0][0]), mode=mode, num_replicas=num_replicas,
             hops=self._hops(by_stage),

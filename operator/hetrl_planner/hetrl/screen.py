@@ -20,7 +20,7 @@ class Screen:
     def __init__(self, fitting: Fitting) -> None:
         self._least_bytes = {task: fitting.least_bytes(task) for task in fitting.work.tasks}
         devices = fitting.devices
-        self._usable_bytes = [fitting.usable_bytes[site] for site in devices.machine_sites]
+        self._usable_bytes = [devices.usable_bytes[site] for site in devices.machine_sites]
         self.packs = devices.num_gpus <= MOST_FLEET_GPUS
         """Whether the fleet is one whose groups may be packed."""
 

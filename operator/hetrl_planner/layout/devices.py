@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
 from hetrl_core.cluster import ClusterSnapshot, GpuKind, Machine
+from hetrl_planner.cost.memory import overhead_bytes
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 from hetrl_planner.sites import Site
 
@@ -40,6 +41,12 @@ class Devices:
     def machine_sizes(self) -> tuple[int, ...]:
         """GPUs of each machine."""
         return tuple(machine.num_gpus for site in self.sites for machine in site.machines)
+
+    @cached_property
+    def usable_bytes(self) -> tuple[int, ...]:
+        """By site, what models may use of a GPU."""
+        kinds = [site.kind for site in self.sites]
+        return tuple(kind.memory_bytes - overhead_bytes(kind) for kind in kinds)
 
     @cached_property
     def first_gpus(self) -> tuple[int, ...]:

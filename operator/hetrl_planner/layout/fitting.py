@@ -1,14 +1,12 @@
-"""How many layers a stage should have, and which split suits a site.
+"""Which split of a replica suits a site, and what its GPUs then do at best.
 
-Layers are divided so that the slowest stage is as fast as memory allows (``balanced_layers``);
-what memory allows is ``stage_memory``'s. Everything is remembered by what it depends on; what
-other tasks keep on a GPU enters as reserved bytes, which change often and decide little.
-Searches ask here, so that they need not evaluate what cannot be good.
+Layers of pipelines that train are ``balance``'s, here are those that serve; what memory allows is
+``stage_memory``'s. Everything is remembered by what it depends on; what other tasks keep on a GPU
+enters as reserved bytes, which change often and decide little. Searches ask here, so that they need
+not evaluate what cannot be good.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
-from itertools import zip_longest
 from math import ceil, inf
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -16,11 +14,10 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
-from hetrl_planner.cost.inference import Pace, hidden_bytes, inference_pace
-from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.shard import Shard
-from hetrl_planner.cost.stage import PlacedStage, balanced_layers, uniform_stages
-from hetrl_planner.cost.training import turn
+from hetrl_planner.cost.stage import balanced_layers, uniform_stages
+from hetrl_planner.layout.balance import Balance
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.stage_memory import Ends, StageMemory
 from hetrl_planner.workload import Workload
@@ -35,30 +32,8 @@ ALL_MODES = tuple(
 )
 """Ways to train, those that cost least time first."""
 
-Place = tuple[int, int]
-"""A site, and the bytes that other tasks keep on its GPUs."""
-
 Split = tuple[int, int]
 """Tensor and pipeline sizes of a replica."""
-
-_Cut = tuple[int, TrainingMode, int]
-"""Tensor size, way to train, and replicas."""
-
-Hop = tuple[int, int, bool]
-"""From a stage's site to the next one's, and whether both are on one machine."""
-
-Hops = tuple[tuple[Hop, ...], ...]
-"""Of each stage but the last, over all replicas."""
-
-_StagePlaces = tuple[tuple[Place, ...], ...]
-"""Of each stage, where it stands over all replicas."""
-
-_Joined = tuple[_StagePlaces, Hops]
-
-_Stage = tuple[float, float, int]
-"""A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
-it holds. A plain tuple, for a search keeps so many that objects would burden the garbage
-collector; so are the keys that it is remembered by."""
 
 
 class Fitting:
@@ -68,11 +43,9 @@ class Fitting:
         self.work = work
         self.devices = devices
         self._memory = StageMemory(work)
+        self.balance = Balance(work, devices, self._memory)
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
-        self._paces: dict[tuple[object, ...], Pace] = {}
-        self._training_layers: dict[_Cut, dict[_Joined, tuple[int, ...] | None]] = {}
-        self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
         self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
         self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
@@ -132,13 +105,13 @@ class Fitting:
         rates = [0.0]
         for tensor, stages in self._possible_splits(site):
             for mode in ALL_MODES:
-                layers = self.training_layers(
+                layers = self.balance.layers(
                     [((site, 0),)] * stages, tensor=tensor, mode=mode,
                     num_replicas=self.most_training_replicas,
                 )  # fmt: skip
                 if layers is not None:
                     slot = max(
-                        self._training_pace(site, tensor, ends, mode.recompute).seconds(count)
+                        self.balance.pace(site, tensor, ends, mode.recompute).seconds(count)
                         for ends, count in zip(_ends(stages), layers, strict=True)
                     )
                     rates.append(1 / slot / tensor / stages)
@@ -154,106 +127,6 @@ class Fitting:
                 recompute=Recompute.NONE, forward_only_passes=0,
             )  # fmt: skip
         return self._least[site]
-
-    def training_layers(
-        self,
-        stage_places: Sequence[tuple[Place, ...]],
-        *,
-        tensor: int,
-        mode: TrainingMode,
-        num_replicas: int,
-        hops: Hops = (),
-    ) -> tuple[int, ...] | None:
-        """Return the layers of each stage, ``None`` where they do not fit.
-
-        Both are over all replicas: the places on which each stage stands, and its hops to the
-        next one, which are free where they are not said.
-        """
-        cut = (tensor, mode, num_replicas)
-        known = self._training_layers.setdefault(cut, {})
-        key = (tuple(stage_places), hops)
-        if key not in known:
-            stages = self._training_stages(key[0], *cut)
-            fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
-            known[key] = balanced_layers(
-                self.work.architecture.num_layers,
-                fixed_seconds=[
-                    fixed + hop
-                    for fixed, hop in zip_longest(
-                        fixed_seconds, map(self._hop_seconds, hops), fillvalue=0.0
-                    )
-                ],
-                layer_seconds=layer_seconds, most_layers=most_layers,
-            )  # fmt: skip
-        return known[key]
-
-    def _hop_seconds(self, hops: Sequence[Hop]) -> float:
-        """Return what a sequence's way to the next stage and back adds to a turn at worst."""
-        return max(
-            [
-                2 * transfer_seconds(hidden_bytes(self.work), self.devices.hop(*each))
-                for each in hops
-            ]
-        )
-
-    def _training_stages(
-        self, stage_places: _StagePlaces, tensor: int, mode: TrainingMode, num_replicas: int
-    ) -> list[_Stage]:
-        known = self._stages.setdefault((tensor, mode, num_replicas), {})
-        found = []
-        for number, places in enumerate(stage_places):
-            key = (places, number == 0, len(stage_places) - number)
-            if key not in known:
-                known[key] = self._training_stage(
-                    *key, tensor=tensor, mode=mode, num_replicas=num_replicas
-                )
-            found.append(known[key])
-        return found
-
-    def _training_stage(
-        self,
-        places: tuple[Place, ...],
-        is_first: bool,
-        passes_in_flight: int,
-        *,
-        tensor: int,
-        mode: TrainingMode,
-        num_replicas: int,
-    ) -> _Stage:
-        """Return a stage that stands on all of these places: as slow and full as the worst."""
-        ends = (is_first, passes_in_flight == 1)
-        paces = [self._training_pace(site, tensor, ends, mode.recompute) for site, _ in places]
-        most_layers = self._memory.most_training_layers(
-            tensor, ends, mode=mode, num_replicas=num_replicas, passes_in_flight=passes_in_flight,
-            free_bytes=min([self.usable_bytes[site] - reserved for site, reserved in places]),
-        )  # fmt: skip
-        return (
-            max([pace.fixed_seconds for pace in paces]),
-            max([pace.slot_seconds for pace in paces]),
-            most_layers,
-        )
-
-    def _training_pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
-        """Return a stage's time for one sequence: what is fixed, and what each layer adds."""
-        key = (site, tensor, ends, recompute)
-        if key not in self._paces:
-            kind = self.devices.sites[site].kind
-            one, two = (
-                turn(
-                    PlacedStage(shard=self._memory.shard(tensor, layers, ends), kind=kind),
-                    self.work,
-                    recompute,
-                ).total_seconds
-                for layers in (1, 2)
-            )
-            self._paces[key] = Pace(slot_seconds=two - one, fixed_seconds=2 * one - two)
-        return self._paces[key]
-
-    @cached_property
-    def usable_bytes(self) -> tuple[int, ...]:
-        """By site, what models may use of a GPU."""
-        kinds = [site.kind for site in self.devices.sites]
-        return tuple(kind.memory_bytes - memory.overhead_bytes(kind) for kind in kinds)
 
     # Generation and scoring
 
@@ -316,7 +189,7 @@ class Fitting:
             most_layers = tuple(
                 self._memory.most_serving_layers(
                     tensor, ends, is_generation=is_generation,
-                    free_bytes=self.usable_bytes[site] - reserved_bytes,
+                    free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
                 )
                 for ends in _ends(stages)
             )  # fmt: skip
