@@ -108,7 +108,7 @@ def divided(trial: Trial, watch: Watch) -> None:
 
 def auto(trial: Trial, watch: Watch) -> None:
     """All of them, as Auto plans: phase 1, the ILP, and evolution from there."""
-    _, objective = _priced(trial)
+    objective = _objective(trial)
     portfolio = Watched(
         space=ours.space(trial.work, trial.fleet, limits=ours.NO_LIMITS),
         goal=Fastest(), seed=trial.seed, should_stop=trial.should_stop,
@@ -130,13 +130,16 @@ def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:
 
 
 def _priced(trial: Trial) -> tuple[Evaluator, Objective]:
+    return Evaluator(trial.work, scenarios.devices(trial.fleet)), _objective(trial)
+
+
+def _objective(trial: Trial) -> Objective:
     devices = scenarios.devices(trial.fleet)
-    objective = Objective(goal=Fastest(), limits=ours.NO_LIMITS, devices=devices)
-    return Evaluator(trial.work, devices), objective
+    return Objective(goal=Fastest(), limits=ours.NO_LIMITS, devices=devices)
 
 
 def _told(trial: Trial, watch: Watch) -> tuple[Evaluator, Objective]:
-    _, objective = _priced(trial)
+    objective = _objective(trial)
     tell = _counting(objective, watch)
     return Telling(trial.work, scenarios.devices(trial.fleet), tell), objective
 

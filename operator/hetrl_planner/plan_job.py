@@ -49,8 +49,8 @@ def plan(
         snapshot: the machines that the job may use, and the links between their regions.
         job: the job, with its model's dimensions.
         should_stop: asked again and again; once true, the best plan so far is returned.
-        runnable_only: leave out what this release's runtime cannot execute, such as a
-            trainer split over several GPUs.
+        runnable_only: leave out what this release's runtime cannot execute, such as tasks that
+            share GPUs.
         evaluations: layouts that HetRL's search may price; ``None`` leaves it to the size of
             the fleet, and 0 leaves that search out.
 
@@ -64,7 +64,7 @@ def plan(
     # 2. Every way to run one replica, per GPU kind, region and pool.
     space = space_of(snapshot, job, runnable_only=runnable_only)
 
-    # 3. Phase 1 of AReaL-Hex, for this plan and for those that it is compared with.
+    # 3. An answer within moments, and those that it is compared with.
     goal = goal_of(job)
     searcher = Searcher(should_stop=should_stop, seed=job.planning.seed)
     portfolio = Portfolio(
@@ -72,7 +72,7 @@ def plan(
         goal=goal,
         seed=job.planning.seed,
         should_stop=should_stop,
-        # Evolution cuts models in ways that this release does not run yet.
+        # Evolution lets tasks share GPUs, which this release does not run yet.
         evaluations=0 if runnable_only else evaluations,
     )
     first = portfolio.begin(job.planning.strategy)
@@ -82,11 +82,8 @@ def plan(
     # 4. HetRL's search goes on from there, where the strategy asks for it.
     decided = portfolio.go_on(job.planning.strategy, first, others=choices(others))
     if decided is None:
-        return Infeasible(
-            reasons=reasons_against(
-                space, job, goal, searcher=searcher, runnable_only=runnable_only
-            )
-        )
+        reasons = reasons_against(space, job, goal, searcher=searcher, runnable_only=runnable_only)
+        return Infeasible(reasons=reasons)
 
     # 5. Played forward, the best may be another.
     decided = played_off(decided, portfolio, job)

@@ -22,8 +22,7 @@ from hetrl_planner.hetrl.starts import SPREAD, Starts
 from hetrl_planner.hetrl.variation import Variation
 
 START_SHARE = 0.1
-"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings. Ours, as all
-numbers here."""
+"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
 
 COUNTS_PER_GROUPING = 4
 """Level-2 arms of each grouping that go on from there."""

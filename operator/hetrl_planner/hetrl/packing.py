@@ -133,7 +133,8 @@ class _Search:
         *others, generation = placed
         trained = next((each for each in others if each.task is Task.ACTOR_TRAINING), None)
         kept = tuple([self._resident[gpu] for gpu in generation.gpus])
-        # The others leave it the same room in many ways.
+        # The others leave it the same room in many ways. Layouts are the ways' own, which outlive
+        # the search: an id is one of them.
         key = (id(generation), id(trained), kept)
         if key not in self._generated:
             weights = self._weights(trained, generation) if trained else None

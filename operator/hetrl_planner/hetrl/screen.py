@@ -4,12 +4,11 @@ A search looks at few genomes, so each that it asks for should be a layout, and 
 Placing tasks is ``decode``'s; a genome that passes here may still fit nowhere.
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from hetrl_core.task import SCORING_TASKS, Task
-from hetrl_planner.hetrl.genome import Counts, Genome
+from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS, MOST_GPUS
 from hetrl_planner.layout.fitting import Fitting
 
@@ -56,19 +55,14 @@ class Screen:
 
 def _relabelled(genome: Genome) -> list[tuple[Task, ...]]:
     """Return the groups with tasks that score dealt out in order: they all cost the same."""
-    columns: Sequence[Counts] = list(zip(*genome.counts, strict=True))
+    columns = list(zip(*genome.counts, strict=True))
     others = [tuple(task for task in group if task not in SCORING_TASKS)
               for group in genome.grouping]  # fmt: skip
-    scoring = Counter(
-        number
-        for number, group in enumerate(genome.grouping)
-        for task in group
-        if task in SCORING_TASKS
-    )
-    left = [task for task in Task if any(task in group for group in genome.grouping)
-            and task in SCORING_TASKS]  # fmt: skip
-    groups: list[tuple[Task, ...]] = list(others)
-    for number in sorted(scoring, key=lambda each: (others[each], columns[each])):
+    scoring = [len(group) - len(other)
+               for group, other in zip(genome.grouping, others, strict=True)]  # fmt: skip
+    left = [task for task in Task if task in SCORING_TASKS.intersection(chain(*genome.grouping))]
+    groups = list(others)
+    for number in sorted(range(len(groups)), key=lambda each: (others[each], columns[each])):
         dealt, left = left[: scoring[number]], left[scoring[number] :]
         groups[number] = tuple(sorted((*others[number], *dealt), key=list(Task).index))
     return groups
