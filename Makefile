@@ -79,7 +79,7 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
 	@$(BIN)/pytest -q -n 2 -m 'not cluster and not pods and not engine and not slow'
 
-test: check test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Go, and root on Debian.
+test: check test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
 
 test-slow: $(READY)
 	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster and not pods and not engine'
