@@ -12,17 +12,17 @@ from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Parallelism
 from hetrl_core.task import Task
 from hetrl_core.units import gib
-from hetrl_planner.candidates import (
-    Split,
-    fullest_rollout_gpu,
-    fullest_training_gpu,
-    splits,
-)
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import Site, without_machines
+from hetrl_planner.splits import (
+    Split,
+    fullest_rollout_gpu,
+    leanest_training,
+    splits,
+)
 from hetrl_planner.workload import Workload
 
 ANY_STEP_SECONDS = 1e12
@@ -82,9 +82,11 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
         ),
         key=_least_memory,
     )
+    num_replicas, _ = leanest_training(site, split, work)
+    shared = f" in {num_replicas} replicas that divide all they can" if num_replicas > 1 else ""
     return (
         f"actor training needs {gib(state_bytes)} of weights, gradients and optimizer state; "
-        + _largest_split(site, split, use, runnable_only=runnable_only)
+        + _largest_split(site, split, use, runnable_only=runnable_only, shared=shared)
         + _but_splits_would_fit(space, site, Task.ACTOR_TRAINING, runnable_only=runnable_only)
     )
 
@@ -113,14 +115,16 @@ def _least_memory(pair: tuple[Split, MemoryUse]) -> tuple[int, int]:
     return (use.total_bytes, split.num_shares)
 
 
-def _largest_split(site: Site, split: Split, use: MemoryUse, *, runnable_only: bool) -> str:
+def _largest_split(
+    site: Site, split: Split, use: MemoryUse, *, runnable_only: bool, shared: str = ""
+) -> str:
     allows = "that this release runs" if runnable_only else "that this fleet allows"
     spread = "on one machine" if split.num_shares == 1 else f"on {split.num_shares} machines"
     gpus = "1 GPU" if split.num_gpus == 1 else f"{split.num_gpus} GPUs {spread}"
     memory = site.kind.memory_bytes
     return (
         f"the best split {allows} on {site.name}, {gpus} of {gib(memory)} "
-        f"({split.parallelism}), would put {gib(use.total_bytes)} on the fullest GPU, "
+        f"({split.parallelism}){shared}, would put {gib(use.total_bytes)} on the fullest GPU, "
         f"{gib(overhead_bytes(site.kind))} of it overhead"
     )
 
@@ -142,7 +146,7 @@ def _but_splits_would_fit(space: Space, site: Site, task: Task, *, runnable_only
 
 def _fullest_gpu(site: Site, split: Split, work: Workload, task: Task) -> MemoryUse:
     if task is Task.ACTOR_TRAINING:
-        return fullest_training_gpu(site, split, work)
+        return leanest_training(site, split, work)[1]
     return fullest_rollout_gpu(site, split, work, concurrency=1)
 
 

@@ -12,8 +12,8 @@ from math import ceil
 from hetrl_core.cluster import Machine
 from hetrl_core.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
-from hetrl_planner.candidates import Split, fullest_rollout_gpu
 from hetrl_planner.choice import Choice, RolloutShare
+from hetrl_planner.splits import Split, fullest_rollout_gpu
 
 
 class FreeBlocks:

@@ -6,13 +6,9 @@ from hypothesis import strategies as st
 
 from hetrl_core.job import ResourcesSpec
 from hetrl_core.task import Task
-from hetrl_planner.candidates import (
-    replica_counts,
-    rollout_candidates,
-    splits,
-    training_candidates,
-)
+from hetrl_planner.candidates import rollout_candidates, training_candidates
 from hetrl_planner.sites import Site, sites
+from hetrl_planner.splits import replica_counts, splits
 from hetrl_planner.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_fleet, a_job
 

@@ -21,7 +21,7 @@ from hetrl_core.job import (
     RolloutSpec,
     Strategy,
 )
-from hetrl_core.plan import Infeasible, Outcome, Plan
+from hetrl_core.plan import Infeasible, Outcome, Plan, Sharding
 from hetrl_core.task import Task
 from hetrl_planner import plan_job
 from tests.builders import a_fleet, a_job, a_kind, both
@@ -87,6 +87,16 @@ def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
     found = made(SMALL_FLEET, job, runnable_only=True)
     (trains,) = found.groups_with(Task.ACTOR_TRAINING)
     assert trains.parallelism.num_gpus > 1
+    assert obstacles(found, job) == ()
+
+
+def test_replicas_of_a_plan_that_runs_divide_what_they_need_not_all_hold() -> None:
+    job = a_job("Qwen3-1.7B")
+    found = made(SMALL_FLEET, job, runnable_only=True)
+    (trains,) = found.groups_with(Task.ACTOR_TRAINING)
+    assert len(trains.replicas) > 1
+    assert trains.training_mode is not None
+    assert trains.training_mode.sharding is not Sharding.NONE
     assert obstacles(found, job) == ()
 
 

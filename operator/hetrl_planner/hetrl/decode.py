@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from math import inf
 
 from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task
-from hetrl_planner.candidates import DIVIDED_MODES
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Owned, Room, only_on, some_of
@@ -19,6 +18,7 @@ from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, TaskLayout
+from hetrl_planner.splits import DIVIDED_MODES
 
 ROOM = (
     Task.ACTOR_TRAINING,

@@ -11,7 +11,6 @@ from math import ceil, inf
 
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.candidates import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import inference_pace
@@ -20,6 +19,7 @@ from hetrl_planner.cost.stage import balanced_layers, uniform_stages
 from hetrl_planner.layout.balance import Balance
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.stage_memory import Ends, StageMemory
+from hetrl_planner.splits import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
