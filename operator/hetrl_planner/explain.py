@@ -74,7 +74,9 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
         work.architecture,
         Parallelism(tensor=1, stage_layers=(work.architecture.num_layers,)),
     )
-    state_bytes = training_state_bytes(whole.num_parameters)
+    trains_critic = Task.CRITIC_TRAINING in work.tasks
+    state_bytes = (1 + trains_critic) * training_state_bytes(whole.num_parameters)
+    needs = "actor and critic training need" if trains_critic else "actor training needs"
     split, use = min(
         (
             (each, _fullest_gpu(site, each, work, Task.ACTOR_TRAINING))
@@ -85,7 +87,7 @@ def _too_large_to_train(space: Space, site: Site, *, runnable_only: bool) -> str
     num_replicas, _ = leanest_training(site, split, work)
     shared = f" in {num_replicas} replicas that divide all they can" if num_replicas > 1 else ""
     return (
-        f"actor training needs {gib(state_bytes)} of weights, gradients and optimizer state; "
+        f"{needs} {gib(state_bytes)} of weights, gradients and optimizer state; "
         + _largest_split(site, split, use, runnable_only=runnable_only, shared=shared)
         + _but_splits_would_fit(space, site, Task.ACTOR_TRAINING, runnable_only=runnable_only)
     )

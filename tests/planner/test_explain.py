@@ -5,6 +5,8 @@ import pytest
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import (
+    AlgorithmSpec,
+    AlgorithmType,
     Engine,
     JobSpec,
     MeetDeadline,
@@ -40,6 +42,10 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
             r"actor training needs 549\.\d GiB of weights, gradients and optimizer state; the best "
             r"split that this fleet allows on L4 in local, 8 GPUs on one machine of 22\.5 GiB",
             id="model too large to train",
+        ),
+        pytest.param(
+            a_fleet(l4=8), a_job("Qwen3-32B", algorithm=AlgorithmSpec(type=AlgorithmType.PPO)),
+            r"actor and critic training need 1,?09\d\.\d GiB of weights", id="two models to train",
         ),
         pytest.param(
             a_fleet(t4=1), a_job("Qwen3-14B"), r"generation needs 27\.5 GiB of weights",

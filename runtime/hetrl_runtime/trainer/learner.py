@@ -67,6 +67,7 @@ class Learner:
         self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
         self._reference = reference
         self._critic = critic
+        self._warm_up_steps = algorithm.critic.warm_up_steps if critic else 0
         self._algorithm = algorithm
         self._seed = training.seed
         self._max_response_tokens = max_response_tokens
@@ -111,7 +112,6 @@ class Learner:
             )
         ]
         targets = self._targets(batch, [parts for _, parts in shares])
-        warm_up_steps = self._algorithm.critic.warm_up_steps if self._critic else 0
         figures = torch.zeros(len(_FIGURES), device=self.policy.device)
         norms = []
         for rows, parts in shares:
@@ -120,22 +120,24 @@ class Learner:
                 num_trajectories=len(rows),
                 most_tokens=self._max_response_tokens,
             )
-            if version >= warm_up_steps:
+            if version >= self._warm_up_steps:
                 figures += self._backward(self.policy.passes(batch, parts), targets, whole)
-                norms.append(self.optimizer.step(version=version - warm_up_steps))
+                norms.append(self.optimizer.step(version=version - self._warm_up_steps))
             if self._critic and targets.valuation:
                 self._critic.step(batch, parts, whole, targets.valuation, version=version)
-        found = {}
-        if norms:
-            self._peers.add_up([figures])
-            found = {
-                **dict(zip(_FIGURES, (figures / len(shares)).tolist(), strict=True)),
-                "gradient_norm": sum(norms) / len(norms),
-                "learning_rate": self.optimizer.learning_rate(version - warm_up_steps),
-            }
+        found = self._figures(figures, norms, version=version) if norms else {}
         if self._critic and targets.valuation:
             found |= self._critic.report(batch, targets.valuation, version=version)
         return found
+
+    def _figures(self, sums: Tensor, norms: list[float], *, version: int) -> dict[str, float]:
+        """Return the minibatches' figures, from this process's share of their sums."""
+        self._peers.add_up([sums])
+        return {
+            **dict(zip(_FIGURES, (sums / len(norms)).tolist(), strict=True)),
+            "gradient_norm": sum(norms) / len(norms),
+            "learning_rate": self.optimizer.learning_rate(version - self._warm_up_steps),
+        }
 
     def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
