@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import (
-    AlgorithmType,
     JobSpec,
     MaximiseThroughput,
     MeetDeadline,
@@ -150,10 +149,6 @@ def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
         found.append(
             f"planning.strategy {job.planning.strategy}: this release previews its plans, and "
             "runs those of Auto, ArealHex or Homogeneous"
-        )
-    if job.algorithm.type is not AlgorithmType.GRPO and runnable_only:
-        found.append(
-            f"algorithm.type {job.algorithm.type}: this release runs GRPO, which has no critic"
         )
     return tuple(found)
 

@@ -84,6 +84,16 @@ VALID_JOBS = [
                 "klPlacement": "Reward", "temperature": 0.9,
             }
         },
+        "PPO": {"spec.algorithm": {"type": "PPO", "groupSize": 1}},
+        "every constant of the critic": {
+            "spec.algorithm": {
+                "type": "PPO",
+                "critic": {
+                    "learningRate": 1e-5, "discount": 0.99, "traceDecay": 0, "valueClip": 0.2,
+                    "warmUpSteps": 4, "whitenAdvantages": False,
+                },
+            }
+        },
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
         "shards in MATH's form": {
             "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
@@ -151,7 +161,6 @@ VALID_JOBS = [
 
 INVALID_JOBS = [
     # What is not supported yet is refused, and the message names the field.
-    _case("PPO", {"spec.algorithm.type": "PPO"}, "spec.algorithm.type PPO is not supported yet"),
     _case(
         "a model by uri", {"spec.model.source": {"uri": "s3://bucket/model"}},
         "spec.model.source.uri is not supported yet",
@@ -342,6 +351,33 @@ INVALID_JOBS = [
     _case(
         "a name with a dot", {"metadata.name": "a.b"},
         "metadata.name must match ^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    ),
+    # What only one algorithm has.
+    _case(
+        "a critic for GRPO", {"spec.algorithm": {"critic": {"discount": 0.99}}},
+        "spec.algorithm.critic needs spec.algorithm.type PPO, got GRPO",
+    ),
+    _case(
+        "groups compared by PPO",
+        {"spec.algorithm": {"type": "PPO", "advantage": "GroupNormalised"}},
+        "spec.algorithm.advantage needs spec.algorithm.type GRPO, got PPO",
+    ),
+    _case(
+        "nothing left after the critic's warm-up",
+        {"spec.algorithm": {"type": "PPO", "critic": {"warmUpSteps": 5}}},
+        "spec.algorithm.critic.warmUpSteps must be < spec.training.steps (5), got 5",
+    ),
+    *(
+        _case(
+            f"a critic's {field} of {value}",
+            {"spec.algorithm": {"type": "PPO", "critic": {field: value}}},
+            f"spec.algorithm.critic.{field}", str(limit),
+        )
+        for field, value, limit in (
+            ("learningRate", -1, 0), ("discount", 0, 0), ("discount", 1.5, 1),
+            ("traceDecay", -0.5, 0), ("traceDecay", 2, 1), ("valueClip", 0, 0),
+            ("warmUpSteps", -1, 0),
+        )
     ),
     _case("no steps", {"spec.training.steps": 0}, "spec.training.steps", "0", "1"),
     _case("no model", {"spec.model": REMOVED}, "spec.model"),
