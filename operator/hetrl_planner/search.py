@@ -50,6 +50,8 @@ class Space:
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
     limits: Limits
+    runnable_only: bool = False
+    """Whether what this release does not run is left out."""
 
     @staticmethod
     def of(
@@ -81,6 +83,7 @@ class Space:
                 )
             ),
             limits=limits,
+            runnable_only=runnable_only,
         )
 
     def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
