@@ -26,7 +26,6 @@ from hetrl_runtime.wire.values import ResumePoint
 _NAME = re.compile(r"step-(\d{8,})")
 _UNFINISHED = ".unfinished-"
 _MANIFEST, _OPTIMIZER, _RESUME = "manifest.json", "optimizer.safetensors", "resume.json"
-_CRITIC = "critic/critic.safetensors"
 WEIGHTS = "model.safetensors"
 
 
@@ -53,8 +52,6 @@ class Checkpoint:
     resume: ResumePoint
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
-    critic: dict[str, Tensor]
-    """Of a run that has one: its weights and its optimizer's state; else nothing."""
 
 
 class CheckpointFolder:
@@ -83,7 +80,6 @@ class CheckpointFolder:
         *,
         save_model: Callable[[Path], None],
         optimizer: dict[str, Tensor],
-        critic: dict[str, Tensor] | None = None,
     ) -> Path:
         """Write the checkpoint of a version, then remove the oldest beyond ``keep_last``.
 
@@ -100,10 +96,6 @@ class CheckpointFolder:
             try:
                 save_model(unfinished)
                 safetensors.torch.save_file(optimizer, unfinished / _OPTIMIZER)
-                if critic:
-                    # Not beside the policy's weights, where an engine would take it for some.
-                    (unfinished / _CRITIC).parent.mkdir()
-                    safetensors.torch.save_file(critic, unfinished / _CRITIC)
                 (unfinished / _RESUME).write_text(resume.to_json())
                 (unfinished / _MANIFEST).write_bytes(_FILES.dump_json(_described(unfinished)))
                 _flush(unfinished)
@@ -149,7 +141,6 @@ def read(path: Path) -> Checkpoint:
             resume=ResumePoint.from_json((path / _RESUME).read_text()),
             weights=safetensors.torch.load_file(path / WEIGHTS),
             optimizer=safetensors.torch.load_file(path / _OPTIMIZER),
-            critic=safetensors.torch.load_file(path / _CRITIC) if _CRITIC in described else {},
         )
     except (OSError, ValidationError, SafetensorError) as error:
         raise CheckpointError(
@@ -183,11 +174,9 @@ def _flush(folder: Path) -> None:
     # folders and safetensors files begin as their owner's alone; others may evaluate them.
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-        if path.is_dir():
-            _flush_folder(path)
-            continue
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
     folder.chmod(0o755)
     _flush_folder(folder)
 

@@ -34,6 +34,9 @@ from hetrl_runtime.trainer.peers import Peers
 _FIGURES = ("loss", "entropy", "clip_fraction", "behaviour_weight", "behaviour_kl", "reference_kl")
 """The loss, and means over the batch's tokens; ``behaviour_kl`` is how far samplers were behind."""
 
+_OF_CRITIC = "critic/"
+"""Before the names of its tensors in a checkpoint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Targets:
@@ -77,21 +80,27 @@ class Learner:
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Go on from the leader's checkpoint, or from the beginning; others bring None."""
-        is_there = torch.tensor(bool(checkpoint))
+        state = checkpoint.optimizer if checkpoint else {}
         source = str(checkpoint.path) if checkpoint else ""
         if self._critic:
-            self._critic.restore(checkpoint.critic if checkpoint else {}, source=source)
+            start = len(_OF_CRITIC)
+            found = {n[start:]: each for n, each in state.items() if n.startswith(_OF_CRITIC)}
+            self._critic.restore(found, source=source)
+        is_there = torch.tensor(bool(checkpoint))
         if not self.policy.share_with_all(is_there):
             self.policy.copy_from_first_replica()
             return
-        state = checkpoint.optimizer if checkpoint else {}
         weights = Optimizer.masters(state) or (checkpoint.weights if checkpoint else {})
         self.policy.load_weights(weights, source=source)
         self.optimizer.load_state(state)
 
-    def critic_state(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold of the critic, to the leader; others must ask too."""
-        return self._critic.state() if self._critic else {}
+    def state(self) -> dict[str, Tensor]:
+        """Return what a checkpoint must hold beside the policy's files, a critic included.
+
+        To the leader; others must ask as well, and get nothing.
+        """
+        critic = self._critic.state() if self._critic else {}
+        return self.optimizer.state() | {_OF_CRITIC + name: each for name, each in critic.items()}
 
     def train(self, batch: Batch, *, version: int) -> dict[str, float]:
         """Move the policy from ``version`` to the next; return figures for the step's report."""

@@ -51,8 +51,7 @@ def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
         learner.policy.to_safetensors()
         while (order := peers.await_order()).batch is not None or order.saves:
             if order.batch is None:
-                learner.optimizer.state()
-                learner.critic_state()
+                learner.state()
                 continue
             learner.train(order.batch, version=order.version)
             learner.policy.to_safetensors()
@@ -199,8 +198,7 @@ class Leader:
         path = self._checkpoints.write(
             self._resume,
             save_model=partial(self._learner.policy.save, weights=self._weights),
-            optimizer=self._learner.optimizer.state(),
-            critic=self._learner.critic_state(),
+            optimizer=self._learner.state(),
         )
         self._saved_version = self._resume.version
         log.info("checkpoint: path=%s", path)

@@ -134,7 +134,7 @@ def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_pa
     folder = CheckpointFolder(tmp_path, keep_last=1)
     folder.write(
         ResumePoint(version=1), save_model=unbroken.policy.save,
-        optimizer=unbroken.optimizer.state(), critic=unbroken.critic_state(),
+        optimizer=unbroken.state(),
     )  # fmt: skip
 
     restored = a_learner(launch)
@@ -148,7 +148,7 @@ def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_pa
 
 def test_a_critic_of_another_model_is_refused(tiny_model):
     learner = a_learner(a_launch(tiny_model))
-    state = learner.critic_state()
+    state = critic_of(learner).state()
     state["score.weight"] = state["score.weight"][:, 1:]
 
     with pytest.raises(ModelError, match=r"old is of another model: score\.weight is \(1, 127\)"):
