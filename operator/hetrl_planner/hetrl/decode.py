@@ -90,7 +90,7 @@ class Decoder:
         What scoring needs while it runs depends on its split, which is not known before.
         """
         if self.fitting.runnable_only and len(tasks) > 1:
-            return self._cut_alike(genome, tasks, owned)
+            return self._cut_alike(genome, tasks, owned) if owned.machines else None
         most, least = self.fitting.scoring_bytes
         group = self._group(genome, tasks, owned, scoring_bytes=most)
         if group is None or len(tasks) == 1 or not self._evaluator.misfit(group):
