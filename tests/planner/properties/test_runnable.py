@@ -37,6 +37,7 @@ def test_auto_plans_what_runs_for_many_jobs(fleet: ClusterSnapshot, job: JobSpec
     runs(fleet, job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("algorithm", [WITH_A_REFERENCE, WITH_A_CRITIC], ids=["GRPO", "PPO"])
 @pytest.mark.parametrize("strategy", Strategy)
@@ -50,6 +51,7 @@ def test_every_strategy_plans_what_runs(
     assert obstacles(found, job) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [WITH_A_REFERENCE, WITH_A_CRITIC], ids=["GRPO", "PPO"])
 def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) -> None:
     job = a_job("Qwen3-8B", algorithm=algorithm)
