@@ -15,6 +15,7 @@ READY := .venv/.ready
 VLLM_READY := .venv-vllm/.ready
 ORACLES_READY := .venv-oracles/.ready
 SEED ?= 1
+ALGORITHM ?= GRPO
 
 # Where the shell forbids Python to write bytecode, as in many containers, each process of a run
 # would compile torch and vLLM anew: twice the processor time to start. Set-up writes it once.
@@ -123,8 +124,8 @@ e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our ow
 bench: $(READY) ## Ratios within one run, on this machine.
 	@for each in bench/*.py; do $(BIN)/python $$each; done
 
-proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results.
-	@$(BIN)/python -m bench.proof.learning
+proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results. ALGORITHM=PPO
+	@$(BIN)/python -m bench.proof.learning --algorithm $(ALGORITHM)
 
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"

@@ -1,21 +1,21 @@
 """What this release's runtime can execute, so that nobody deploys a plan that it cannot.
 
 The planner may describe more than that (``hetrl plan`` previews it); the operator and
-``hetrl run`` ask here before they start anything.
+``hetrl run`` ask here before they start anything. Which tasks may share GPUs is ``groupings``'.
 """
 
 from hetrl_core.architecture import ModelArchitecture
+from hetrl_core.groupings import GENERATES, GROUPINGS, TRAINS, grouping, named
 from hetrl_core.job import AlgorithmType, Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 
 
 def obstacles(plan: Plan, job: JobSpec) -> tuple[str, ...]:
     """Return every reason why the runtime cannot execute a job's plan; empty when it can."""
-    found = [reason for group in plan.groups for reason in _group_obstacles(group, job)]
+    found = _grouping_obstacles(plan, job)
+    found += [reason for group in plan.groups for reason in _split_obstacles(group, job)]
     found += _training_obstacles(plan)
-    if job.algorithm.type is AlgorithmType.PPO:
-        found.append("algorithm PPO: this release trains without a critic, with GRPO only")
     return tuple(found)
 
 
@@ -27,7 +27,7 @@ def split_obstacle(
     ``engine`` is what generates; it matters to generation alone. A ``model`` whose dimensions
     are not known is refused nothing for them.
     """
-    if task is Task.ACTOR_TRAINING:
+    if task in TRAINING_TASKS:
         if model and model.num_kv_heads % parallelism.tensor:
             return (
                 "tensor parallelism must divide the model's "
@@ -41,6 +41,38 @@ def split_obstacle(
     return ""
 
 
+def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
+    found = []
+    for group in plan.groups:
+        if frozenset(group.tasks) in {GENERATES, *TRAINS}:
+            continue
+        shared = "on shared GPUs" if len(group.tasks) > 1 else "on GPUs of its own"
+        found.append(f"{named(group.tasks)} {shared}: this release does not run that")
+    if any(
+        share.first_gpu is not None
+        for group in plan.groups for replica in group.replicas for share in replica.shares
+    ):  # fmt: skip
+        found.append("tasks that share GPUs are split differently: this release splits them alike")
+    if not found and grouping(group.tasks for group in plan.groups) not in GROUPINGS:
+        found.append("this release runs one group of GPUs that trains, and others that generate")
+    if (job.algorithm.type is AlgorithmType.PPO) is not bool(
+        plan.groups_with(Task.CRITIC_TRAINING)
+    ):
+        found.append(f"algorithm {job.algorithm.type}: the plan is another algorithm's")
+    return found
+
+
+def _split_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
+    # A trainer's other models are cut as the one that it trains.
+    is_trainer = Task.ACTOR_TRAINING in group.tasks
+    asked = (Task.ACTOR_TRAINING,) if is_trainer else group.tasks
+    reasons = {
+        task: split_obstacle(task, group.parallelism, job.engine, job.model.architecture)
+        for task in asked
+    }
+    return [f"{task} at {group.parallelism}: {why}" for task, why in reasons.items() if why]
+
+
 def _training_obstacles(plan: Plan) -> list[str]:
     groups = plan.groups_with(Task.ACTOR_TRAINING)
     splits = {(group.parallelism, group.training_mode) for group in groups}
@@ -50,16 +82,3 @@ def _training_obstacles(plan: Plan) -> list[str]:
         f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
         "be split alike"
     ]
-
-
-def _group_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
-    found = []
-    if len(group.tasks) > 1:
-        together = " and ".join(group.tasks)
-        found.append(f"{together} on shared GPUs: this release runs one task per GPU")
-    reasons = {
-        task: split_obstacle(task, group.parallelism, job.engine, job.model.architecture)
-        for task in group.tasks
-    }
-    found += [f"{task} at {group.parallelism}: {why}" for task, why in reasons.items() if why]
-    return found

@@ -85,7 +85,41 @@ class KlPlacement(StrEnum):
     """Token by token, beside the policy's loss."""
 
     REWARD = "Reward"
-    """Trajectory by trajectory, before rewards are compared."""
+    """In the reward: trajectory by trajectory before rewards are compared, and token by token
+    where a critic says what to expect of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticSpec:
+    """How PPO's critic learns, and what advantages are made of its values."""
+
+    learning_rate: float | None = None
+    """None: the policy's."""
+
+    discount: float = 1.0
+    """Gamma: what a reward is worth one token earlier."""
+
+    trace_decay: float = 0.95
+    """Lambda: 1 trusts rewards alone, 0 the critic's next value."""
+
+    value_clip: float = 0.5
+    """How far a step's loss follows a value from where the step found it."""
+
+    warm_up_steps: int = 0
+    """Steps at the beginning in which only the critic learns."""
+
+    whiten_advantages: bool = True
+    """Whether a batch's advantages are brought to mean zero and variance one."""
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None:
+            _at_least("algorithm.critic.learningRate", self.learning_rate, 0)
+        _above_zero("algorithm.critic.discount", self.discount)
+        _at_most("algorithm.critic.discount", self.discount, 1)
+        _at_least("algorithm.critic.traceDecay", self.trace_decay, 0)
+        _at_most("algorithm.critic.traceDecay", self.trace_decay, 1)
+        _above_zero("algorithm.critic.valueClip", self.value_clip)
+        _at_least("algorithm.critic.warmUpSteps", self.warm_up_steps, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +143,11 @@ class AlgorithmSpec:
 
     stale_weights: StaleWeights = StaleWeights.TRUNCATE
     advantage: Advantage = Advantage.GROUP_NORMALISED
+    """Of GRPO; PPO's are its critic's."""
+
+    critic: CriticSpec = field(default_factory=CriticSpec)
+    """Of PPO; GRPO has none."""
+
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
     dynamic_sampling: bool = False
     """Whether groups whose rewards are all equal make room for others: DAPO."""
@@ -389,6 +428,11 @@ class JobSpec:
 def _at_least(name: str, value: float, limit: int) -> None:
     if not value >= limit:
         raise ValueError(f"{name} must be >= {limit}, got {value}")
+
+
+def _at_most(name: str, value: float, limit: int) -> None:
+    if not value <= limit:
+        raise ValueError(f"{name} must be <= {limit}, got {value}")
 
 
 def _above_zero(name: str, value: float) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from hetrl_api.rules import ApiModel, Rule, value_not_yet
+from hetrl_api.rules import ApiModel, Rule
 from hetrl_core.job import (
     Advantage,
     AlgorithmType,
@@ -15,11 +15,34 @@ from hetrl_core.job import (
 )
 
 
+class Critic(ApiModel):
+    """How PPO's critic learns, and what advantages are made of its values."""
+
+    learning_rate: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Of the critic's AdamW, after a warm-up of five steps. Default: training.learningRate."""
+
+    discount: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Gamma: what a reward is worth one token earlier."""
+
+    trace_decay: Annotated[float, Field(ge=0, le=1)] = 0.95
+    """Lambda of generalised advantage estimation. 1: the rewards alone. 0: the critic alone."""
+
+    value_clip: Annotated[float, Field(gt=0, le=1000)] = 0.5
+    """How far from where a step found it the loss follows a value."""
+
+    warm_up_steps: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Steps at the beginning in which the critic learns and the policy stays."""
+
+    whiten_advantages: bool = True
+    """Whether the advantages of a batch are brought to mean 0 and variance 1."""
+
+
 class Algorithm(ApiModel):
     """The RL algorithm and its constants."""
 
     type: AlgorithmType = AlgorithmType.GRPO
-    """GRPO. PPO is not supported yet."""
+    """GRPO: trajectories of one prompt are compared with each other. PPO: tokens with what a critic
+    expects of them."""
 
     mode: Mode = Mode.ASYNC
     """Async: generation runs ahead of training. Sync: staleness is always 0."""
@@ -28,7 +51,7 @@ class Algorithm(ApiModel):
     """Policy versions that a sample may lag behind. Default: 2 when Async, 0 when Sync."""
 
     group_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Trajectories of one prompt, compared with each other."""
+    """Trajectories of one prompt. GRPO compares them; PPO may do with 1."""
 
     global_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Trajectories consumed per policy version; a multiple of groupSize."""
@@ -48,9 +71,12 @@ class Algorithm(ApiModel):
     stale_weights: StaleWeights = StaleWeights.TRUNCATE
     """Tokens beyond that cap. Truncate: they count with the cap. Mask: they do not count."""
 
-    advantage: Advantage = Advantage.GROUP_NORMALISED
-    """What rewards are compared with in their group. GroupNormalised: the mean, in standard
-    deviations (GRPO). GroupCentred: the mean (Dr. GRPO). LeaveOneOut: the others' mean (RLOO)."""
+    advantage: Advantage | None = None
+    """What GRPO compares rewards with in their group. GroupNormalised, the default: the mean, in
+    standard deviations. GroupCentred: the mean (Dr. GRPO). LeaveOneOut: the others' mean (RLOO)."""
+
+    critic: Critic | None = None
+    """PPO's critic: a second model like the policy, trained beside it."""
 
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
     """What a token counts. TokenMean: the same as all others of its minibatch (DAPO).
@@ -65,15 +91,27 @@ class Algorithm(ApiModel):
     """Weight of the divergence from the first policy; 0: none."""
 
     kl_placement: KlPlacement = KlPlacement.LOSS
-    """Where that is charged. Loss: at every token. Reward: once a trajectory, before rewards are
-    compared."""
+    """Where that is charged. Loss: at every token. Reward: with GRPO once a trajectory, before
+    rewards are compared; with PPO in every token's reward."""
 
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        value_not_yet(
-            "spec.algorithm.type", name="type", value="PPO", instead="this release trains with GRPO"
+        Rule(
+            condition="self.type == 'PPO' || !has(self.critic)",
+            message="spec.algorithm.critic needs spec.algorithm.type PPO, got {}",
+            values=("self.type",),
+            field=".critic",
+        ),
+        Rule(
+            condition="self.type == 'GRPO' || !has(self.advantage)",
+            message=(
+                "spec.algorithm.advantage needs spec.algorithm.type GRPO, got {}: "
+                "PPO's advantages are its critic's"
+            ),
+            values=("self.type",),
+            field=".advantage",
         ),
         Rule(
             condition="self.mode != 'Sync' || !has(self.maxStaleness) || self.maxStaleness == 0",

@@ -96,6 +96,17 @@ class JobSpec(ApiModel):
         _never_changes("algorithm"),
         _never_changes("data"),
         Rule(
+            condition=(
+                "!has(self.algorithm.critic) || "
+                "self.algorithm.critic.warmUpSteps < self.training.steps"
+            ),
+            message=(
+                "spec.algorithm.critic.warmUpSteps must be < spec.training.steps ({}), got {}"
+            ),
+            values=("self.training.steps", "self.algorithm.critic.warmUpSteps"),
+            field=".algorithm.critic.warmUpSteps",
+        ),
+        Rule(
             condition=f"self.managedBy == '{MANAGER}'",
             message=f"spec.managedBy {{}} is not supported yet: only {MANAGER}",
             values=("self.managedBy",),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hetrl_api.algorithm import Algorithm
+from hetrl_api.algorithm import Algorithm, Critic
 from hetrl_api.data import Data, LengthPenalty, Python
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.job import HetRLJob
@@ -126,12 +126,24 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
         clip_high=given.clip_high,
         behaviour_weight_cap=given.behaviour_weight_cap,
         stale_weights=given.stale_weights,
-        advantage=given.advantage,
+        advantage=given.advantage or core.Advantage.GROUP_NORMALISED,
+        critic=_critic(given.critic) if given.critic else core.CriticSpec(),
         loss_aggregation=given.loss_aggregation,
         dynamic_sampling=given.dynamic_sampling,
         kl_coefficient=given.kl_coefficient,
         kl_placement=given.kl_placement,
         temperature=given.temperature,
+    )
+
+
+def _critic(given: Critic) -> core.CriticSpec:
+    return core.CriticSpec(
+        learning_rate=given.learning_rate,
+        discount=given.discount,
+        trace_decay=given.trace_decay,
+        value_clip=given.value_clip,
+        warm_up_steps=given.warm_up_steps,
+        whiten_advantages=given.whiten_advantages,
     )
 
 

@@ -14,7 +14,6 @@ from hetrl_core.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice, RolloutShare
 from hetrl_planner.splits import Split, fullest_rollout_gpu
-from hetrl_planner.workload import Workload
 
 
 class FreeBlocks:
@@ -78,8 +77,7 @@ def _training_group(choice: Choice, free: FreeBlocks) -> ReplicaGroup:
     each, more = divmod(batch, training.num_replicas)
     shares = [(each + (rank < more)) / batch for rank in range(training.num_replicas)]
     return ReplicaGroup(
-        # A frozen reference scores inside the trainer's process: no task of its own.
-        tasks=_training_tasks(choice.work),
+        tasks=choice.work.training_side,
         gpu_kind=training.site.kind.name,
         region=training.site.region,
         parallelism=training.split.parallelism,
@@ -88,10 +86,6 @@ def _training_group(choice: Choice, free: FreeBlocks) -> ReplicaGroup:
         memory=training.memory,
         training_mode=training.mode,
     )
-
-
-def _training_tasks(work: Workload) -> tuple[Task, ...]:
-    return tuple(task for task in work.training_side if task is not Task.REFERENCE_INFERENCE)
 
 
 def _rollout_group(

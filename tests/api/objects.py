@@ -84,6 +84,18 @@ VALID_JOBS = [
                 "klPlacement": "Reward", "temperature": 0.9,
             }
         },
+        "PPO": {"spec.algorithm": {"type": "PPO", "groupSize": 1}},
+        "every constant of the critic": {
+            "spec.algorithm": {
+                "type": "PPO",
+                "critic": {
+                    "learningRate": 1e-5, "discount": 0.99, "traceDecay": 0, "valueClip": 0.2,
+                    "warmUpSteps": 4, "whitenAdvantages": False,
+                },
+            }
+        },
+        "the multi-level search alone": {"spec.planning.strategy": "HetRL"},
+        "the integer program alone": {"spec.planning.strategy": "ILP"},
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
         "shards in MATH's form": {
             "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
@@ -151,7 +163,6 @@ VALID_JOBS = [
 
 INVALID_JOBS = [
     # What is not supported yet is refused, and the message names the field.
-    _case("PPO", {"spec.algorithm.type": "PPO"}, "spec.algorithm.type PPO is not supported yet"),
     _case(
         "a model by uri", {"spec.model.source": {"uri": "s3://bucket/model"}},
         "spec.model.source.uri is not supported yet",
@@ -179,14 +190,6 @@ INVALID_JOBS = [
     _case(
         "a given plan", {"spec.planning.planRef": "mine"},
         "spec.planning.planRef is not supported yet",
-    ),
-    _case(
-        "the HetRL search", {"spec.planning.strategy": "HetRL"},
-        "spec.planning.strategy HetRL is not supported yet",
-    ),
-    _case(
-        "the exact search", {"spec.planning.strategy": "ILP"},
-        "spec.planning.strategy ILP is not supported yet",
     ),
     _case(
         "replanning", {"spec.planning.replan": {"cooldownSeconds": 60}},
@@ -342,6 +345,33 @@ INVALID_JOBS = [
     _case(
         "a name with a dot", {"metadata.name": "a.b"},
         "metadata.name must match ^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    ),
+    # What only one algorithm has.
+    _case(
+        "a critic for GRPO", {"spec.algorithm": {"critic": {"discount": 0.99}}},
+        "spec.algorithm.critic needs spec.algorithm.type PPO, got GRPO",
+    ),
+    _case(
+        "groups compared by PPO",
+        {"spec.algorithm": {"type": "PPO", "advantage": "GroupNormalised"}},
+        "spec.algorithm.advantage needs spec.algorithm.type GRPO, got PPO",
+    ),
+    _case(
+        "nothing left after the critic's warm-up",
+        {"spec.algorithm": {"type": "PPO", "critic": {"warmUpSteps": 5}}},
+        "spec.algorithm.critic.warmUpSteps must be < spec.training.steps (5), got 5",
+    ),
+    *(
+        _case(
+            f"a critic's {field} of {value}",
+            {"spec.algorithm": {"type": "PPO", "critic": {field: value}}},
+            f"spec.algorithm.critic.{field}", str(limit),
+        )
+        for field, value, limit in (
+            ("learningRate", -1, 0), ("discount", 0, 0), ("discount", 1.5, 1),
+            ("traceDecay", -0.5, 0), ("traceDecay", 2, 1), ("valueClip", 0, 0),
+            ("warmUpSteps", -1, 0),
+        )
     ),
     _case("no steps", {"spec.training.steps": 0}, "spec.training.steps", "0", "1"),
     _case("no model", {"spec.model": REMOVED}, "spec.model"),

@@ -5,6 +5,7 @@ import pytest
 
 from hetrl_api.documents import documents
 from hetrl_api.load import load_fleet, load_job
+from hetrl_core.groupings import GROUPINGS, grouping
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
@@ -68,9 +69,19 @@ def test_the_infeasible_job_is_infeasible() -> None:
     assert "training takes at least 16 GPUs" in " ".join(found.reasons)
 
 
+def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
+    found = planned("arithmetic-ppo.yaml", "local-fleet.yaml")
+
+    assert isinstance(found, Plan)
+    assert grouping(group.tasks for group in found.groups) in GROUPINGS
+    (trains,) = found.groups_with(Task.CRITIC_TRAINING)
+    assert Task.ACTOR_TRAINING in trains.tasks
+
+
 @pytest.mark.slow
-def test_the_arithmetic_job_describes_the_model_that_we_make() -> None:
-    (job,) = documents((EXAMPLES / "arithmetic.yaml").read_text())
+@pytest.mark.parametrize("name", ["arithmetic.yaml", "arithmetic-ppo.yaml"])
+def test_the_arithmetic_job_describes_the_model_that_we_make(name: str) -> None:
+    (job,) = documents((EXAMPLES / name).read_text())
     # It imports PyTorch, which the other tests here need not wait for.
     made = import_module("hetrl_runtime.tiny.model").TinyArchitecture()
 

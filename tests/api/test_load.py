@@ -60,7 +60,7 @@ def test_an_invalid_topology_is_refused_in_words(
 
 
 def test_every_mistake_is_named_at_once() -> None:
-    job = a_job({"spec.algorithm": {"type": "PPO", "mode": "Sync", "maxStaleness": 1}})
+    job = a_job({"spec.algorithm": {"critic": {}, "mode": "Sync", "maxStaleness": 1}})
 
     with pytest.raises(InvalidObjectError) as refusal:
         load(job)

@@ -14,7 +14,7 @@ from hetrl_cli.run.contracts import Pod, pods
 from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
 from hetrl_cli.run.ports import free_ports
 from hetrl_cli.run.prepare import Experiment
-from hetrl_core.job import Engine, JobSpec, RolloutSpec
+from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, JobSpec, RolloutSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
 from hetrl_core.plan import Plan
 from hetrl_core.task import Role
@@ -31,9 +31,16 @@ def a_plan(job: JobSpec) -> Plan:
 
 
 def some_pods(
-    folder: Path, *, encrypted: bool = True, engine: Engine = Engine.VLLM
+    folder: Path,
+    *,
+    encrypted: bool = True,
+    engine: Engine = Engine.VLLM,
+    algorithm: AlgorithmType = AlgorithmType.GRPO,
 ) -> tuple[Pod, ...]:
-    job = a_job("Qwen3-0.6B", rollout=RolloutSpec(replicas=2), max_gpus=3, engine=engine)
+    job = a_job(
+        "Qwen3-0.6B", rollout=RolloutSpec(replicas=2), max_gpus=3, engine=engine,
+        algorithm=AlgorithmSpec(type=algorithm),
+    )  # fmt: skip
     return pods(
         a_plan(job), job, identity=IDENTITY, folder=RunFolder(path=folder), ports=(1, 2, 3),
         startup_deadline_seconds=60, encrypted=encrypted,
@@ -115,8 +122,15 @@ def test_processes_do_not_start_a_thread_a_core_unless_told_to(tmp_path: Path) -
     assert threads({"OMP_NUM_THREADS": "4"}) == {"4"}
 
 
-def test_processes_share_the_gpus_that_there_are_in_turn(tmp_path: Path) -> None:
-    started = commands(some_pods(tmp_path), RunFolder(path=tmp_path), environment={}, num_devices=2)
+@pytest.mark.parametrize("algorithm", AlgorithmType)
+def test_processes_share_the_gpus_that_there_are_in_turn(
+    tmp_path: Path, algorithm: AlgorithmType
+) -> None:
+    # A critic's tasks are more rows of the rank table, and no more GPUs.
+    started = commands(
+        some_pods(tmp_path, algorithm=algorithm), RunFolder(path=tmp_path),
+        environment={}, num_devices=2,
+    )  # fmt: skip
 
     visible = [each.environment.get("CUDA_VISIBLE_DEVICES") for each in started]
     assert visible == [None, "0", "1", "0"]

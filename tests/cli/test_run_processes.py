@@ -110,7 +110,9 @@ def start(tmp_path: Path, claim: Path) -> Iterator[Callable[..., Run]]:
             run.process.communicate(timeout=PATIENCE_SECONDS)
 
 
-def a_job(*, prompts: str = "train.jsonl", steps: int = STEPS, every: int = 10) -> dict[str, Any]:
+def a_job(
+    *, prompts: str = "train.jsonl", steps: int = STEPS, every: int = 10, **algorithm: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "hetrl.dev/v1alpha1",
         "kind": "HetRLJob",
@@ -121,7 +123,7 @@ def a_job(*, prompts: str = "train.jsonl", steps: int = STEPS, every: int = 10) 
                 "prompts": {"claim": {"name": "data", "path": prompts}},
                 "reward": "exact", "maxPromptTokens": 16, "maxResponseTokens": 8,
             },
-            "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64},
+            "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
             "training": {"steps": steps, "learningRate": 1e-4, "checkpointEverySteps": every},
             "resources": {"maxGPUs": 3},
             "rollout": {"replicas": 2},
@@ -236,3 +238,19 @@ def test_a_folder_of_an_earlier_run_is_not_written_into(start: Callable[..., Run
 
     assert code == 1
     assert "continue its run with --resume" in said
+
+
+def test_a_critic_comes_back_with_its_trainer(start: Callable[..., Run]) -> None:
+    run = start(steps=8, every=2, type="PPO", critic={"learningRate": 1e-3})
+
+    run.wait_for_step(5)
+    run.kill("trainer-")
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert run.result == run.result | {"outcome": "Succeeded", "step": 8}
+    expected = {step["step"]: step["metrics"]["value_mean"] for step in run.steps}
+    # A critic that began anew would say zero of everything again.
+    assert expected[1] == 0
+    assert all(expected[step] for step in range(2, 9))
+    assert largest_staleness(run) <= 2

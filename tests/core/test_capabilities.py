@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from hetrl_core import groupings
 from hetrl_core.capabilities import obstacles, split_obstacle
 from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, Strategy
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
@@ -12,11 +13,23 @@ from tests.core.test_plan import PREDICTION, a_group
 
 TRAINS = a_group(Task.ACTOR_TRAINING, "a", "b")
 GENERATES = a_group(Task.ACTOR_GENERATION, "c", tensor=2)
+WITH_CRITIC = (Task.CRITIC_INFERENCE, Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
 VLLM, TRANSFORMERS = Engine.VLLM, Engine.TRANSFORMERS
 
 
 def a_plan(*groups: ReplicaGroup) -> Plan:
     return Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION)
+
+
+def numbered(group: ReplicaGroup) -> ReplicaGroup:
+    """Return a group on GPUs that are named because others are on them."""
+    return replace(
+        group,
+        replicas=tuple(
+            replace(each, shares=tuple(replace(share, first_gpu=0) for share in each.shares))
+            for each in group.replicas
+        ),
+    )
 
 
 @pytest.mark.parametrize(("tensor", "stages"), [(1, 1), (2, 1), (1, 2), (2, 2)])
@@ -28,24 +41,44 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
 
 
 @pytest.mark.parametrize(
-    ("group", "reason"),
+    ("plan", "reason"),
     [
         pytest.param(
-            a_group(Task.ACTOR_TRAINING, "a", tensor=16), "tp16·pp1: .* 8 key and value heads",
-            id="more tensor ranks than key and value heads",
+            a_plan(a_group(Task.ACTOR_TRAINING, "a", tensor=16), GENERATES),
+            "tp16·pp1: .* 8 key and value heads", id="more tensor ranks than key and value heads",
         ),
         pytest.param(
-            a_group(Task.ACTOR_GENERATION, "a", stages=2), "without pipeline stages", id="stages"
+            a_plan(TRAINS, a_group(Task.ACTOR_GENERATION, "c", stages=2)),
+            "without pipeline stages", id="stages",
         ),
         pytest.param(
-            replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.ACTOR_GENERATION)),
-            "ActorTraining and ActorGeneration on shared GPUs", id="shared",
+            a_plan(replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.ACTOR_GENERATION))),
+            "ActorGeneration and ActorTraining on shared GPUs", id="shared",
+        ),
+        pytest.param(
+            a_plan(TRAINS, GENERATES, a_group(Task.REFERENCE_INFERENCE, "d")),
+            "ReferenceInference on GPUs of its own", id="apart",
+        ),
+        pytest.param(
+            a_plan(TRAINS, numbered(GENERATES)), "are split differently", id="shared, cut otherwise"
+        ),
+        pytest.param(a_plan(TRAINS), "one group of GPUs that trains", id="nothing generates"),
+        pytest.param(
+            a_plan(replace(TRAINS, tasks=WITH_CRITIC), GENERATES),
+            "algorithm GRPO: the plan is another algorithm's", id="a critic for GRPO",
         ),
     ],
 )  # fmt: skip
-def test_what_the_runtime_cannot_do_is_said(group: ReplicaGroup, reason: str) -> None:
-    (found,) = obstacles(a_plan(group), a_job())
+def test_what_the_runtime_cannot_do_is_said(plan: Plan, reason: str) -> None:
+    (found,) = obstacles(plan, a_job())
     assert re.search(reason, found)
+
+
+@pytest.mark.parametrize("tasks", groupings.TRAINS, ids=groupings.named)
+def test_every_listed_grouping_can_run(tasks: groupings.TaskGroup) -> None:
+    kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
+    plan = a_plan(replace(TRAINS, tasks=tuple(tasks)), GENERATES)
+    assert obstacles(plan, a_job(algorithm=AlgorithmSpec(type=kind))) == ()
 
 
 def test_training_replicas_that_are_split_differently_are_refused() -> None:
@@ -54,10 +87,10 @@ def test_training_replicas_that_are_split_differently_are_refused() -> None:
     assert "must be split alike" in found
 
 
-def test_ppo_is_an_obstacle_whatever_the_plan() -> None:
+def test_ppo_without_a_critic_is_refused() -> None:
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
     (found,) = obstacles(a_plan(TRAINS, GENERATES), job)
-    assert "without a critic" in found
+    assert "algorithm PPO" in found
 
 
 @pytest.mark.parametrize(
@@ -77,9 +110,6 @@ def test_ppo_is_an_obstacle_whatever_the_plan() -> None:
         pytest.param(
             Task.ACTOR_GENERATION, 1, 2, TRANSFORMERS, "pipeline stages", id="transformers, pp"
         ),
-        pytest.param(
-            Task.REFERENCE_INFERENCE, 2, 1, TRANSFORMERS, "", id="the reference has no engine"
-        ),
     ],
 )
 def test_a_split_runs_or_the_plan_says_why_not(
@@ -88,8 +118,10 @@ def test_a_split_runs_or_the_plan_says_why_not(
     split = Parallelism(tensor=tensor, stage_layers=(4,) * stages)
     assert re.search(reason or "^$", split_obstacle(task, split, engine, None))
 
-    found = obstacles(
-        a_plan(a_group(task, "a", tensor=tensor, stages=stages)), a_job(engine=engine)
+    other = a_group(
+        Task.ACTOR_GENERATION if task is Task.ACTOR_TRAINING else Task.ACTOR_TRAINING, "b"
     )
+    group = a_group(task, "a", tensor=tensor, stages=stages)
+    found = obstacles(a_plan(group, other), a_job(engine=engine))
     assert bool(found) == bool(reason)
     assert all(reason in each for each in found)

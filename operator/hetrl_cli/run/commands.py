@@ -36,7 +36,8 @@ def commands(
     found: list[Command] = []
     next_device = 0
     for pod in pods:
-        num_gpus = sum(1 for rank in pod.launch.ranks if rank.ordinal == pod.ordinal)
+        ranks = [rank for rank in pod.launch.ranks if rank.ordinal == pod.ordinal]
+        num_gpus = len({rank.local_gpu for rank in ranks})
         devices = [(next_device + gpu) % num_devices for gpu in range(num_gpus) if num_devices]
         next_device += num_gpus
         found.append(

@@ -25,9 +25,6 @@ from hetrl_planner.workload import Workload
 Alike = tuple[tuple[tuple[int, int, int], ...], int]
 """Site, tensor size and layers of each stage, and the concurrency."""
 
-SIDE = (Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE)
-"""A reference that shares the trainer's GPUs scores inside its process: no task of its own."""
-
 
 def replica_groups(found: Evaluation, evaluator: Evaluator) -> tuple[ReplicaGroup, ...]:
     """Return the groups of a layout, the trainer's first."""
@@ -72,8 +69,6 @@ class _Writer:
             places = max(
                 (self._found.tasks[name].concurrency for name in names), default=(), key=len
             )
-            if set(names) == set(SIDE):
-                names = (Task.ACTOR_TRAINING,)
             yield from self._task_groups(first, names, places, numbered=numbered)
 
     def _task_groups(

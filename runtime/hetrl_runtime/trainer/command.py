@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from hetrl_core import launch as contract
+from hetrl_core.groupings import TRAINS, named
+from hetrl_core.job import AlgorithmType
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan import Recompute
 from hetrl_core.podset import Rank
@@ -60,7 +62,8 @@ def train(launch: Launch, rank: Rank) -> int:
 
 
 def _train(launch: Launch, rank: Rank) -> Ending | None:
-    from hetrl_runtime.trainer.learner import Learner  # noqa: PLC0415  # see above
+    from hetrl_runtime.trainer.critic import Critic, ValueModel  # noqa: PLC0415  # see above
+    from hetrl_runtime.trainer.learner import Learner  # noqa: PLC0415
     from hetrl_runtime.trainer.loop import Leader, follow  # noqa: PLC0415
     from hetrl_runtime.trainer.model import Policy, best_device  # noqa: PLC0415
     from hetrl_runtime.trainer.parallel.place import Place  # noqa: PLC0415
@@ -71,6 +74,8 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
     device = best_device(rank.local_gpu)
     place = Place.of(rank, launch.training_split)
     mode = launch.training_split.mode
+    # On a CPU there is memory enough, and time is what lacks.
+    recompute = device.type == "cuda" and mode.recompute is Recompute.FULL
     with Peers(launch, place=place, device=device) as peers:
 
         def load(*, recompute: bool) -> Policy:
@@ -79,10 +84,16 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
                 mesh=peers.mesh, recompute=recompute,
             )  # fmt: skip
 
+        def load_critic() -> Critic:
+            return Critic(
+                ValueModel(launch.model, device=device, mesh=peers.mesh, recompute=recompute),
+                algorithm=launch.algorithm, training=launch.training, peers=peers,
+            )  # fmt: skip
+
         learner = Learner(
-            # On a CPU there is memory enough, and time is what lacks.
-            load(recompute=device.type == "cuda" and mode.recompute is Recompute.FULL),
+            load(recompute=recompute),
             reference=load(recompute=False) if launch.algorithm.kl_coefficient else None,
+            critic=load_critic() if launch.algorithm.type is AlgorithmType.PPO else None,
             algorithm=launch.algorithm,
             training=launch.training,
             max_response_tokens=launch.data.max_response_tokens,
@@ -96,19 +107,25 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
 
 
 def _training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
-    """Return this pod's rows of the rank table.
+    """Return this pod's rows of the rank table, one a GPU: those of training.
 
     Raises:
-        ValueError: it has none, or not all of its tasks are training.
+        ValueError: it has none, or other tasks than a trainer's processes do.
     """
     mine = [rank for rank in launch.ranks if rank.ordinal == ordinal]
-    if not mine or any(rank.task is not Task.ACTOR_TRAINING for rank in mine):
-        tasks = " and ".join(sorted({rank.task for rank in mine})) or "no"
+    tasks = frozenset(rank.task for rank in mine)
+    if tasks not in TRAINS:
         raise ValueError(
-            f"pod {launch.pod_set}-{ordinal} has {tasks} ranks; a trainer's pod has "
-            f"{Task.ACTOR_TRAINING} ranks and no others"
+            f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; a trainer's pod has "
+            f"{Task.ACTOR_TRAINING} ranks, beside them at most those of reference and critic"
         )
-    return mine
+    is_ppo = launch.algorithm.type is AlgorithmType.PPO
+    if is_ppo is not (Task.CRITIC_TRAINING in tasks):
+        raise ValueError(
+            f"pod {launch.pod_set}-{ordinal} has {named(tasks)} ranks; algorithm "
+            f"{launch.algorithm.type} has {'a' if is_ppo else 'no'} critic"
+        )
+    return [rank for rank in mine if rank.task is Task.ACTOR_TRAINING]
 
 
 def _failed(message: str, code: int) -> int:

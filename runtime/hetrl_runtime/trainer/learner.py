@@ -4,7 +4,7 @@ Pure of I/O and of the run: where batches come from and what happens to the new 
 the loop's business.
 """
 
-# ruff: noqa: N806, N815  # shape suffixes, as in ``batch``
+# ruff: noqa: N803, N806, N815  # shape suffixes, as in ``batch``
 
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ from hetrl_core.job import AlgorithmSpec, KlPlacement, TrainingSpec
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches
 from hetrl_runtime.trainer.checkpoint import Checkpoint
+from hetrl_runtime.trainer.critic import Critic, Valuation
+from hetrl_runtime.trainer.gae import rewards_at_the_end
 from hetrl_runtime.trainer.loss import (
     Clip,
     Whole,
@@ -26,11 +28,14 @@ from hetrl_runtime.trainer.loss import (
 )
 from hetrl_runtime.trainer.model import Policy, TokenScores
 from hetrl_runtime.trainer.optimizer import Optimizer
-from hetrl_runtime.trainer.parallel.passes import Pass
+from hetrl_runtime.trainer.parallel.passes import Pass, by_row
 from hetrl_runtime.trainer.peers import Peers
 
 _FIGURES = ("loss", "entropy", "clip_fraction", "behaviour_weight", "behaviour_kl", "reference_kl")
 """The loss, and means over the batch's tokens; ``behaviour_kl`` is how far samplers were behind."""
+
+_OF_CRITIC = "critic/"
+"""Before the names of its tensors in a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +44,20 @@ class _Targets:
 
     proximal_BR: Tensor
     reference_BR: Tensor | None
-    advantages_B: Tensor
+    advantages_BR: Tensor
+    valuation: Valuation | None
+    """What the critic said, where there is one."""
 
 
 class Learner:
-    """The policy, its optimizer and, where a KL term asks for it, the frozen reference."""
+    """The policy, its optimizer and, where these are asked for, a critic and a frozen reference."""
 
     def __init__(
         self,
         policy: Policy,
         *,
         reference: Policy | None,
+        critic: Critic | None = None,
         algorithm: AlgorithmSpec,
         training: TrainingSpec,
         max_response_tokens: int,
@@ -58,6 +66,7 @@ class Learner:
         self.policy = policy
         self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
         self._reference = reference
+        self._critic = critic
         self._algorithm = algorithm
         self._seed = training.seed
         self._max_response_tokens = max_response_tokens
@@ -71,14 +80,27 @@ class Learner:
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Go on from the leader's checkpoint, or from the beginning; others bring None."""
+        state = checkpoint.optimizer if checkpoint else {}
+        source = str(checkpoint.path) if checkpoint else ""
+        if self._critic:
+            start = len(_OF_CRITIC)
+            found = {n[start:]: each for n, each in state.items() if n.startswith(_OF_CRITIC)}
+            self._critic.restore(found, source=source)
         is_there = torch.tensor(bool(checkpoint))
         if not self.policy.share_with_all(is_there):
             self.policy.copy_from_first_replica()
             return
-        state = checkpoint.optimizer if checkpoint else {}
         weights = Optimizer.masters(state) or (checkpoint.weights if checkpoint else {})
-        self.policy.load_weights(weights, source=str(checkpoint.path) if checkpoint else "")
+        self.policy.load_weights(weights, source=source)
         self.optimizer.load_state(state)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what a checkpoint must hold beside the policy's files, a critic included.
+
+        To the leader; others must ask as well, and get nothing.
+        """
+        critic = self._critic.state() if self._critic else {}
+        return self.optimizer.state() | {_OF_CRITIC + name: each for name, each in critic.items()}
 
     def train(self, batch: Batch, *, version: int) -> dict[str, float]:
         """Move the policy from ``version`` to the next; return figures for the step's report."""
@@ -89,6 +111,7 @@ class Learner:
             )
         ]
         targets = self._targets(batch, [parts for _, parts in shares])
+        warm_up_steps = self._algorithm.critic.warm_up_steps if self._critic else 0
         figures = torch.zeros(len(_FIGURES), device=self.policy.device)
         norms = []
         for rows, parts in shares:
@@ -97,33 +120,55 @@ class Learner:
                 num_trajectories=len(rows),
                 most_tokens=self._max_response_tokens,
             )
-            figures += self._backward(self.policy.passes(batch, parts), targets, whole)
-            norms.append(self.optimizer.step(version=version))
-        self._peers.add_up([figures])
-        return {
-            **dict(zip(_FIGURES, (figures / len(shares)).tolist(), strict=True)),
-            "gradient_norm": sum(norms) / len(norms),
-            "learning_rate": self.optimizer.learning_rate(version),
-        }
+            if version >= warm_up_steps:
+                figures += self._backward(self.policy.passes(batch, parts), targets, whole)
+                norms.append(self.optimizer.step(version=version - warm_up_steps))
+            if self._critic and targets.valuation:
+                self._critic.step(batch, parts, whole, targets.valuation, version=version)
+        found = {}
+        if norms:
+            self._peers.add_up([figures])
+            found = {
+                **dict(zip(_FIGURES, (figures / len(shares)).tolist(), strict=True)),
+                "gradient_norm": sum(norms) / len(norms),
+                "learning_rate": self.optimizer.learning_rate(version - warm_up_steps),
+            }
+        if self._critic and targets.valuation:
+            found |= self._critic.report(batch, targets.valuation, version=version)
+        return found
 
     def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
         proximal_BR = self._log_probs(self.policy, batch, parts)
         reference_BR = self._log_probs(self._reference, batch, parts) if self._reference else None
-        rewards_B = batch.rewards_B
+        charged_BR = torch.zeros_like(proximal_BR)
         if reference_BR is not None and self._charges(KlPlacement.REWARD):
-            strayed_B = summed(proximal_BR - reference_BR, batch.mask_BR)
-            if not self.policy.place.speaks:
-                strayed_B = torch.zeros_like(strayed_B)
-            # Rows of other replicas are zero here, and groups are compared as wholes.
-            self._peers.add_up([strayed_B])
-            rewards_B = rewards_B - self._algorithm.kl_coefficient * strayed_B
+            charged_BR = self._charged(batch, proximal_BR - reference_BR)
+        valuation = None
+        if self._critic:
+            rewards_BR = rewards_at_the_end(batch.rewards_B, batch.mask_BR) - charged_BR
+            valuation = self._critic.value(batch, parts, rewards_BR=rewards_BR)
+            advantages_BR = valuation.advantages_BR
+        else:
+            rewards_B = batch.rewards_B - summed(charged_BR, batch.mask_BR)
+            advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
+            advantages_BR = advantages_B[:, None].expand_as(proximal_BR)
         return _Targets(
             proximal_BR=proximal_BR,
             reference_BR=reference_BR,
-            advantages_B=group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage),
+            advantages_BR=advantages_BR,
+            valuation=valuation,
         )
+
+    def _charged(self, batch: Batch, strayed_BR: Tensor) -> Tensor:
+        """Return what each token's reward loses for straying from the reference, of all rows."""
+        found_BR = strayed_BR.masked_fill(~batch.mask_BR, 0.0)
+        if not self.policy.place.speaks:
+            found_BR = torch.zeros_like(found_BR)
+        # Rows of other replicas are zero here, and advantages are of the whole batch.
+        self._peers.add_up([found_BR])
+        return self._algorithm.kl_coefficient * found_BR
 
     def _charges(self, placement: KlPlacement) -> bool:
         return self._algorithm.kl_placement is placement
@@ -152,7 +197,7 @@ class Learner:
             scores.log_probs_BR,
             proximal_BR=proximal_BR,
             behaviour_BR=batch.behaviour_BR,
-            advantages_B=targets.advantages_B[each.rows].to(self.policy.device),
+            advantages_B=targets.advantages_BR[each.rows, :width].to(self.policy.device),
             mask_BR=mask_BR,
             clip=self._clip,
         )
@@ -179,9 +224,5 @@ class Learner:
 
         All stay zero but on last stages, where losses are computed.
         """
-        found_BR = torch.zeros_like(batch.behaviour_BR)
-        for each, scores in policy.score(policy.passes(batch, parts)):
-            rows = each.rows[: each.num_rows]
-            width = each.batch.num_response_positions
-            found_BR[rows, :width] = scores.log_probs_BR[: each.num_rows].cpu()
-        return found_BR
+        scored = policy.score(policy.passes(batch, parts))
+        return by_row(((each, scores.log_probs_BR) for each, scores in scored), batch)

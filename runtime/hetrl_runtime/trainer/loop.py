@@ -17,6 +17,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job import AlgorithmType
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.metrics.server import MetricsServer
@@ -50,7 +51,7 @@ def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
         learner.policy.to_safetensors()
         while (order := peers.await_order()).batch is not None or order.saves:
             if order.batch is None:
-                learner.optimizer.state()
+                learner.state()
                 continue
             learner.train(order.batch, version=order.version)
             learner.policy.to_safetensors()
@@ -141,7 +142,7 @@ class Leader:
         weights.publish(Snapshot(version=version + 1, data=self._weights))
         step_seconds = time.monotonic() - started_at
         ending = self._signal.see(
-            groups=[each.group for each in checked.admitted],
+            groups=[self._compared_in(each) for each in checked.admitted],
             rewards=[each.reward for each in checked.admitted],
         )
         with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
@@ -178,6 +179,13 @@ class Leader:
         self._weights = self._learner.policy.to_safetensors()
         return figures
 
+    def _compared_in(self, trajectory: SampledTrajectory) -> int:
+        """Return the number of those that a trajectory's reward is compared with.
+
+        A critic compares what it sees with all that it has seen.
+        """
+        return 0 if self._launch.algorithm.type is AlgorithmType.PPO else trajectory.group
+
     def _save(self) -> None:
         if self._trained_version != self._resume.version:
             # Its weights would be of a version that the coordinator never counted, and what
@@ -190,7 +198,7 @@ class Leader:
         path = self._checkpoints.write(
             self._resume,
             save_model=partial(self._learner.policy.save, weights=self._weights),
-            optimizer=self._learner.optimizer.state(),
+            optimizer=self._learner.state(),
         )
         self._saved_version = self._resume.version
         log.info("checkpoint: path=%s", path)

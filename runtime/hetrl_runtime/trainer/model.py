@@ -1,15 +1,16 @@
-"""The policy: a Hugging Face causal LM, its log-probabilities, and its weights as bytes.
+"""Models in training, and the policy: a Hugging Face causal LM, and its weights as bytes.
 
 Parameters are float32; on a GPU, passes run in bfloat16. How a model is cut among processes is
-``parallel``'s; what the log-probabilities are for is left to the loss.
+``parallel``'s; what the log-probabilities are for is left to the loss. The other model that a
+run may train is ``critic``'s.
 """
 
-# ruff: noqa: N803, N806, N815  # shape suffixes: B trajectories, R response positions, V vocabulary
+# ruff: noqa: N806, N815  # shape suffixes: B trajectories, R response positions, V vocabulary
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
 import torch
@@ -26,7 +27,14 @@ from hetrl_runtime.trainer.parallel import gradients, sharding
 from hetrl_runtime.trainer.parallel.loading import stage_of, tensors_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, cut
-from hetrl_runtime.trainer.parallel.pipeline import OneStage, Pipeline, Runner
+from hetrl_runtime.trainer.parallel.pipeline import (
+    Loss,
+    OneStage,
+    Pipeline,
+    Runner,
+    Scored,
+    Scores,
+)
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
@@ -49,24 +57,26 @@ class TokenScores:
     """Of the distribution that it was sampled from; without gradient."""
 
 
-class Policy:
-    """A causal LM in training, or this process's part of one. ``files`` says where it began."""
+class TrainedModel:
+    """A causal LM under some head, or this process's part of one."""
+
+    STAGE: ClassVar[type[Stage]] = Stage
 
     def __init__(
         self,
         files: ModelFiles,
         *,
         device: torch.device,
-        temperature: float,
+        temperature: float = 1.0,
         mesh: Mesh | None = None,
         recompute: bool = False,
     ) -> None:
         """Load the model, or with ``mesh`` the part of it that belongs here.
 
         Args:
-            files: the model.
+            files: the model that it begins as.
             device: where it computes.
-            temperature: at which it is sampled from.
+            temperature: at which tokens are sampled from it.
             mesh: the processes that train it together.
             recompute: compute activations again on the way back, instead of keeping them.
 
@@ -77,18 +87,17 @@ class Policy:
         self.device = device
         self._mesh = mesh
         if mesh and not (mesh.place.is_whole and not sharding.shards(mesh)):
-            config, self.stage = _load_part(files, mesh, temperature=temperature)
-            wholes = tensors_of(config, mesh)
+            config, self.stage = _load_part(files, mesh, temperature=temperature, kind=self.STAGE)
+            wholes = tensors_of(config, mesh, self.STAGE)
         else:
             model, config = _load(files)
-            self.stage = Stage(model.to(device), temperature=temperature)
+            self.STAGE.fit(model)
+            self.stage = self.STAGE(model.to(device), temperature=temperature)
             wholes = {
                 name: Whole(shape=tuple(parameter.shape), stage=0)
                 for name, parameter in self.stage.parameters_by_file_name().items()
             }
-        self._tokenizer = _tokenizer(files)
         self._config = config
-        self._published_dtype: torch.dtype = config.dtype or torch.float32
         self.place = mesh.place if mesh else Place(split=UNDIVIDED)
         self.exchange = Exchange(self.place, wholes, mesh.everyone if mesh else None)
         self._runner: Runner = (
@@ -106,7 +115,7 @@ class Policy:
     @property
     def is_in_half_precision(self) -> bool:
         """Whether its files are less precise than what is trained."""
-        return self._published_dtype != torch.float32
+        return False
 
     @property
     def max_tokens_per_pass(self) -> int:
@@ -122,26 +131,21 @@ class Policy:
             split=self.place.split, max_tokens=self.max_tokens_per_pass,
         )  # fmt: skip
 
-    def score(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, TokenScores]]:
-        """Yield what the policy says of each pass, without gradients; nothing but on last stages.
+    def _forward(self, passes: Sequence[Pass]) -> Iterator[Scored]:
+        """Yield what the head says of each pass, without gradients; nothing but on last stages.
 
-        All of it must be taken before anything else is asked of the policy.
+        All of it must be taken before anything else is asked of the model.
         """
         with torch.no_grad():
-            for each, log_probs_BR, entropies_BR in self._runner.score(passes):
-                yield each, TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
+            yield from self._runner.score(passes)
         sharding.let_go(self.stage)
 
-    def backward(self, passes: Sequence[Pass], loss: Callable[[Pass, TokenScores], Tensor]) -> None:
+    def _backward(self, passes: Sequence[Pass], loss: Loss) -> None:
         """Make the gradient of the sum of all passes' losses, over all replicas.
 
         ``loss`` is asked on last stages only.
         """
-
-        def of_scores(each: Pass, log_probs_BR: Tensor, entropies_BR: Tensor) -> Tensor:
-            return loss(each, TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR))
-
-        self._runner.backward(passes, of_scores)
+        self._runner.backward(passes, loss)
         if self._mesh:
             gradients.complete(self.stage, self._mesh)
 
@@ -151,16 +155,6 @@ class Policy:
             return gradients.norm(self.stage, self._mesh)
         found = [each.grad for each in self.stage.parameters() if each.grad is not None]
         return nn.utils.get_total_norm(found)
-
-    def scores(self, batch: Batch) -> TokenScores:
-        """Return log-probability and entropy of every sampled token of a batch.
-
-        For a model with one stage. Positions that are padding hold finite values without meaning.
-        """
-        log_probs_BR, entropies_BR = self.stage(
-            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
-        )
-        return TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
 
     def named_parameters(self) -> dict[str, nn.Parameter]:
         """Return what is here under the names of the model's own files, shared ones once."""
@@ -174,18 +168,6 @@ class Policy:
         To the leader; nothing to others, which must ask as well.
         """
         return self.exchange.gather(mine, dtype, is_sharded=sharding.is_sharded(self.stage))
-
-    def to_safetensors(self) -> bytes:
-        """Return all weights as a safetensors file, in the precision the model came in.
-
-        To the leader; others must ask as well, and get a file with nothing in it.
-        """
-        tensors = self.gather(
-            {name: each.detach() for name, each in self.named_parameters().items()},
-            self._published_dtype,
-        )
-        # Hugging Face's loader refuses a file that does not say which library wrote it.
-        return bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
     def load_weights(self, tensors: Mapping[str, Tensor], *, source: str) -> None:
         """Overwrite all parameters everywhere with the leader's ``tensors``.
@@ -209,17 +191,6 @@ class Policy:
         if self._mesh and not sharding.is_sharded(self.stage):
             self._mesh.copy_from_first_replica(each.data for each in self.stage.parameters())
 
-    def save(self, folder: Path, weights: bytes | None = None) -> None:
-        """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer.
-
-        ``weights`` are what ``to_safetensors`` returned, if anyone asked already.
-        """
-        self._config.save_pretrained(folder)
-        if self.model.generation_config is not None:
-            self.model.generation_config.save_pretrained(folder)
-        self._tokenizer.save_pretrained(folder)
-        (folder / "model.safetensors").write_bytes(weights or self.to_safetensors())
-
     def _check(self, tensors: Mapping[str, Tensor], source: str) -> None:
         expected = self.exchange.wholes
         if expected.keys() != tensors.keys():
@@ -242,6 +213,84 @@ class Policy:
         self.stage.train(recompute)
         if recompute:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
+
+
+class Policy(TrainedModel):
+    """The model that is sampled from. ``files`` says where it began."""
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        *,
+        device: torch.device,
+        temperature: float,
+        mesh: Mesh | None = None,
+        recompute: bool = False,
+    ) -> None:
+        """Load the model, or with ``mesh`` the part of it that belongs here."""
+        super().__init__(
+            files, device=device, temperature=temperature, mesh=mesh, recompute=recompute
+        )
+        self._tokenizer = _tokenizer(files)
+        self._published_dtype: torch.dtype = self._config.dtype or torch.float32
+
+    @property
+    def is_in_half_precision(self) -> bool:
+        """Whether its files are less precise than what is trained."""
+        return self._published_dtype != torch.float32
+
+    def score(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, TokenScores]]:
+        """Yield what the policy says of each pass, without gradients; nothing but on last stages.
+
+        All of it must be taken before anything else is asked of the policy.
+        """
+        for each, scores in self._forward(passes):
+            yield each, _token_scores(scores)
+
+    def backward(self, passes: Sequence[Pass], loss: Callable[[Pass, TokenScores], Tensor]) -> None:
+        """Make the gradient of the sum of all passes' losses, over all replicas.
+
+        ``loss`` is asked on last stages only.
+        """
+        self._backward(passes, lambda each, scores: loss(each, _token_scores(scores)))
+
+    def scores(self, batch: Batch) -> TokenScores:
+        """Return log-probability and entropy of every sampled token of a batch.
+
+        For a model with one stage. Positions that are padding hold finite values without meaning.
+        """
+        found = self.stage(
+            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
+        )
+        return _token_scores(found)
+
+    def to_safetensors(self) -> bytes:
+        """Return all weights as a safetensors file, in the precision the model came in.
+
+        To the leader; others must ask as well, and get a file with nothing in it.
+        """
+        tensors = self.gather(
+            {name: each.detach() for name, each in self.named_parameters().items()},
+            self._published_dtype,
+        )
+        # Hugging Face's loader refuses a file that does not say which library wrote it.
+        return bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+
+    def save(self, folder: Path, weights: bytes | None = None) -> None:
+        """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer.
+
+        ``weights`` are what ``to_safetensors`` returned, if anyone asked already.
+        """
+        self._config.save_pretrained(folder)
+        if self.model.generation_config is not None:
+            self.model.generation_config.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+        (folder / "model.safetensors").write_bytes(weights or self.to_safetensors())
+
+
+def _token_scores(scores: Scores) -> TokenScores:
+    log_probs_BR, entropies_BR = scores
+    return TokenScores(log_probs_BR=log_probs_BR, entropies_BR=entropies_BR)
 
 
 def best_device(local_gpu: int) -> torch.device:
@@ -268,7 +317,9 @@ def _load(files: ModelFiles) -> tuple[Any, Any]:
     return model, model.config
 
 
-def _load_part(files: ModelFiles, mesh: Mesh, *, temperature: float) -> tuple[Any, Stage]:
+def _load_part(
+    files: ModelFiles, mesh: Mesh, *, temperature: float, kind: type[Stage]
+) -> tuple[Any, Stage]:
     """Return the model's configuration, and the part of it that belongs here."""
     _expect_folder(files)
     logging.disable_progress_bar()
@@ -283,7 +334,7 @@ def _load_part(files: ModelFiles, mesh: Mesh, *, temperature: float) -> tuple[An
             )
         )
         config = AutoConfig.from_pretrained(folder)
-        return config, stage_of(folder, config, mesh, temperature=temperature)
+        return config, stage_of(folder, config, mesh, temperature=temperature, kind=kind)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"model {files.source} cannot be loaded: {error}") from error
 

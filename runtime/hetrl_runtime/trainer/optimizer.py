@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model import TrainedModel
 from hetrl_runtime.trainer.parallel.tensors import divided_like, local
 
 WARM_UP_STEPS = 5
@@ -21,14 +21,14 @@ _STEP, _MASTER = "step", "master"
 
 
 class Optimizer:
-    """Moves a policy's parameters, which keep their names in the saved state."""
+    """Moves a model's parameters, which keep their names in the saved state."""
 
-    def __init__(self, policy: Policy, *, learning_rate: float) -> None:
-        self._policy = policy
+    def __init__(self, model: TrainedModel, *, learning_rate: float) -> None:
+        self._model = model
         self._learning_rate = learning_rate
         self._mine = {
             name: nn.Parameter(local(parameter.detach()))
-            for name, parameter in policy.named_parameters().items()
+            for name, parameter in model.named_parameters().items()
         }
         self._adam = torch.optim.AdamW(
             self._mine.values(), lr=learning_rate, betas=_BETAS, weight_decay=0.0
@@ -40,9 +40,9 @@ class Optimizer:
 
     def step(self, *, version: int) -> float:
         """Move the parameters along their gradients and forget these; return the norm."""
-        norm = self._policy.gradient_norm()
+        norm = self._model.gradient_norm()
         scale = (MAX_GRADIENT_NORM / (norm + 1e-6)).clamp(max=1.0)
-        for name, parameter in self._policy.named_parameters().items():
+        for name, parameter in self._model.named_parameters().items():
             mine = self._mine[name]
             # FSDP may have moved its part to other storage since.
             mine.data = local(parameter.detach())
@@ -61,8 +61,8 @@ class Optimizer:
         split, so that another split can go on from them. Where the model's files are less
         precise than its weights in training, these are among them: ``<name>:master``.
         """
-        parameters = self._policy.named_parameters()
-        if self._policy.is_in_half_precision:
+        parameters = self._model.named_parameters()
+        if self._model.is_in_half_precision:
             found = self._gather(_MASTER, {name: p.detach() for name, p in parameters.items()})
         else:
             found = {}
@@ -75,7 +75,7 @@ class Optimizer:
             }
             found |= self._gather(key, moments)
         steps = {f"{name}:{_STEP}": torch.tensor(float(self._num_steps)) for name in self._wholes}
-        return found | (steps if self._policy.place.rank == 0 else {})
+        return found | (steps if self._model.place.rank == 0 else {})
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` returned to the leader. No tensors: from the beginning.
@@ -83,11 +83,11 @@ class Optimizer:
         Every process must ask; what others than the leader bring is not looked at.
         """
         first = next(iter(self._wholes))
-        steps = self._policy.share_with_all(tensors.get(f"{first}:{_STEP}", torch.zeros(())))
+        steps = self._model.share_with_all(tensors.get(f"{first}:{_STEP}", torch.zeros(())))
         self._adam.state.clear()
         if not steps:
             return
-        parameters = self._policy.named_parameters()
+        parameters = self._model.named_parameters()
         for mine in self._mine.values():
             self._adam.state[mine] = {_STEP: steps.clone()}
         for key in _MOMENTS:
@@ -96,7 +96,7 @@ class Optimizer:
                 for name, mine in self._mine.items()
             }
             wholes = {name: tensors[f"{name}:{key}"] for name in self._wholes} if tensors else {}
-            self._policy.exchange.deal_out(wholes, targets)
+            self._model.exchange.deal_out(wholes, targets)
             for name, mine in self._mine.items():
                 self._adam.state[mine][key] = local(targets[name])
 
@@ -110,11 +110,11 @@ class Optimizer:
 
     @property
     def _wholes(self) -> Mapping[str, object]:
-        return self._policy.exchange.wholes
+        return self._model.exchange.wholes
 
     @property
     def _num_steps(self) -> int:
         return max((int(state[_STEP]) for state in self._adam.state.values()), default=0)
 
     def _gather(self, key: str, mine: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {f"{name}:{key}": whole for name, whole in self._policy.gather(mine).items()}
+        return {f"{name}:{key}": whole for name, whole in self._model.gather(mine).items()}

@@ -1,4 +1,4 @@
-"""The critic's loss, as a pure function of tensors.
+"""The critic's loss, and how good it is, as pure functions of tensors.
 
 What a token's loss counts in a minibatch is the same question as for the policy's, and
 answered there: ``loss.token_weights``.
@@ -45,3 +45,15 @@ def clipped_value_loss(
         losses_BR=0.5 * torch.maximum(free_BR, held_BR),
         is_clipped_BR=mask_BR & (held_BR > free_BR),
     )
+
+
+@torch.no_grad()
+def explained_variance(values_BR: Tensor, *, returns_BR: Tensor, mask_BR: Tensor) -> float:
+    """Return ``1 - Var(R - V) / Var(R)`` over all tokens.
+
+    One: the critic knows. Zero: it says the same of everything, or there is nothing to explain,
+    as returns are equal. Below: it had better say the same of everything.
+    """
+    returns, errors = returns_BR[mask_BR], (returns_BR - values_BR)[mask_BR]
+    total = returns.var(correction=0)
+    return float(1 - errors.var(correction=0) / total) if total > 0 else 0.0

@@ -9,6 +9,7 @@ import torch
 from hetrl_core.job import (
     Advantage,
     AlgorithmSpec,
+    AlgorithmType,
     DataSpec,
     Engine,
     KlPlacement,
@@ -20,6 +21,7 @@ from hetrl_core.task import Role
 from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.critic import Critic, ValueModel
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
@@ -59,11 +61,19 @@ def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> 
     return Learner(
         policy,
         reference=reference if has_reference else None,
+        critic=a_critic(launch, peers) if launch.algorithm.type is AlgorithmType.PPO else None,
         algorithm=launch.algorithm,
         training=launch.training,
         max_response_tokens=launch.data.max_response_tokens,
         peers=peers,
     )
+
+
+def a_critic(launch: Launch, peers: Peers) -> Critic:
+    return Critic(
+        ValueModel(launch.model, device=CPU, mesh=peers.mesh),
+        algorithm=launch.algorithm, training=launch.training, peers=peers,
+    )  # fmt: skip
 
 
 def a_batch(learner: Learner) -> Batch:

@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from hetrl_core.groupings import TRAINS, named
+from hetrl_core.job import AlgorithmSpec, AlgorithmType
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.trainer import command
@@ -31,5 +33,22 @@ def test_a_pod_finds_its_own_rows_of_the_rank_table(tmp_path):
 def test_ranks_that_this_release_cannot_train_are_refused(tmp_path, ranks):
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
 
-    with pytest.raises(ValueError, match=r"pod trainer-test-0 has .* ranks and no others"):
+    with pytest.raises(ValueError, match=r"pod trainer-test-0 has .* ranks; a trainer's pod has"):
+        command._training_ranks(launch, 0)
+
+
+@pytest.mark.parametrize("tasks", TRAINS, ids=named)
+def test_every_group_of_tasks_that_may_train_has_one_process_a_gpu(tmp_path, tasks):
+    ranks = tuple(replace(RANK, task=task, local_gpu=gpu) for gpu in range(2) for task in tasks)
+    kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
+    launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks, algorithm=AlgorithmSpec(type=kind))
+
+    assert command._training_ranks(launch, 0) == [RANK, replace(RANK, local_gpu=1)]
+
+
+def test_a_critic_without_ppo_is_refused(tmp_path):
+    ranks = tuple(replace(RANK, task=task) for task in TRAINS[-1])
+    launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
+
+    with pytest.raises(ValueError, match=r"algorithm GRPO has no critic"):
         command._training_ranks(launch, 0)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hetrl_runtime.trainer.value_loss import clipped_value_loss
+from hetrl_runtime.trainer.value_loss import clipped_value_loss, explained_variance
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,29 @@ def test_padding_is_never_read_even_where_it_is_not_a_number():
 
     assert found.losses_BR[0].tolist() == pytest.approx([0.005, 0, 0])
     assert values.grad[0].tolist() == pytest.approx([0.1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        pytest.param([1.0, 3.0, 5.0], 1.0, id="right everywhere"),
+        pytest.param([2.0, 4.0, 6.0], 1.0, id="off by the same everywhere"),
+        pytest.param([7.0, 7.0, 7.0], 0.0, id="the same of everything"),
+        pytest.param([2.0, 3.0, 4.0], 0.75, id="half of every difference"),
+        pytest.param([5.0, 3.0, 1.0], -3.0, id="the wrong way around"),
+    ],
+)
+def test_explained_variance_tells_a_critic_that_knows_from_one_that_does_not(values, share):
+    found = explained_variance(
+        torch.tensor([[*values, math.nan]]), returns_BR=torch.tensor([[1.0, 3.0, 5.0, math.nan]]),
+        mask_BR=torch.tensor([[True, True, True, False]]),
+    )  # fmt: skip
+
+    assert found == pytest.approx(share)
+
+
+def test_equal_returns_leave_nothing_to_explain():
+    said = torch.tensor([[0.1, 0.9]])
+    mask = torch.ones(1, 2, dtype=torch.bool)
+
+    assert explained_variance(said, returns_BR=torch.ones(1, 2), mask_BR=mask) == 0

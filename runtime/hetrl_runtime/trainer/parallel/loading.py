@@ -11,14 +11,18 @@ from torch import nn
 from hetrl_runtime.trainer.parallel import sharding, tensor
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.stage import FAMILIES, Stage, empty_model, materialise
-from hetrl_runtime.trainer.parallel.tensors import Whole, copy_into
+from hetrl_runtime.trainer.parallel.tensors import Whole, copy_into, local
 from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def stage_of(folder: Path, config: Any, mesh: Mesh, *, temperature: float) -> Stage:
+def stage_of(
+    folder: Path, config: Any, mesh: Mesh, *, temperature: float, kind: type[Stage] = Stage
+) -> Stage:
     """Return this process's part of the model in ``folder``, divided and on its device.
+
+    A head that the files do not have is zero.
 
     Raises:
         ValueError: the model is of a family that cannot be cut, or not into these parts.
@@ -33,34 +37,46 @@ def stage_of(folder: Path, config: Any, mesh: Mesh, *, temperature: float) -> St
     model = empty_model(
         config, layers, is_first=place.is_first_stage, is_last=place.is_last_stage
     )  # fmt: skip
-    partial = tensor.cut(model, mesh.tensor) if place.split.tensor > 1 else frozenset[str]()
-    stage = Stage(
+    kind.fit(model)
+    cuts_head = place.is_last_stage and kind.SCORES_TOKENS
+    partial = (
+        tensor.cut(model, mesh.tensor, cuts_head=cuts_head)
+        if place.split.tensor > 1
+        else frozenset[str]()
+    )
+    stage = kind(
         model,
         first_layer=layers.start,
         is_first=place.is_first_stage,
         is_last=place.is_last_stage,
-        ties_ends=config.tie_word_embeddings,
+        ties_ends=config.tie_word_embeddings and kind.SCORES_TOKENS,
         temperature=temperature,
         partial=partial,
     )
-    if place.split.tensor > 1 and place.is_last_stage:
+    if place.split.tensor > 1 and cuts_head:
         # As PyTorch divides: all parts but the last ones are of one size.
         per_rank = -(-config.vocab_size // place.split.tensor)
         stage.shard = VocabularyShard(mesh=mesh.tensor, first=per_rank * place.tensor_rank)
     sharding.shard(stage, mesh)
     materialise(model, mesh.device)
-    _read(folder, stage.parameters_by_file_name())
+    parameters = stage.parameters_by_file_name()
+    if place.is_last_stage and not kind.SCORES_TOKENS:
+        nn.init.zeros_(local(parameters.pop(kind.HEAD)))
+    _read(folder, parameters)
     return stage
 
 
-def tensors_of(config: Any, mesh: Mesh) -> dict[str, Whole]:
+def tensors_of(config: Any, mesh: Mesh, kind: type[Stage] = Stage) -> dict[str, Whole]:
     """Return every tensor of the model's files, and the first stage that holds it."""
     whole = empty_model(
         config, range(config.num_hidden_layers), is_first=True, is_last=True
     )  # fmt: skip
+    kind.fit(whole)
     ends = _last_layers(mesh.place.split.stage_layers or (config.num_hidden_layers,))
     return {
-        name: Whole(shape=tuple(parameter.shape), stage=_stage(name, ends))
+        (kind.HEAD if name == "lm_head.weight" else name): Whole(
+            shape=tuple(parameter.shape), stage=_stage(name, ends)
+        )
         for name, parameter in whole.named_parameters()
     }
 

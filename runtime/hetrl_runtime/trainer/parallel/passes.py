@@ -4,7 +4,9 @@ Every process knows the whole batch and everyone's part, so all agree on the pas
 word.
 """
 
-from collections.abc import Sequence
+# ruff: noqa: N806  # shapes: B trajectories, R response positions
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +62,18 @@ def cut(
     )
     mine += [torch.empty(0, dtype=torch.int64)] * (fewest - len(mine))
     return [_pass(batch.rows(rows).trimmed().padded(*shape), rows) for rows in mine]
+
+
+def by_row(found: Iterable[tuple[Pass, Tensor]], batch: Batch) -> Tensor:
+    """Return what was said of passes' tokens in the places of the whole batch ``(B, R)``.
+
+    On the CPU. Rows of no pass are zero.
+    """
+    whole_BR = torch.zeros_like(batch.behaviour_BR)
+    for each, said_BR in found:
+        rows, width = each.rows[: each.num_rows], each.batch.num_response_positions
+        whole_BR[rows, :width] = said_BR[: each.num_rows].cpu()
+    return whole_BR
 
 
 def _even(batch: Batch, rows: Tensor, num_stages: int, max_tokens: int) -> list[Tensor]:

@@ -17,17 +17,20 @@ from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass
 from hetrl_runtime.trainer.parallel.stage import Stage, handed_on_as
 
-Loss = Callable[[Pass, Tensor, Tensor], Tensor]
-"""A pass's share of the loss, from its log-probabilities and entropies ``(B, R)``."""
+Scores = tuple[Tensor, ...]
+"""What the last stage says of every response position, each ``(B, R)``."""
 
-Scored = tuple[Pass, Tensor, Tensor]
+Loss = Callable[[Pass, Scores], Tensor]
+"""A pass's share of the loss."""
+
+Scored = tuple[Pass, Scores]
 
 
 class Runner(Protocol):
     """Runs passes, forward only or forward and backward."""
 
     def score(self, passes: Sequence[Pass]) -> Iterator[Scored]:
-        """Yield passes with log-probabilities and entropies; none but on the last stage."""
+        """Yield passes with what is said of them; none but on the last stage."""
         ...
 
     def backward(self, passes: Sequence[Pass], loss: Loss) -> None:
@@ -46,20 +49,20 @@ class OneStage:
     def score(self, passes: Sequence[Pass]) -> Iterator[Scored]:
         """Yield every pass with its scores."""
         for each in passes:
-            yield each, *self._forward(each)
+            yield each, self._forward(each)
 
     def backward(self, passes: Sequence[Pass], loss: Loss) -> None:
         """Add gradients up, one pass's activations at a time."""
         for number, each in enumerate(passes, start=1):
             sharding.before_pass(self._stage, self._mode, is_last=number == len(passes))
-            torch.autograd.backward(loss(each, *self._forward(each)))
+            torch.autograd.backward(loss(each, self._forward(each)))
 
-    def _forward(self, each: Pass) -> tuple[Tensor, Tensor]:
+    def _forward(self, each: Pass) -> Scores:
         batch = each.batch.to(self._device)
         found = self._stage(
             batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
         )
-        return cast("tuple[Tensor, Tensor]", found)
+        return cast("Scores", found)
 
 
 class Pipeline:
@@ -75,19 +78,19 @@ class Pipeline:
         found = self._run(passes, None)
         if found is not None:
             size = len(passes[0].batch)
-            split = (torch.split(tensor, size) for tensor in found)
-            yield from zip(passes, *split, strict=True)
+            split = zip(*(torch.split(tensor, size) for tensor in found), strict=True)
+            yield from zip(passes, split, strict=True)
 
     def backward(self, passes: Sequence[Pass], loss: Loss) -> None:
         """Add gradients up, of passes on their way through the stages."""
         self._run(passes, loss)
 
-    def _run(self, passes: Sequence[Pass], loss: Loss | None) -> tuple[Tensor, Tensor] | None:
+    def _run(self, passes: Sequence[Pass], loss: Loss | None) -> Scores | None:
         place, device = self._mesh.place, self._mesh.device
 
-        def loss_of(scores: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
+        def loss_of(scores: Scores, numbers: Tensor) -> Tensor:
             assert loss is not None
-            return loss(passes[int(numbers[0])], *scores)
+            return loss(passes[int(numbers[0])], scores)
 
         schedule = Schedule1F1B(
             self._pipeline_stage(passes[0], is_trained=loss is not None),
@@ -103,7 +106,7 @@ class Pipeline:
         tokens = torch.cat([each.batch.tokens_BT for each in passes]).to(device)
         inputs = (tokens,) if place.is_first_stage else ()
         if loss is None:
-            return cast("tuple[Tensor, Tensor] | None", schedule.eval(*inputs, **whole))
+            return cast("Scores | None", schedule.eval(*inputs, **whole))
         target = torch.arange(len(passes)) if place.is_last_stage else None
         schedule.step(*inputs, target=target, return_outputs=False, **whole)
         return None
@@ -121,6 +124,6 @@ class Pipeline:
         return PipelineStage(
             self._stage, place.stage, place.split.num_stages, self._mesh.device,
             input_args=tokens if place.is_first_stage else hidden,
-            output_args=(scores, scores) if place.is_last_stage else hidden,
+            output_args=(scores,) * self._stage.NUM_SCORES if place.is_last_stage else hidden,
             group=self._mesh.stages.get_group(),
         )  # fmt: skip

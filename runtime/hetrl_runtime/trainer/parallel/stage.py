@@ -9,7 +9,7 @@ kind. Whose turn it is, is ``pipeline``'s; what scores are for, the loss's.
 
 import copy
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,15 @@ FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
 
 class Stage(nn.Module):
     """The layers of one place, with the embedding or the head where these are at home."""
+
+    SCORES_TOKENS: ClassVar[bool] = True
+    """Whether its head is one of the model's files, with an output for every token."""
+
+    HEAD: ClassVar[str] = "lm_head.weight"
+    """Its name in files."""
+
+    NUM_SCORES: ClassVar[int] = 2
+    """Tensors that the last stage returns."""
 
     def __init__(
         self,
@@ -48,9 +57,13 @@ class Stage(nn.Module):
         self._is_last = is_last
         self._temperature = temperature
 
+    @classmethod
+    def fit(cls, model: Any) -> None:
+        """Give a whole model, or the last part of one, the head that this kind scores with."""
+
     def forward(
         self, inputs: Tensor, *, is_token_BT: Tensor, responses_BR: Tensor
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor | tuple[Tensor, ...]:
         """Return hidden states, or from the last stage log-probabilities and entropies ``(B, R)``.
 
         ``inputs`` are tokens for the first stage, else hidden states. Scores are those of
@@ -70,7 +83,7 @@ class Stage(nn.Module):
             logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
         return self._scores(logits_BRV.float() / self._temperature, responses_BR)
 
-    def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, Tensor]:
+    def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, ...]:
         if self.shard:
             return self.shard.scores(logits_BRV, responses_BR)
         log_probs_BRV = torch.log_softmax(logits_BRV, dim=-1)
@@ -100,8 +113,8 @@ class Stage(nn.Module):
         return cast("nn.Parameter", found.weight)
 
     def _file_name(self, name: str) -> str:
-        if name == "lm_head.weight" and self._ties:
-            return "model.embed_tokens.weight"
+        if name == "lm_head.weight":
+            return "model.embed_tokens.weight" if self._ties else self.HEAD
         return _renumbered(name, by=self._first_layer)
 
     def blocks(self) -> Iterator[nn.Module]:

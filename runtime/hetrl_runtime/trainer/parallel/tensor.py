@@ -24,8 +24,8 @@ class UnsplittableError(ValueError):
     """The model cannot be cut that way; the message says why."""
 
 
-def cut(model: Any, mesh: DeviceMesh) -> frozenset[str]:
-    """Cut the stage of a causal LM over ``mesh``.
+def cut(model: Any, mesh: DeviceMesh, *, cuts_head: bool) -> frozenset[str]:
+    """Cut the stage of a causal LM over ``mesh``; its head only if that scores tokens.
 
     Returns:
         The names of parameters that are whole on every rank while their gradients are not:
@@ -41,7 +41,7 @@ def cut(model: Any, mesh: DeviceMesh) -> frozenset[str]:
     }
     if model.model.embed_tokens is not None:
         plan["model.embed_tokens"] = RowwiseParallel(input_layouts=Replicate())
-    if model.lm_head is not None:
+    if cuts_head:
         plan["lm_head"] = ColwiseParallel()
     is_tied = (
         model.lm_head is not None

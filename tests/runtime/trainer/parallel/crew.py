@@ -2,7 +2,7 @@
 
 import multiprocessing
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
@@ -61,8 +61,11 @@ class Crew:
             )
             for replica, stage, rank in product(range(replicas), range(stages), range(tensor))
         ]  # fmt: skip
-        arguments = [(work, member, more) for member in members]
-        return self._pool.starmap_async(_one, arguments, 1).get(_DEADLINE_SECONDS)
+        return self.do(_one, [(work, member, more) for member in members])
+
+    def do(self, work: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call ``work`` once with each of the arguments, in a process each."""
+        return self._pool.starmap_async(work, arguments, 1).get(_DEADLINE_SECONDS)
 
 
 def _one(work: Callable[..., Any], member: Member, more: tuple[Any, ...]) -> Any:

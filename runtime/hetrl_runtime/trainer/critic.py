@@ -1,0 +1,174 @@
+"""The critic: what it expects of every token, advantages from that, and how it learns.
+
+It is a model of its own, with the policy's layers to begin with and a head that says zero. It is
+trained in the policy's processes, split as the policy is; which batch, and which minibatches of
+it, is the learner's.
+"""
+
+# ruff: noqa: N803, N806, N815  # shapes: B trajectories, R response positions
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from hetrl_core.job import AlgorithmSpec, TrainingSpec
+from hetrl_runtime.trainer.batch import Batch
+from hetrl_runtime.trainer.gae import Estimate, generalised_advantages, whitened
+from hetrl_runtime.trainer.loss import Whole, masked_mean, token_weights
+from hetrl_runtime.trainer.model import TrainedModel
+from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.parallel.passes import Pass, by_row
+from hetrl_runtime.trainer.parallel.stage import Stage
+from hetrl_runtime.trainer.parallel.value_stage import ValueStage
+from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.value_loss import clipped_value_loss, explained_variance
+
+_FIGURES = ("value_loss", "value_clip_fraction")
+
+
+class ValueModel(TrainedModel):
+    """A causal LM that says what is still to come, before every sampled token."""
+
+    STAGE: ClassVar[type[Stage]] = ValueStage
+
+    def values(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, Tensor]]:
+        """Yield each pass's values ``(B, R)``, without gradients; nothing but on last stages.
+
+        All of it must be taken before anything else is asked of the model.
+        """
+        for each, (values_BR,) in self._forward(passes):
+            yield each, values_BR
+
+    def backward(self, passes: Sequence[Pass], loss: Callable[[Pass, Tensor], Tensor]) -> None:
+        """Make the gradient of the sum of all passes' losses, over all replicas.
+
+        ``loss`` is asked on last stages only.
+        """
+        self._backward(passes, lambda each, scores: loss(each, scores[0]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Valuation:
+    """What the critic said of a batch as the step found it, and what follows from that.
+
+    Whole, and the same on every process.
+    """
+
+    values_BR: Tensor
+    returns_BR: Tensor
+    advantages_BR: Tensor
+    """Whitened, where the job says so."""
+
+
+class Critic:
+    """The model, its optimizer, and its part of a step."""
+
+    def __init__(
+        self, model: ValueModel, *, algorithm: AlgorithmSpec, training: TrainingSpec, peers: Peers
+    ) -> None:
+        spec = algorithm.critic
+        rate = training.learning_rate if spec.learning_rate is None else spec.learning_rate
+        self.model = model
+        self.optimizer = Optimizer(model, learning_rate=rate)
+        self._spec = spec
+        self._aggregation = algorithm.loss_aggregation
+        self._peers = peers
+        self._figures = torch.zeros(len(_FIGURES))
+        self._norms: list[float] = []
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that a checkpoint must hold: weights in float32, and the optimizer's state.
+
+        To the leader; others must ask as well, and get nothing.
+        """
+        parameters = self.model.named_parameters().items()
+        weights = self.model.gather({name: each.detach() for name, each in parameters})
+        return weights | self.optimizer.state()
+
+    def restore(self, state: Mapping[str, Tensor], *, source: str) -> None:
+        """Go on from what ``state`` returned to the leader; with nothing, from the beginning.
+
+        Raises:
+            ModelError: it is another model's; ``source`` is named.
+        """
+        if not self.model.share_with_all(torch.tensor(bool(state))):
+            self.model.copy_from_first_replica()
+            return
+        names = self.model.exchange.wholes
+        weights = {name: each for name, each in state.items() if name in names}
+        self.model.load_weights(weights, source=source)
+        self.optimizer.load_state(state)
+
+    def value(self, batch: Batch, parts: list[Tensor], *, rewards_BR: Tensor) -> Valuation:
+        """Say what to expect of every token, and how much better it came; ``rewards_BR`` is whole.
+
+        ``parts`` are each replica's rows of the batch.
+        """
+        values_BR = by_row(self.model.values(self.model.passes(batch, parts)), batch)
+        if not self.model.place.speaks:
+            values_BR = torch.zeros_like(values_BR)
+        self._peers.add_up([values_BR])
+        found: Estimate = generalised_advantages(
+            rewards_BR, values_BR, batch.mask_BR,
+            discount=self._spec.discount, trace_decay=self._spec.trace_decay,
+        )  # fmt: skip
+        advantages_BR = found.advantages_BR
+        if self._spec.whiten_advantages:
+            advantages_BR = whitened(advantages_BR, batch.mask_BR)
+        return Valuation(
+            values_BR=values_BR, returns_BR=found.returns_BR, advantages_BR=advantages_BR
+        )
+
+    def step(
+        self, batch: Batch, parts: list[Tensor], whole: Whole, valuation: Valuation, *, version: int
+    ) -> None:
+        """Move towards a minibatch's returns."""
+        found = torch.zeros(len(_FIGURES), device=self.model.device)
+
+        def loss_of(each: Pass, values_BR: Tensor) -> Tensor:
+            nonlocal found
+            loss, clip_fraction = self._loss(each, values_BR, valuation, whole)
+            found += torch.stack([loss.detach(), clip_fraction])
+            return loss
+
+        self.model.backward(self.model.passes(batch, parts), loss_of)
+        if self.model.place.speaks:
+            self._figures += found.cpu()
+        self._norms.append(self.optimizer.step(version=version))
+
+    def report(self, batch: Batch, valuation: Valuation, *, version: int) -> dict[str, float]:
+        """Return figures of the minibatches since the last report, and of what was expected."""
+        figures, norms = self._figures, self._norms
+        self._figures, self._norms = torch.zeros(len(_FIGURES)), []
+        self._peers.add_up([figures])
+        mask_BR = batch.mask_BR
+        return {
+            **dict(zip(_FIGURES, (figures / len(norms)).tolist(), strict=True)),
+            "value_mean": float(masked_mean(valuation.values_BR, mask_BR)),
+            "return_mean": float(masked_mean(valuation.returns_BR, mask_BR)),
+            "explained_variance": explained_variance(
+                valuation.values_BR, returns_BR=valuation.returns_BR, mask_BR=mask_BR
+            ),
+            "critic_gradient_norm": sum(norms) / len(norms),
+            "critic_learning_rate": self.optimizer.learning_rate(version),
+        }
+
+    def _loss(
+        self, each: Pass, values_BR: Tensor, valuation: Valuation, whole: Whole
+    ) -> tuple[Tensor, Tensor]:
+        """Return a pass's share of the loss, and of the share of tokens that clipping held."""
+        mask_BR = each.batch.mask_BR.to(self.model.device)
+        rows, width = each.rows, each.batch.num_response_positions
+        found = clipped_value_loss(
+            values_BR,
+            old_BR=valuation.values_BR[rows, :width].to(self.model.device),
+            returns_BR=valuation.returns_BR[rows, :width].to(self.model.device),
+            mask_BR=mask_BR,
+            clip=self._spec.value_clip,
+        )
+        weights_BR = token_weights(mask_BR, whole, self._aggregation)
+        clipped = masked_mean(found.is_clipped_BR.float(), mask_BR, num_tokens=whole.num_tokens)
+        return (weights_BR * found.losses_BR).sum(), clipped

@@ -1,0 +1,142 @@
+"""A critic on up to four real processes over gloo, beside the same critic on one."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from hetrl_core.job import KlPlacement
+from hetrl_core.launch import Address, Launch, ModelFiles
+from hetrl_runtime.trainer.batch import Batch
+from hetrl_runtime.trainer.critic import ValueModel
+from hetrl_runtime.trainer.parallel.mesh import Mesh
+from hetrl_runtime.trainer.parallel.passes import Pass, by_row, cut
+from hetrl_runtime.trainer.parallel.place import dealt
+from hetrl_runtime.trainer.peers import Order
+from hetrl_runtime.trainer.value_loss import clipped_value_loss
+from tests.runtime.launches import free_port
+from tests.runtime.trainer.parallel.crew import CPU, Crew
+from tests.runtime.trainer.parallel.test_split_model import MAX_TOKENS, SPLITS, a_batch
+from tests.runtime.trainer.test_critic import a_launch, critic_weights
+from tests.runtime.trainer.test_learner import a_batch as a_scored_batch
+from tests.runtime.trainer.test_learner import a_learner, assert_same_step, weights
+
+CRITIC_SPLITS = (
+    "dp2 uneven",
+    "dp2 uneven, optimizer sharded",
+    "tp2 pp2",
+    "dp2 tp2, all sharded, a replica without rows",
+)
+"""Every axis once; what a head of one number changes is the same in the others."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def found_by(mesh: Mesh | None, files: ModelFiles) -> tuple[dict[str, Any], float, Any]:
+    """Return the full gradients of a value loss, their norm, and the values of every row."""
+    model = ValueModel(files, device=CPU, mesh=mesh)
+    state = model.gather({name: each.detach() for name, each in model.named_parameters().items()})
+    if state:
+        # A head of zeros would let no gradient through.
+        size = state["score.weight"].numel()
+        state["score.weight"] = torch.linspace(-1, 1, size).reshape(1, size)
+    model.load_weights(state, source="the test")
+    batch, place = a_batch(), model.place
+    parts = dealt(torch.arange(len(batch)), place.split.shares)
+    passes = cut(batch, parts, place.replica, split=place.split, max_tokens=MAX_TOKENS)
+    values = by_row(model.values(passes), batch)
+    if not place.speaks:
+        values = torch.zeros_like(values)
+    if mesh:
+        dist.all_reduce(values)
+    returns = torch.linspace(-1, 2, batch.mask_BR.numel()).reshape(batch.mask_BR.shape)
+
+    def loss(each: Pass, said: torch.Tensor) -> torch.Tensor:
+        rows, width = each.rows, each.batch.num_response_positions
+        found = clipped_value_loss(
+            said, old_BR=values[rows, :width] + 0.1, returns_BR=returns[rows, :width],
+            mask_BR=each.batch.mask_BR, clip=0.2,
+        )  # fmt: skip
+        return found.losses_BR.sum() / 16
+
+    model.backward(passes, loss)
+    norm = float(model.gradient_norm())
+    gradients = model.gather({name: each.grad for name, each in model.named_parameters().items()})
+    # As arrays: tensors would come back through shared memory, which is not always there.
+    return {name: each.numpy() for name, each in gradients.items()}, norm, values.numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        pytest.param(name, ("qwen3", "llama")[number % 2], id=name)
+        for number, name in enumerate(CRITIC_SPLITS)
+    ],
+)
+def test_values_and_gradients_of_a_split_critic_are_those_of_one_process(
+    crew: Crew, models: dict[str, ModelFiles], name: str, family: str
+) -> None:
+    files = models[family]
+
+    gradients, norm, values = crew.run(found_by, SPLITS[name], files)[0]
+
+    expected, expected_norm, expected_values = found_by(None, files)
+    mask = a_batch().mask_BR.numpy()
+    assert np.abs(values - expected_values)[mask].max() < 1e-5
+    assert gradients.keys() == expected.keys()
+    assert "score.weight" in gradients
+    for parameter, gradient in gradients.items():
+        assert np.abs(gradient - expected[parameter]).max() < 1e-5
+    assert norm == pytest.approx(expected_norm, rel=1e-5)
+
+
+def train_as_rank(rank: int, launch: Launch, batch: Batch) -> tuple[Any, Any, dict[str, float]]:
+    """What one replica does, as the loop does it; both return weights, and the last figures."""
+    torch.set_num_threads(1)
+    learner = a_learner(launch, rank=rank, has_reference=bool(launch.algorithm.kl_coefficient))
+    figures: dict[str, float] = {}
+    with learner._peers as peers:
+        learner.restore(None)
+        for version in (10, 11):
+            order = Order(version=version, batch=batch)
+            if rank == 0:
+                peers.give(order)
+            else:
+                order = peers.await_order()
+            assert order.batch
+            figures = learner.train(order.batch, version=order.version)
+        if rank == 0:
+            peers.give(Order(version=12, batch=None))
+        else:
+            assert peers.await_order().batch is None
+    return weights(learner).numpy(), critic_weights(learner).numpy(), figures
+
+
+def test_two_replicas_train_policy_and_critic_as_one_does(
+    crew: Crew, tiny_model: ModelFiles
+) -> None:
+    algorithm: dict[str, Any] = {
+        "minibatches": 3, "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
+        "critic": {"learning_rate": 3e-4},
+    }  # fmt: skip
+    alone = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
+    before, batch = (weights(alone), critic_weights(alone)), a_scored_batch(alone)
+    for version in (10, 11):
+        expected = alone.train(batch, version=version)
+    launch = replace(
+        a_launch(tiny_model, replicas=2, **algorithm),
+        rendezvous=Address(host="127.0.0.1", port=free_port()),
+    )
+
+    both = crew.do(train_as_rank, [(0, launch, batch), (1, launch, batch)])
+
+    (policy, critic, figures), (other_policy, other_critic, other_figures) = both
+    assert np.array_equal(policy, other_policy)
+    assert np.array_equal(critic, other_critic)
+    assert figures == other_figures
+    assert figures == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assert_same_step(torch.from_numpy(policy), weights(alone), before=before[0])
+    assert_same_step(torch.from_numpy(critic), critic_weights(alone), before=before[1])
