@@ -15,6 +15,7 @@ from hetrl_runtime.transport.coordinator_client import WAIT_SECONDS, TrainerClie
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
 from hetrl_runtime.wire.values import (
+    ALL_STEPS_DONE,
     Ending,
     Outcome,
     ProcessStatus,
@@ -27,6 +28,8 @@ from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
 pytestmark = pytest.mark.slow
+
+DONE = Ending(reason=ALL_STEPS_DONE, message="5 steps are done")
 
 
 async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
@@ -82,6 +85,8 @@ def train(launch: Launch, *, resume: ResumePoint, until: int) -> list[list[str]]
                 report=StepReport(step_seconds=0.1, metrics={"loss": 0.5}),
             )
             assert point.version == version + 1
+        if until == launch.training.steps:
+            client.conclude(version=until, ending=DONE)
     return steps
 
 
@@ -166,6 +171,7 @@ async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> N
                 ids = [each.id for each in client.next_batch(version=version)]
                 client.commit(version=version + 1, consumed=ids, report=StepReport())
                 consumed += ids
+            client.conclude(version=4, ending=DONE)
         return [str(identity) for identity in consumed]
 
     worker = asyncio.create_task(a_worker(launch, process="rollout-0"))

@@ -1,0 +1,232 @@
+"""Keeps a run's processes going as a StatefulSet does, whatever ends them, and follows its journal.
+
+A process that ends is started again at once, until the coordinator has ended well or somebody says
+that starting again is useless. Each end, each start and each entry of the journal is noted with its
+time. When to strike is the cases' business.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench.proof.kill.story import Story
+from bench.proof.kill.tail import JournalTail
+from hetrl_cli.run.folder import RunFolder
+from hetrl_cli.run.process import Command, Process
+from hetrl_cli.run.restart import Exit
+from hetrl_core.launch import TERMINAL_EXIT_CODE
+from hetrl_core.task import Role
+from hetrl_runtime.faults import DIE_AT
+from hetrl_runtime.wire import hetrl_pb2 as pb
+
+RESTART_SECONDS = 0.1
+_LOOK_SECONDS = 0.02
+_END_SECONDS = 60.0
+"""How long processes may take to end once the run has."""
+
+
+class HungError(Exception):
+    """Something that must happen did not, within its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """One process that was struck down."""
+
+    process: str
+    role: Role
+    number: int
+    """The signal's."""
+
+    at_seconds: float
+    version: int
+    point: str = ""
+    """Where it killed itself, if it was not struck from outside."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """One process and how it fares."""
+
+    command: Command
+    process: Process | None = None
+    starts: int = 0
+    exits: list[Exit] = field(default_factory=list)
+    dies_at: str = ""
+    """The point at which its next start kills itself, as ``faults`` reads it."""
+
+    was_asked_to_end: bool = False
+
+
+class Keeper:
+    """One run's processes, and what its journal says so far."""
+
+    def __init__(self, folder: RunFolder, commands: tuple[Command, ...], story: Story) -> None:
+        self.story = story
+        self.folder = folder
+        self.watched = {each.name: Watched(command=each) for each in commands}
+        self.kills: list[Kill] = []
+        self.recoveries: list[tuple[Role, float]] = []
+        self.failure: Exit | None = None
+        """The end that nobody starts again after."""
+
+        self.held: dict[str, asyncio.Event] = {}
+        """Processes that are not started again before their event is set."""
+
+        coordinator = next(each for each in commands if each.role is Role.COORDINATOR)
+        self.tail = JournalTail(folder.state(coordinator.name))
+        self._coordinator = self.watched[coordinator.name]
+        self._waiting: list[tuple[Kill, Callable[[pb.JournalEntry], bool]]] = []
+        self._moved_at = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, well or not."""
+        ended_well = any(each.code == 0 for each in self._coordinator.exits)
+        return ended_well or self.failure is not None
+
+    def of_role(self, role: Role) -> list[Watched]:
+        """Return the processes of a role."""
+        return [each for each in self.watched.values() if each.command.role is role]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep everything going inside; nothing runs afterwards."""
+        tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
+        tasks.append(asyncio.create_task(self._follow()))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for each in self.watched.values():
+                if each.process is not None:
+                    await each.process.stop(grace_seconds=10.0)
+            self._read()
+            self.tail.close()
+
+    async def until(self, condition: Callable[[], bool], *, what: str, seconds: float) -> None:
+        """Wait for something, or for the run's end.
+
+        Raises:
+            HungError: neither came in time.
+        """
+        ends_at = time.monotonic() + seconds
+        while not condition() and not self.is_over:
+            if time.monotonic() > ends_at:
+                raise HungError(
+                    f"{what}: not within {seconds:g} s, at version {self.story.version}"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def until_over(self, *, quiet_seconds: float) -> None:
+        """Wait for the end of the run and of every process of it.
+
+        Raises:
+            HungError: the journal stood still, or a process did not end.
+        """
+        while not self.is_over:
+            if time.monotonic() - self._moved_at > quiet_seconds:
+                raise HungError(
+                    f"nothing moved for {quiet_seconds:g} s, at version {self.story.version}"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+        if self.failure:
+            return
+        ends_at = time.monotonic() + _END_SECONDS
+        while left := [name for name, each in self.watched.items() if each.process is not None]:
+            if time.monotonic() > ends_at:
+                raise HungError(f"{', '.join(left)} did not end with the run")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def strike(self, watched: Watched, number: signal.Signals) -> None:
+        """Send a signal to a process that runs."""
+        assert watched.process is not None
+        self._note_kill(watched, number)
+        watched.was_asked_to_end |= number == signal.SIGTERM
+        with contextlib.suppress(ProcessLookupError):
+            # It alone and not its group, as the kernel or a node's agent does.
+            os.kill(watched.process.group, number)
+
+    def _note_kill(self, watched: Watched, number: int, *, point: str = "") -> None:
+        """Note a death, and wait for the process to be of use again."""
+        self._read()
+        kill = Kill(
+            process=watched.command.name,
+            role=watched.command.role,
+            number=number,
+            at_seconds=time.monotonic(),
+            version=self.story.version,
+            point=point,
+        )
+        self.kills.append(kill)
+        self._waiting.append((kill, _sign_of_life(watched.command)))
+
+    async def _keep(self, watched: Watched) -> None:
+        while not self.is_over:
+            if hold := self.held.get(watched.command.name):
+                await hold.wait()
+            newest = await self._once(watched)
+            if newest.code == TERMINAL_EXIT_CODE:
+                self.failure = newest
+            if newest.code == 0 and not watched.was_asked_to_end:
+                return
+            watched.was_asked_to_end = False
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _once(self, watched: Watched) -> Exit:
+        """Run a process to its end, and note how that came."""
+        command, point = watched.command, watched.dies_at
+        environment = {**command.environment, **({DIE_AT: point} if point else {})}
+        watched.process = await Process.start(replace(command, environment=environment))
+        watched.starts += 1
+        newest = await watched.process.wait()
+        watched.process = None
+        watched.exits.append(newest)
+        if point and newest.code == -signal.SIGKILL:
+            self._note_kill(watched, signal.SIGKILL, point=point)
+            watched.dies_at = ""
+        return newest
+
+    async def _follow(self) -> None:
+        while True:
+            self._read()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _read(self) -> None:
+        now = time.monotonic()
+        for entry in self.tail.read():
+            self._moved_at = now
+            self.story.take(entry, at_seconds=now)
+            for kill, is_alive in tuple(self._waiting):
+                if is_alive(entry):
+                    self.recoveries.append((kill.role, now - kill.at_seconds))
+                    self._waiting.remove((kill, is_alive))
+
+
+def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
+    match command.role:
+        case Role.TRAINER:
+            return lambda entry: entry.WhichOneof("entry") == "committed"
+        case Role.ROLLOUT:
+            return lambda entry: entry.lease_given.process == command.name
+        case Role.COORDINATOR:
+            return lambda _: True
+
+
+def left_behind(folder: RunFolder) -> list[str]:
+    """Return the processes that still run with contracts of a run."""
+    contracts = str(folder.contracts).encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes()
+            if contracts in line:
+                found.append(line.replace(b"\0", b" ").decode())
+    return found
