@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,8 +60,8 @@ class Watched:
     process: Process | None = None
     starts: int = 0
     exits: list[Exit] = field(default_factory=list)
-    dies_at: str = ""
-    """The point at which its next start kills itself, as ``faults`` reads it."""
+    dies_at: deque[str] = field(default_factory=deque)
+    """Points at which its next starts kill themselves, one each, as ``faults`` reads them."""
 
     was_asked_to_end: bool = False
 
@@ -66,8 +69,12 @@ class Watched:
 class Keeper:
     """One run's processes, and what its journal says so far."""
 
-    def __init__(self, folder: RunFolder, commands: tuple[Command, ...], story: Story) -> None:
+    def __init__(
+        self, folder: RunFolder, commands: tuple[Command, ...], story: Story, tail: JournalTail
+    ) -> None:
+        """Take up a run; a story and a tail of it go on where an earlier keeper left them."""
         self.story = story
+        self.tail = tail
         self.folder = folder
         self.watched = {each.name: Watched(command=each) for each in commands}
         self.kills: list[Kill] = []
@@ -78,11 +85,10 @@ class Keeper:
         self.held: dict[str, asyncio.Event] = {}
         """Processes that are not started again before their event is set."""
 
-        coordinator = next(each for each in commands if each.role is Role.COORDINATOR)
-        self.tail = JournalTail(folder.state(coordinator.name))
-        self._coordinator = self.watched[coordinator.name]
+        (self._coordinator,) = self.of_role(Role.COORDINATOR)
         self._waiting: list[tuple[Kill, Callable[[pb.JournalEntry], bool]]] = []
         self._moved_at = time.monotonic()
+        self._warden: asyncio.StreamWriter | None = None
 
     @property
     def is_over(self) -> bool:
@@ -97,6 +103,11 @@ class Keeper:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep everything going inside; nothing runs afterwards."""
+        warden = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "hetrl_cli.run.warden",
+            stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self._warden = warden.stdin
         tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
         tasks.append(asyncio.create_task(self._follow()))
         try:
@@ -108,8 +119,10 @@ class Keeper:
             for each in self.watched.values():
                 if each.process is not None:
                     await each.process.stop(grace_seconds=10.0)
-            self._read()
-            self.tail.close()
+            self.read()
+            if warden.stdin:
+                warden.stdin.close()
+            await warden.wait()
 
     async def until(self, condition: Callable[[], bool], *, what: str, seconds: float) -> None:
         """Wait for something, or for the run's end.
@@ -156,7 +169,7 @@ class Keeper:
 
     def _note_kill(self, watched: Watched, number: int, *, point: str = "") -> None:
         """Note a death, and wait for the process to be of use again."""
-        self._read()
+        self.read()
         kill = Kill(
             process=watched.command.name,
             role=watched.command.role,
@@ -182,24 +195,32 @@ class Keeper:
 
     async def _once(self, watched: Watched) -> Exit:
         """Run a process to its end, and note how that came."""
-        command, point = watched.command, watched.dies_at
+        command, point = watched.command, watched.dies_at[0] if watched.dies_at else ""
         environment = {**command.environment, **({DIE_AT: point} if point else {})}
         watched.process = await Process.start(replace(command, environment=environment))
         watched.starts += 1
+        self._tell_warden(f"+{watched.process.group}")
         newest = await watched.process.wait()
+        self._tell_warden(f"-{watched.process.group}")
         watched.process = None
         watched.exits.append(newest)
         if point and newest.code == -signal.SIGKILL:
             self._note_kill(watched, signal.SIGKILL, point=point)
-            watched.dies_at = ""
+            watched.dies_at.popleft()
         return newest
+
+    def _tell_warden(self, line: str) -> None:
+        """Let processes end with this one, should it be killed itself."""
+        if self._warden:
+            self._warden.write(f"{line}\n".encode())
 
     async def _follow(self) -> None:
         while True:
-            self._read()
+            self.read()
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Take in what the journal has got since the last time."""
         now = time.monotonic()
         for entry in self.tail.read():
             self._moved_at = now

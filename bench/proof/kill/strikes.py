@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hetrl_core.task import Role
 
+_IN_TURN = (Role.COORDINATOR, Role.ROLLOUT, Role.TRAINER, Role.COORDINATOR, Role.ROLLOUT)
 _TERM_SHARE = 0.15
 _AT_ONCE_SHARE = 0.35
 """Of strikes that do not wait for anybody to have recovered."""
@@ -31,16 +32,16 @@ class Strike:
 
 
 def strikes(seed: int, count: int) -> tuple[Strike, ...]:
-    """Draw strikes: a third at trainers, a third at coordinators, a third at rollouts."""
+    """Draw strikes; of five, two are at the coordinator, two at rollouts, one at the trainer."""
     rng = random.Random(f"strikes/{seed}")
-    roles = [list(Role)[number % len(Role)] for number in range(count)]
+    roles = [_IN_TURN[number % len(_IN_TURN)] for number in range(count)]
     rng.shuffle(roles)
     return tuple(
         Strike(
             role=role,
             pick=rng.randrange(8),
             number=signal.SIGTERM if rng.random() < _TERM_SHARE else signal.SIGKILL,
-            after_versions=0 if rng.random() < _AT_ONCE_SHARE else rng.randint(1, 3),
+            after_versions=0 if rng.random() < _AT_ONCE_SHARE else rng.randint(1, 2),
             delay_seconds=rng.uniform(0.0, 1.5),
         )
         for role in roles
