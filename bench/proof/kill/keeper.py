@@ -9,18 +9,16 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
+from bench.proof.kill.starter import Started, Starter
 from bench.proof.kill.story import Story
 from bench.proof.kill.tail import JournalTail
 from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.process import Command, Process
+from hetrl_cli.run.process import Command
 from hetrl_cli.run.restart import Exit
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.task import Role
@@ -57,8 +55,7 @@ class Watched:
     """One process and how it fares."""
 
     command: Command
-    process: Process | None = None
-    starts: int = 0
+    process: Started | None = None
     exits: list[Exit] = field(default_factory=list)
     dies_at: deque[str] = field(default_factory=deque)
     """Points at which its next starts kill themselves, one each, as ``faults`` reads them."""
@@ -82,13 +79,16 @@ class Keeper:
         self.failure: Exit | None = None
         """The end that nobody starts again after."""
 
+        self.groups: list[int] = []
+        """Process groups of all that was started."""
+
         self.held: dict[str, asyncio.Event] = {}
         """Processes that are not started again before their event is set."""
 
         (self._coordinator,) = self.of_role(Role.COORDINATOR)
         self._waiting: list[tuple[Kill, Callable[[pb.JournalEntry], bool]]] = []
         self._moved_at = time.monotonic()
-        self._warden: asyncio.StreamWriter | None = None
+        self._starter: Starter
 
     @property
     def is_over(self) -> bool:
@@ -103,26 +103,19 @@ class Keeper:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep everything going inside; nothing runs afterwards."""
-        warden = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "hetrl_cli.run.warden",
-            stdin=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        self._warden = warden.stdin
-        tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
-        tasks.append(asyncio.create_task(self._follow()))
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for each in self.watched.values():
-                if each.process is not None:
-                    await each.process.stop(grace_seconds=10.0)
-            self.read()
-            if warden.stdin:
-                warden.stdin.close()
-            await warden.wait()
+        async with Starter.open() as self._starter:
+            tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
+            tasks.append(asyncio.create_task(self._follow()))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for each in self.watched.values():
+                    if each.process is not None:
+                        await each.process.stop(grace_seconds=10.0)
+                self.read()
 
     async def until(self, condition: Callable[[], bool], *, what: str, seconds: float) -> None:
         """Wait for something, or for the run's end.
@@ -197,22 +190,15 @@ class Keeper:
         """Run a process to its end, and note how that came."""
         command, point = watched.command, watched.dies_at[0] if watched.dies_at else ""
         environment = {**command.environment, **({DIE_AT: point} if point else {})}
-        watched.process = await Process.start(replace(command, environment=environment))
-        watched.starts += 1
-        self._tell_warden(f"+{watched.process.group}")
+        watched.process = await self._starter.start(replace(command, environment=environment))
+        self.groups.append(watched.process.group)
         newest = await watched.process.wait()
-        self._tell_warden(f"-{watched.process.group}")
         watched.process = None
         watched.exits.append(newest)
         if point and newest.code == -signal.SIGKILL:
             self._note_kill(watched, signal.SIGKILL, point=point)
             watched.dies_at.popleft()
         return newest
-
-    def _tell_warden(self, line: str) -> None:
-        """Let processes end with this one, should it be killed itself."""
-        if self._warden:
-            self._warden.write(f"{line}\n".encode())
 
     async def _follow(self) -> None:
         while True:
@@ -241,13 +227,11 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
             return lambda _: True
 
 
-def left_behind(folder: RunFolder) -> list[str]:
-    """Return the processes that still run with contracts of a run."""
-    contracts = str(folder.contracts).encode()
+def left_behind(groups: Iterable[int]) -> list[int]:
+    """Return the process groups that still have somebody in them."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            line = path.read_bytes()
-            if contracts in line:
-                found.append(line.replace(b"\0", b" ").decode())
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, 0)
+            found.append(group)
     return found

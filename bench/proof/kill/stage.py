@@ -37,6 +37,9 @@ class Stage:
     violations: list[str] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     recoveries: list[tuple[Role, float]] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    """Process groups of all that was started."""
+
     story: Story = field(
         default_factory=lambda: Story(batch_size=BATCH_SIZE, max_staleness=MAX_STALENESS)
     )
@@ -65,6 +68,7 @@ class Stage:
         finally:
             self.kills += keeper.kills
             self.recoveries += keeper.recoveries
+            self.groups += keeper.groups
 
     async def to_the_end(self, keeper: Keeper) -> None:
         """Wait for the run's end, which must be a good one."""

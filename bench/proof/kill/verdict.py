@@ -28,7 +28,7 @@ def judge(stage: Stage, *, hung: str) -> list[str]:
         found.append(f"hung: {hung}")
     for log in stage.folder.logs.glob("trainer-*.log"):
         found += violations(log.read_text(errors="replace").splitlines())
-    found += [f"left behind: {each}" for each in left_behind(stage.folder)]
+    found += [f"process group {each} was left behind" for each in left_behind(stage.groups)]
     return found + _of_step_records(stage)
 
 

@@ -40,6 +40,11 @@ class CheckpointWriter:
         self._begun_at = 0.0
         self._writing: Future[Path] | None = None
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a checkpoint is on its way."""
+        return self._writing is not None and not self._writing.done()
+
     def begin(
         self,
         resume: ResumePoint,
@@ -83,9 +88,7 @@ class CheckpointWriter:
         Raises:
             CheckpointError: it could not be written, or its time is up.
         """
-        if self._writing is None:
-            return
-        if self._writing.done() or time.monotonic() - self._begun_at > self._deadline_seconds:
+        if not self.is_writing or time.monotonic() - self._begun_at > self._deadline_seconds:
             self.finish()
 
     def finish(self) -> None:
