@@ -1,29 +1,34 @@
-"""Forks the processes of runs from an interpreter that has imported their heavy libraries already.
+"""Forks the processes of runs from an interpreter that has imported their heavy libraries.
 
-``python -m bench.proof.kill.forks`` reads a command a line and forks a process for each, which leads
-a session of its own and calls `hetrl`'s entry point with its arguments, environment and log, as if it
-had been executed. Only the seconds in which Python imports PyTorch are left out, which on a busy
-machine are most of a process's life: what is struck should be this project's code. None of that is
-imported before the fork.
+``python -m bench.proof.kill.forks`` reads a command a line and forks a process for each. It leads a
+session of its own and calls `hetrl`'s entry point with its arguments, environment and log, as if
+it had been executed. Only the seconds in which Python imports PyTorch are left out, which on a busy
+machine are most of a process's life: what is struck should be this project's code. None of that
+is imported before the fork.
 """
 
+import contextlib
 import json
 import os
 import select
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
+_HEAVY = (
+    *("aiohttp", "google.protobuf", "grpc.aio", "numpy", "pebble", "prometheus_client", "pydantic"),
+    *("torch", "torch.distributed.fsdp", "torch.distributed.pipelining"),
+    *("transformers.models.auto.modeling_auto", "transformers.models.qwen3.modeling_qwen3"),
+    "transformers.tokenization_utils_tokenizers",
+)
 _POLL_SECONDS = 0.01
 
 
 def main() -> None:
     """Fork what is asked for until nobody asks any more; kill what is left then."""
-    import aiohttp  # noqa: F401, PLC0415  # imported for those who are forked
-    import grpc.aio  # noqa: F401, PLC0415
-    import torch  # noqa: F401, PLC0415
-    from transformers import AutoTokenizer, Qwen3ForCausalLM  # noqa: F401, PLC0415
-
+    for name in _HEAVY:
+        import_module(name)
     running: set[int] = set()
     is_asked = True
     while is_asked:
@@ -34,8 +39,11 @@ def main() -> None:
             if line:
                 running.add(_fork(json.loads(line)))
         _reap(running)
-    for group in running:
-        os.killpg(group, signal.SIGKILL)
+    for pid in running:
+        # One that was forked a moment ago does not lead its group yet.
+        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _fork(said: dict[str, Any]) -> int:

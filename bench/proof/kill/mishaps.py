@@ -189,8 +189,9 @@ async def _after(keeper: Keeper, *, versions: int) -> None:
 
 async def _started(keeper: Keeper, watched: Watched) -> None:
     await keeper.until(
-        lambda: watched.process is not None, what=f"{watched.command.name} to start", seconds=30.0
-    )
+        lambda: watched.process is not None,
+        what=f"{watched.command.name} to start", seconds=QUIET_SECONDS,
+    )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
@@ -199,7 +200,7 @@ async def _dead(keeper: Keeper, watched: Watched) -> AsyncIterator[None]:
     keeper.held[watched.command.name] = held = asyncio.Event()
     await _started(keeper, watched)
     keeper.strike(watched, signal.SIGKILL)
-    await keeper.until(lambda: watched.process is None, what="a death", seconds=30.0)
+    await keeper.until(lambda: watched.process is None, what="a death", seconds=QUIET_SECONDS)
     yield
     del keeper.held[watched.command.name]
     held.set()
