@@ -15,6 +15,7 @@ from bench.proof.kill.arrangement import make_claim
 from bench.proof.kill.cases import CASES, Case
 from bench.proof.kill.keeper import HungError
 from bench.proof.kill.stage import Stage
+from bench.proof.kill.starter import Starter
 from bench.proof.kill.verdict import accuracy, record
 from bench.proof.learning import _commit
 
@@ -26,34 +27,38 @@ _STEPS_THAT_TEACH = 60
 def main() -> int:
     """Play what is missing; tell whether nothing was broken anywhere."""
     parser = argparse.ArgumentParser(prog="python -m bench.proof.kill", description=__doc__)
-    parser.add_argument("--case", choices=sorted({case.name for case in CASES}))
+    names = sorted({case.name for case in CASES})
+    parser.add_argument("--case", choices=names, action="append", help="may be repeated")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--again", action="store_true", help="also those that have a record")
     options = parser.parse_args()
     chosen = [
         case
         for case in CASES
-        if options.case in {None, case.name} and options.seed in {None, case.seed}
+        if case.name in (options.case or names) and options.seed in {None, case.seed}
     ]
-    claim = make_claim(RUNS / "claim")
-    for case in chosen:
-        found = _result(case, claim, again=options.again)
-        print(
-            f"{case.title}: {len(found['violations'])} violations", *found["violations"], sep="\n  "
-        )
-        RESULTS.write_text(page.page(_all_results()))
+    asyncio.run(_play_all(chosen, again=options.again))
     return int(any(found["violations"] for found in _all_results().values()))
 
 
-def play(case: Case, out: Path, claim: Path) -> dict[str, Any]:
+async def _play_all(chosen: list[Case], *, again: bool) -> None:
+    claim = make_claim(RUNS / "claim")
+    async with Starter.open() as starter:
+        for case in chosen:
+            found = await _result(case, starter, claim, again=again)
+            print(case.title, *(found["violations"] or ["holds"]), sep="\n  ", flush=True)
+            RESULTS.write_text(page.page(_all_results()))
+
+
+async def play(case: Case, starter: Starter, out: Path, claim: Path) -> dict[str, Any]:
     """Play a case in a folder of its own; return its record."""
     stage = Stage(
-        out=out, claim=claim, work=case.work, seed=case.seed,
+        starter=starter, out=out, claim=claim, work=case.work, seed=case.seed,
         rng=random.Random(f"{case.name}/{case.seed}"),
     )  # fmt: skip
     started, hung = time.monotonic(), ""
     try:
-        asyncio.run(case.befalls(stage))
+        await case.befalls(stage)
     except HungError as error:
         hung = str(error)
     finally:
@@ -61,14 +66,14 @@ def play(case: Case, out: Path, claim: Path) -> dict[str, Any]:
     return record(stage, hung=hung, wall_seconds=time.monotonic() - started)
 
 
-def _result(case: Case, claim: Path, *, again: bool) -> dict[str, Any]:
+async def _result(case: Case, starter: Starter, claim: Path, *, again: bool) -> dict[str, Any]:
     out = RUNS / case.title
     kept = out / "record.json"
     if again or not kept.exists():
         print(f"== {case.title}: {case.what}", flush=True)
         shutil.rmtree(out, ignore_errors=True)
         began_at = _commit()
-        found = play(case, out, claim) | {"commit": began_at}
+        found = await play(case, starter, out, claim) | {"commit": began_at}
         if case.work.steps >= _STEPS_THAT_TEACH and not found["violations"]:
             newest = max((out / "checkpoints").glob("step-*"))
             found |= {

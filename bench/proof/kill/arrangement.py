@@ -17,9 +17,7 @@ from hetrl_cli.run.process import Command
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.sums import Split
-from hetrl_runtime.tiny.warm_up import WarmUp
 
 GROUP_SIZE = 8
 BATCH_SIZE = 64
@@ -40,6 +38,10 @@ class Work:
 def make_claim(folder: Path, *, warm_up_steps: int = 600) -> Path:
     """Make the model and its problems once; what is there already stays."""
     if not (folder / "held-out.jsonl").exists():
+        # They import PyTorch, which whoever only watches processes need not wait for.
+        from hetrl_runtime.tiny.model import make_model  # noqa: PLC0415
+        from hetrl_runtime.tiny.warm_up import WarmUp  # noqa: PLC0415
+
         folder.mkdir(parents=True, exist_ok=True)
         make_model(folder / "model", seed=1, schedule=WarmUp(steps=warm_up_steps))
         write_dataset(folder / "train.jsonl", count=3000, seed=1, split=Split.TRAIN)

@@ -67,9 +67,16 @@ class Keeper:
     """One run's processes, and what its journal says so far."""
 
     def __init__(
-        self, folder: RunFolder, commands: tuple[Command, ...], story: Story, tail: JournalTail
+        self,
+        folder: RunFolder,
+        commands: tuple[Command, ...],
+        *,
+        starter: Starter,
+        story: Story,
+        tail: JournalTail,
     ) -> None:
         """Take up a run; a story and a tail of it go on where an earlier keeper left them."""
+        self._starter = starter
         self.story = story
         self.tail = tail
         self.folder = folder
@@ -88,7 +95,6 @@ class Keeper:
         (self._coordinator,) = self.of_role(Role.COORDINATOR)
         self._waiting: list[tuple[Kill, Callable[[pb.JournalEntry], bool]]] = []
         self._moved_at = time.monotonic()
-        self._starter: Starter
 
     @property
     def is_over(self) -> bool:
@@ -103,19 +109,18 @@ class Keeper:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep everything going inside; nothing runs afterwards."""
-        async with Starter.open() as self._starter:
-            tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
-            tasks.append(asyncio.create_task(self._follow()))
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                for each in self.watched.values():
-                    if each.process is not None:
-                        await each.process.stop(grace_seconds=10.0)
-                self.read()
+        tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
+        tasks.append(asyncio.create_task(self._follow()))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for each in self.watched.values():
+                if each.process is not None:
+                    await each.process.stop(grace_seconds=10.0)
+            self.read()
 
     async def until(self, condition: Callable[[], bool], *, what: str, seconds: float) -> None:
         """Wait for something, or for the run's end.

@@ -54,7 +54,7 @@ def kills(count: int) -> Befalls:
     async def befall(stage: Stage) -> None:
         async with stage.kept() as keeper:
             for strike in strikes(stage.seed, count):
-                await _deal(keeper, strike)
+                await deal(keeper, strike)
             await stage.to_the_end(keeper)
 
     return befall
@@ -168,7 +168,7 @@ def _every_point() -> tuple[str, ...]:
     return (*_COORDINATORS_POINTS, *_TRAINERS_POINTS, *_ROLLOUTS_POINTS)
 
 
-async def _deal(keeper: Keeper, strike: Strike) -> None:
+async def deal(keeper: Keeper, strike: Strike) -> None:
     """Wait for a strike's moment, and strike."""
     await _after(keeper, versions=strike.after_versions)
     await asyncio.sleep(strike.delay_seconds)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.proof.kill.arrangement import BATCH_SIZE, MAX_STALENESS, Work, arrange
 from bench.proof.kill.keeper import Keeper, Kill
+from bench.proof.kill.starter import Starter
 from bench.proof.kill.story import Story
 from bench.proof.kill.tail import JournalTail
 from hetrl_cli.run.folder import RunFolder
@@ -23,6 +24,7 @@ QUIET_SECONDS = 200.0
 class Stage:
     """What a case works with."""
 
+    starter: Starter
     out: Path
     claim: Path
     work: Work
@@ -56,7 +58,7 @@ class Stage:
         folder, commands = arrange(self.out, self.claim, self.work, resumed=resumed)
         if self._tail is None:
             self._tail = JournalTail(folder.state(f"{COORDINATOR}-0"))
-        return Keeper(folder, commands, self.story, self._tail)
+        return Keeper(folder, commands, starter=self.starter, story=self.story, tail=self._tail)
 
     @contextlib.asynccontextmanager
     async def kept(self, keeper: Keeper | None = None) -> AsyncIterator[Keeper]:
