@@ -95,10 +95,15 @@ class Keeper:
         (self._coordinator,) = self.of_role(Role.COORDINATOR)
         self._waiting: list[tuple[Kill, Callable[[pb.JournalEntry], bool]]] = []
         self._moved_at = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def is_over(self) -> bool:
         """Whether the run has ended, well or not."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                # What goes wrong in here must not look like a run that stands still.
+                task.result()
         ended_well = any(each.code == 0 for each in self._coordinator.exits)
         return ended_well or self.failure is not None
 
@@ -109,14 +114,14 @@ class Keeper:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep everything going inside; nothing runs afterwards."""
-        tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
-        tasks.append(asyncio.create_task(self._follow()))
+        self._tasks = [asyncio.create_task(self._keep(each)) for each in self.watched.values()]
+        self._tasks.append(asyncio.create_task(self._follow()))
         try:
             yield
         finally:
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             for each in self.watched.values():
                 if each.process is not None:
                     await each.process.stop(grace_seconds=10.0)

@@ -80,6 +80,8 @@ class Starter:
     async def start(self, command: Command) -> Started:
         """Start a command, whose first argument is `hetrl` itself."""
         assert self._process.stdin is not None
+        # It is read for last words, also of one that was struck before it could open it.
+        command.log.touch()
         said = {
             "arguments": command.arguments[1:],
             "environment": dict(command.environment),
