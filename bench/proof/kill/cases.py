@@ -8,7 +8,7 @@ from bench.proof.kill.mishaps import Befalls
 
 STRIKES_A_SEED = 42
 SEEDS = (1, 2, 3, 4, 5)
-_WORK = Work(steps=60)
+_WORK = Work(steps=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,10 @@ CASES = (
         )
         for seed in SEEDS
     ),
-    Case(name="points", what="each process dies at every named point", befalls=mishaps.points),
+    Case(
+        name="points", what="each process dies at every named point", befalls=mishaps.points,
+        work=Work(steps=60),
+    ),
     Case(
         name="last-step", what="deaths between the last commit and the end",
         befalls=mishaps.at_the_end, work=Work(steps=3),

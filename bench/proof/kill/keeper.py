@@ -20,6 +20,7 @@ from bench.proof.kill.tail import JournalTail
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.process import Command
 from hetrl_cli.run.restart import Exit
+from hetrl_cli.run.supervisor import DRAIN_SECONDS, FOLLOW_SECONDS
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.task import Role
 from hetrl_runtime.faults import DIE_AT
@@ -27,8 +28,6 @@ from hetrl_runtime.wire import hetrl_pb2 as pb
 
 RESTART_SECONDS = 0.1
 _LOOK_SECONDS = 0.02
-_END_SECONDS = 60.0
-"""How long processes may take to end once the run has."""
 
 
 class HungError(Exception):
@@ -142,10 +141,10 @@ class Keeper:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_over(self, *, quiet_seconds: float) -> None:
-        """Wait for the end of the run and of every process of it.
+        """Wait for the end of the run, of its trainer, and for a while of its workers.
 
         Raises:
-            HungError: the journal stood still, or a process did not end.
+            HungError: the journal stood still, or the trainer did not end.
         """
         while not self.is_over:
             if time.monotonic() - self._moved_at > quiet_seconds:
@@ -155,10 +154,16 @@ class Keeper:
             await asyncio.sleep(_LOOK_SECONDS)
         if self.failure:
             return
-        ends_at = time.monotonic() + _END_SECONDS
-        while left := [name for name, each in self.watched.items() if each.process is not None]:
+        await self._until_ended(Role.TRAINER, seconds=FOLLOW_SECONDS)
+        # One that was struck as the run ended finds nobody, and is told to end by its supervisor.
+        with contextlib.suppress(HungError):
+            await self._until_ended(Role.ROLLOUT, seconds=DRAIN_SECONDS)
+
+    async def _until_ended(self, role: Role, *, seconds: float) -> None:
+        ends_at = time.monotonic() + seconds
+        while left := [each for each in self.of_role(role) if each.process is not None]:
             if time.monotonic() > ends_at:
-                raise HungError(f"{', '.join(left)} did not end with the run")
+                raise HungError(f"{left[0].command.name} did not end with the run")
             await asyncio.sleep(_LOOK_SECONDS)
 
     def strike(self, watched: Watched, number: signal.Signals) -> None:

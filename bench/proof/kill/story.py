@@ -99,11 +99,15 @@ class Story:
         self.epoch = begun.epoch
 
     def _commit(self, committed: pb.VersionCommitted, at_seconds: float) -> None:
+        consumed = codec.decode_ids(committed.consumed)
+        newest = self.versions[-1] if self.versions else None
+        if newest and (newest.number, newest.consumed) == (committed.version, consumed):
+            # Nobody had heard of it when the journal lost it, and the trainer said it again.
+            return
         self.num_commits += 1
         if committed.version != self.version + 1:
             self.violations.append(f"version {committed.version} follows version {self.version}")
             return
-        consumed = codec.decode_ids(committed.consumed)
         known = [self._accepted[each] for each in consumed if each in self._accepted]
         if len(known) != len(consumed):
             self.violations.append(
