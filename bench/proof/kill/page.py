@@ -135,7 +135,9 @@ def _other_mishaps(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         if each["notes"] or each["counts"]:
             lines += [f"{case.title}: {case.what}", ""]
             lines += [f"- {note}" for note in each["notes"]]
-            lines += [f"- {count} {name}" for name, count in sorted(each["counts"].items())]
+            lines += [
+                f"- {name}: {count}" for name, count in sorted(each["counts"].items()) if count
+            ]
             lines.append("")
     for case, each in found.items():
         lines += [f"- **{case.title}**: {what}" for what in each["violations"]]
