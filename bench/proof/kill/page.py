@@ -90,8 +90,8 @@ def _deaths(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     lines = [
         "Seconds from a death until the process was of use again: the coordinator's next journal "
         "entry, the trainer's next commit, the",
-        "worker's next lease. Where others were struck meanwhile, that is in it, and so is the rest "
-        "of what two busy cores had to do.",
+        "worker's next lease. Where others were struck meanwhile, that is in it, and so is all "
+        "else that two busy cores had to do.",
         "",
         "| role | deaths | of them SIGTERM | recovered in, median | 95th percentile | longest |",
         "|---|---|---|---|---|---|",
