@@ -46,13 +46,13 @@ def _opening(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         "of the digests of its weights, and the",
         "step records.",
         "",
-        f"**{len(kills)} deaths, {broken} violations.** In every run: each trajectory was trained "
-        "on at most once along the surviving",
-        "history; none was staler than the bound of 2 when it was trained on; versions follow "
-        "each other without a gap; no prompt is",
-        "passed over; a trainer that came back had, byte for byte, the weights that its history "
-        "had made; there is a step record for each",
-        "version; no wait was longer than its limit; no process was left behind.",
+        f"**{len(kills)} deaths, {broken} violations.** Looked for in every run: a trajectory "
+        "that was trained on twice along the surviving",
+        "history, or staler than the bound of 2 when it was; a gap between versions; a prompt that "
+        "is passed over; a trainer that came",
+        "back with other weights than, byte for byte, those that its history had made; versions "
+        "taken back though their trainer lived;",
+        "a version without a step record; a wait beyond its limit; a process that was left behind.",
     ]
 
 
