@@ -152,7 +152,7 @@ async def full_disk(stage: Stage) -> None:
 
 async def damage(stage: Stage) -> None:
     """Damage what was written while its writer is dead: the journal's end, then a checkpoint."""
-    stage.journal_is_whole = False
+    stage.story.journal_is_whole = False
     async with stage.kept() as keeper:
         for harm in (_tear_last_entry, _cut_three_entries, _flip_a_bit_of_the_end, _lose_journal):
             await _harm_journal(keeper, harm)

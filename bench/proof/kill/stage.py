@@ -39,9 +39,6 @@ class Stage:
     violations: list[str] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     recoveries: list[tuple[Role, float]] = field(default_factory=list)
-    journal_is_whole: bool = True
-    """Whether nothing of it was damaged: what is told from it alone may be missing else."""
-
     groups: list[int] = field(default_factory=list)
     """Process groups of all that was started."""
 

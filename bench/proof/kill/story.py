@@ -33,6 +33,9 @@ class Story:
 
     batch_size: int
     max_staleness: int
+    journal_is_whole: bool = True
+    """Whether nothing of it was damaged: else a commit may be lost that nobody had heard of yet."""
+
     versions: list[Version] = field(default_factory=list)
     """Of the surviving history, from 1 on."""
 
@@ -89,7 +92,8 @@ class Story:
         if begun.epoch < self.epoch:
             self.violations.append(f"epoch {begun.epoch} after epoch {self.epoch}")
         lost = self.version - begun.resume.version
-        if lost > 0 and begun.trainer_instance == self._trainer_instance:
+        lived = begun.trainer_instance == self._trainer_instance
+        if lost > 0 and lived and self.journal_is_whole:
             self.violations.append(f"{lost} versions were taken back, though their trainer lived")
         self._trainer_instance = begun.trainer_instance
         if lost < 0:

@@ -29,7 +29,7 @@ def judge(stage: Stage, *, hung: str) -> list[str]:
     for log in stage.folder.logs.glob("trainer-*.log"):
         found += violations(log.read_text(errors="replace").splitlines())
     found += [f"process group {each} was left behind" for each in left_behind(stage.groups)]
-    return found + (_of_step_records(stage) if stage.journal_is_whole else [])
+    return found + (_of_step_records(stage) if stage.story.journal_is_whole else [])
 
 
 def _of_step_records(stage: Stage) -> list[str]:
