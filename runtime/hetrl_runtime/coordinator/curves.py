@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+FLUSH_SECONDS = 1
+"""Within which a step can be read."""
+
 _FIGURES = ("reward_mean", "step_seconds", "wait_seconds", "samples_per_second", "discarded")
 
 
@@ -34,7 +37,6 @@ class Curves:
         self._step = step
         for name, value in _scalars(record).items():
             self._writer.add_scalar(name, value, step)
-        self._writer.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -52,6 +54,8 @@ class Curves:
             purge_step=step,
             # Files are named by the second, and one of the same name would be overwritten.
             filename_suffix=f".{time.time_ns()}",
+            # Its own ``flush`` leaves out what its thread has not taken up yet.
+            flush_secs=FLUSH_SECONDS,
         )
 
 
