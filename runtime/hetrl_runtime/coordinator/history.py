@@ -4,11 +4,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hetrl_runtime.coordinator.state import RunState
+from hetrl_runtime.coordinator.state import CommitRefused, Committed, RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import SampledTrajectory, TrajectoryId
-from hetrl_runtime.wire.values import Ending
+from hetrl_runtime.wire.values import Ending, StepReport
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +21,17 @@ class Recovered:
     """The start of the trainer whose history this is."""
 
     ending: Ending | None = None
+    newest: "Recorded | None" = None
+    """The last commit of the epoch, if there was one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A commit as a journal tells of it, for a report that may have missed it."""
+
+    done: Committed
+    num_discarded: int
+    report: StepReport
 
 
 def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]:
@@ -55,7 +66,11 @@ def lease_given(
 
 
 def committed(
-    version: int, *, consumed: Iterable[TrajectoryId], discarded: Iterable[TrajectoryId]
+    version: int,
+    *,
+    consumed: Iterable[TrajectoryId],
+    discarded: Iterable[TrajectoryId],
+    report: StepReport,
 ) -> pb.JournalEntry:
     """Return the entry of a new version and what it was trained on, in one."""
     return pb.JournalEntry(
@@ -63,6 +78,7 @@ def committed(
             version=version,
             consumed=codec.encode_ids(consumed),
             discarded=codec.encode_ids(discarded),
+            report=codec.encode_report(report),
         )
     )
 
@@ -79,13 +95,15 @@ def ended(ending: Ending) -> pb.JournalEntry:
 
 def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -> Recovered:
     """Bring a fresh state to where a journal ends; its leases count from now."""
-    trainer_instance, ending, count = "", None, 0
+    trainer_instance, ending, newest, count = "", None, None, 0
     for count, entry in enumerate(journal, start=1):  # noqa: B007  # how many there were
         match entry.WhichOneof("entry"):
             case "epoch_begun":
-                trainer_instance = entry.epoch_begun.trainer_instance
+                trainer_instance, newest = entry.epoch_begun.trainer_instance, None
                 point = codec.decode_resume(entry.epoch_begun.resume)
                 state.begin(point, epoch=entry.epoch_begun.epoch)
+            case "committed":
+                newest = _commit(state, entry.committed)
             case "ended":
                 ending = Ending(reason=entry.ended.reason, message=entry.ended.message)
             case _:
@@ -95,7 +113,18 @@ def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -
             "journal replayed: entries=%d epoch=%d version=%d buffered=%d running=%d",
             count, state.epoch, state.version, state.num_buffered, state.num_running,
         )  # fmt: skip
-    return Recovered(trainer_instance=trainer_instance, ending=ending)
+    return Recovered(trainer_instance=trainer_instance, ending=ending, newest=newest)
+
+
+def _commit(state: RunState, entry: pb.VersionCommitted) -> Recorded | None:
+    discarded = codec.decode_ids(entry.discarded)
+    done = state.commit(
+        entry.version, consumed=codec.decode_ids(entry.consumed), discarded=discarded
+    )
+    if isinstance(done, CommitRefused):
+        return None
+    report = codec.decode_report(entry.report)
+    return Recorded(done=done, num_discarded=len(discarded), report=report)
 
 
 def _apply(state: RunState, entry: pb.JournalEntry, *, now: float) -> None:
@@ -110,12 +139,6 @@ def _apply(state: RunState, entry: pb.JournalEntry, *, now: float) -> None:
                 codec.decode_ids(entry.lease_given.trajectories),
                 worker_version=entry.lease_given.worker_version,
                 now=now,
-            )
-        case "committed":
-            state.commit(
-                entry.committed.version,
-                consumed=codec.decode_ids(entry.committed.consumed),
-                discarded=codec.decode_ids(entry.committed.discarded),
             )
         case "abandoned":
             state.abandon(entry.abandoned.group)

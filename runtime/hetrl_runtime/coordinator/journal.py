@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import google_crc32c
 
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Journal:
                 file.writelines(map(_framed, entries))
                 file.flush()
                 os.fsync(file.fileno())
+            passing(Point.EPOCH_WRITTEN)
             fresh.replace(self._path)
             self._file.close()
             self._file = self._path.open("ab")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.curves import Curves
+from hetrl_runtime.coordinator.history import Recorded
 from hetrl_runtime.coordinator.progress import Progresses, Standing
 from hetrl_runtime.coordinator.report import ReportFiles, step_record
 from hetrl_runtime.coordinator.roster import Roster
 from hetrl_runtime.coordinator.state import Committed
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.values import Ending, Outcome, StepReport
+from hetrl_runtime.wire.values import Ending, Outcome
 
 
 class Publicity:
@@ -54,16 +55,14 @@ class Publicity:
         """Count a group that was left out because its rewards were all equal."""
         self._metrics.silent_groups.inc()
 
-    def record_step(
-        self,
-        done: Committed,
-        *,
-        num_discarded: int,
-        report: StepReport,
-        standing: Standing,
-        now: float,
-    ) -> None:
+    def has_step(self, done: Committed, *, epoch: int) -> bool:
+        """Tell whether the newest step record is of this version and epoch."""
+        newest = self._files.newest_step()
+        return (newest.get("version"), newest.get("epoch")) == (done.resume.version, epoch)
+
+    def record_step(self, commit: Recorded, *, epoch: int, standing: Standing, now: float) -> None:
         """Tell of a version and what it was trained on."""
+        done, num_discarded = commit.done, commit.num_discarded
         trained_version = done.resume.version - 1
         histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
         for age in histogram.elements():
@@ -71,10 +70,11 @@ class Publicity:
         self._metrics.reward_mean.set(self._progresses.reward_mean)
         self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
         step = step_record(
+            epoch=epoch,
             consumed=done.consumed,
             num_discarded=num_discarded,
             staleness=histogram,
-            report=report,
+            report=commit.report,
             progress=self.progress(standing, ending=None),
         )
         self._files.add_step(step, consumed=done.consumed)

@@ -5,6 +5,7 @@ a few responses of each, ``result.json`` how it ended. The report page is drawn 
 """
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +20,25 @@ from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import Ending, StepReport
 
 SAMPLES_PER_STEP = 4
+_STEPS, _SAMPLES = "steps.jsonl", "samples.jsonl"
+_MAX_LINE_BYTES = 1 << 20
 _MAX_SAMPLE_CHARS = 4000
 
 
 class ReportFiles:
-    """Writes the files; a crash leaves each of them whole up to its last line."""
+    """Writes the files; half a line that a crash left is taken away at the next start."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
+        for name in (_STEPS, _SAMPLES):
+            _end_with_a_line(directory / name)
+
+    def newest_step(self) -> dict[str, Any]:
+        """Return the step record that was added last; empty where there is none."""
+        path = self._directory / _STEPS
+        lines = _last_bytes(path).splitlines() if path.exists() else []
+        return dict(json.loads(lines[-1])) if lines else {}
 
     def write_progress(self, progress: pb.Progress) -> None:
         """Replace the newest progress."""
@@ -48,8 +59,8 @@ class ReportFiles:
 
     def add_step(self, step: Mapping[str, Any], *, consumed: Sequence[SampledTrajectory]) -> None:
         """Add a line about the version just committed, and a few of its responses."""
-        self._add("steps.jsonl", [step])
-        self._add("samples.jsonl", _samples(consumed, version=step["version"]))
+        self._add(_STEPS, [step])
+        self._add(_SAMPLES, _samples(consumed, version=step["version"]))
 
     def _replace(self, name: str, content: Mapping[str, Any]) -> None:
         fresh = self._directory / f"{name}.new"
@@ -72,6 +83,7 @@ def as_json(progress: pb.Progress) -> dict[str, Any]:
 
 def step_record(
     *,
+    epoch: int,
     consumed: Sequence[SampledTrajectory],
     num_discarded: int,
     staleness: Counter[int],
@@ -82,6 +94,7 @@ def step_record(
     return {
         "step": progress.step,
         "version": progress.version,
+        "epoch": epoch,
         "time": time.time(),
         "consumed": len(consumed),
         "discarded": num_discarded,
@@ -94,6 +107,19 @@ def step_record(
         "metrics": dict(report.metrics),
         "processes": as_json(progress)["processes"],
     }
+
+
+def _last_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MAX_LINE_BYTES))
+        return file.read()
+
+
+def _end_with_a_line(path: Path) -> None:
+    """Take away what stands behind the last line that is whole: the next would merge with it."""
+    if path.exists():
+        torn_bytes = len(_last_bytes(path).rpartition(b"\n")[2])
+        os.truncate(path, path.stat().st_size - torn_bytes)
 
 
 def _samples(consumed: Sequence[SampledTrajectory], *, version: int) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from hetrl_core.podset import slug
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator import history, journal
 from hetrl_runtime.coordinator.deadlines import ROLLOUT_FAILED, SignsOfLife, verdict
+from hetrl_runtime.coordinator.history import Recorded
 from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.progress import Standing
 from hetrl_runtime.coordinator.prompts import Prompts
@@ -20,6 +21,7 @@ from hetrl_runtime.coordinator.publicity import Publicity
 from hetrl_runtime.coordinator.roster import Member, Roster
 from hetrl_runtime.coordinator.sift import Sift
 from hetrl_runtime.coordinator.state import CommitRefused, RunState, WorkerBehind
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -95,6 +97,9 @@ class Run:
         if self.state.epoch:
             self._accepted_at = now
             self._publicity.begin(now=now)
+        newest = recovered.newest
+        if newest and not self._publicity.has_step(newest.done, epoch=self.state.epoch):
+            self._record(newest, now=now)
         self._journal = Journal(path)
 
     def close(self) -> None:
@@ -160,7 +165,7 @@ class Run:
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[PromptLease, ...] | WorkerBehind:
         """Lend prompts to a worker, as many as the bound allows."""
-        if self.ending or not self.state.epoch:
+        if self.ending or not self.state.epoch or self._is_trained:
             return ()
         loans = self.state.lend(
             process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
@@ -168,14 +173,18 @@ class Run:
         if isinstance(loans, WorkerBehind) or not loans:
             return loans if isinstance(loans, WorkerBehind) else ()
         ids = [identity for loan in loans for identity in loan.ids]
+        passing(Point.LEASE_DECIDED)
         self._journal.append(history.lease_given(process, ids, worker_version=worker_version))
         self._journal.flush()
+        passing(Point.LEASE_WRITTEN)
         return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
 
     def deliver(self, messages: Iterable[pb.Trajectory], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in, and return their receipts; the journal has them by then."""
         receipts = [self._deliver(message, now=now) for message in messages]
+        passing(Point.DELIVERY_ACCEPTED)
         self._journal.flush()
+        passing(Point.DELIVERY_WRITTEN)
         return receipts
 
     # Batches and versions
@@ -185,6 +194,7 @@ class Run:
         batch = self.state.batch()
         if batch and self._batch_out_since is None:
             self._batch_out_since = now
+            passing(Point.BATCH_CHOSEN)
         return batch
 
     def commit(
@@ -197,7 +207,11 @@ class Run:
         ending: Ending | None,
         now: float,
     ) -> ResumePoint | CommitRefused:
-        """Move on to the next version and end the run where it was the last one."""
+        """Move on to the next version, and end the run where the trainer says so.
+
+        After the last version the run goes on until then: a trainer that dies before its
+        checkpoint is written comes back to an earlier one, and makes the rest anew.
+        """
         is_news = version != self.state.version
         done = self.state.commit(version, consumed=consumed, discarded=discarded)
         if isinstance(done, CommitRefused):
@@ -206,21 +220,20 @@ class Run:
             self._batch_out_since = None
             # Nothing could be accepted while the bound was full: patience begins anew.
             self._accepted_at = now
-            self._journal.append(history.committed(version, consumed=consumed, discarded=discarded))
+            passing(Point.COMMIT_DECIDED)
+            self._journal.append(
+                history.committed(version, consumed=consumed, discarded=discarded, report=report)
+            )
+            self._journal.flush()
+            passing(Point.COMMIT_WRITTEN)
             self._journal.force()
+            passing(Point.COMMIT_FORCED)
+            self._record(Recorded(done=done, num_discarded=len(discarded), report=report), now=now)
+            passing(Point.COMMIT_REPORTED)
             if self._journal.is_long:
                 self._journal.replace(history.entries(self.state, self._trainer_instance))
-            self._publicity.record_step(
-                done,
-                num_discarded=len(discarded),
-                report=report,
-                standing=self._standing(),
-                now=now,
-            )
         if ending:
             self.end(ending)
-        elif version >= self.launch.training.steps:
-            self.end(Ending(reason=ALL_STEPS_DONE, message=f"{version} steps are done"))
         return done.resume
 
     def end(self, ending: Ending) -> None:
@@ -229,6 +242,7 @@ class Run:
             self.ending = ending
             self._journal.append(history.ended(ending))
             self._journal.force()
+            passing(Point.END_WRITTEN)
             log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
 
     def tick(self, *, now: float) -> bool:
@@ -244,7 +258,7 @@ class Run:
             trainer_seen_at=self.roster.seen_at(Role.TRAINER),
             workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
             batch_out_since=self._batch_out_since,
-            accepted_at=self._accepted_at,
+            accepted_at=None if self._is_trained else self._accepted_at,
             longest_step_seconds=self._publicity.longest_step_seconds,
         )
         ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
@@ -264,6 +278,15 @@ class Run:
 
     # Behind the scenes
 
+    def _record(self, commit: Recorded, *, now: float) -> None:
+        self._publicity.record_step(
+            commit, epoch=self.state.epoch, standing=self._standing(), now=now
+        )
+
+    @property
+    def _is_trained(self) -> bool:
+        return self.state.version >= self.launch.training.steps
+
     def _begin(self, resume: ResumePoint, *, instance: str, now: float) -> None:
         # A trainer that lives on never goes back; it may only not have heard of its last commit.
         lives_on = instance == self._trainer_instance and resume.version <= self.state.version
@@ -274,7 +297,9 @@ class Run:
         self._batch_out_since = None
         self._accepted_at = now
         self._publicity.begin(now=now)
+        passing(Point.EPOCH_DECIDED)
         self._journal.replace(history.entries(self.state, self._trainer_instance))
+        passing(Point.EPOCH_REPLACED)
         if resume.version >= self.launch.training.steps:
             self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
         log.info(

@@ -19,7 +19,7 @@ from hetrl_runtime.coordinator.deadlines import DATA_INVALID
 from hetrl_runtime.coordinator.progress_post import ProgressPost
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.report import ReportFiles, as_json
-from hetrl_runtime.coordinator.run import LEASE_SECONDS, Run
+from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
@@ -93,11 +93,14 @@ async def _serve(
     )
     with contextlib.closing(run), MetricsServer(registry, launch):
         service = CoordinatorService(run)
+        # The journal does not say who has heard of an end that it tells of: whoever has not asks
+        # again within moments, and would find nobody.
+        stay_seconds = GONE_SECONDS if run.ending else 0.0
         async with _listening(launch, service):
             await _until_over(run, service, post, stop=stop)
             run.publish()
             if run.ending:
-                await _say_farewell(run, post)
+                await _say_farewell(run, post, at_least_seconds=stay_seconds)
     return run.ending
 
 
@@ -141,14 +144,16 @@ async def _keep_posting(run: Run, post: ProgressPost) -> None:
         await post.post(as_json(run.progress()))
 
 
-async def _say_farewell(run: Run, post: ProgressPost | None) -> None:
+async def _say_farewell(run: Run, post: ProgressPost | None, *, at_least_seconds: float) -> None:
     """Stay until everyone has left, and the operator knows."""
-    ends_at = time.monotonic() + FAREWELL_SECONDS
+    began_at = time.monotonic()
+    ends_at = began_at + FAREWELL_SECONDS
     told = post is None
     while time.monotonic() < ends_at:
         if post and not told and not post.wait_seconds:
             told = await post.post(as_json(run.progress()))
-        if told and not run.is_attended(now=time.monotonic()):
+        now = time.monotonic()
+        if told and now - began_at >= at_least_seconds and not run.is_attended(now=now):
             return
         await asyncio.sleep(0.1)
     log.warning("leaving although not everyone has heard of the end")

@@ -24,6 +24,7 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator.roster import Member
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorServicer
@@ -166,6 +167,7 @@ class CoordinatorService(CoordinatorServicer):
     ) -> AsyncIterator[pb.Trajectories]:
         """Hand out the batch of the current version, waiting until it is full."""
         await self._require_epoch(request.epoch, context)
+        await self._follow_the_trainer(request.version, context)
         if request.version != self._run.state.version:
             await _abort(
                 context,
@@ -187,12 +189,14 @@ class CoordinatorService(CoordinatorServicer):
         await self._require_epoch(request.epoch, context)
         for part in codec.in_parts(codec.encode_trajectory(each) for each in batch or ()):
             yield part
+            passing(Point.BATCH_SENT)
 
     async def Commit(  # noqa: N802
         self, request: pb.CommitRequest, context: Context
     ) -> pb.CommitReply:
         """Move the run to the next version."""
         await self._require_epoch(request.epoch, context, unless_ended=False)
+        await self._follow_the_trainer(request.version - 1, context)
         done = self._run.commit(
             request.version,
             consumed=codec.decode_ids(request.consumed),
@@ -272,6 +276,17 @@ class CoordinatorService(CoordinatorServicer):
                 context,
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"epoch {epoch} is over, this is epoch {self._run.state.epoch}: register again",
+            )
+
+    async def _follow_the_trainer(self, version: int, context: Context) -> None:
+        """Let a trainer that is further than a damaged journal say where it is."""
+        is_unheard = self._run.roster.num(Role.TRAINER) == 0
+        if is_unheard and version > self._run.state.version:
+            await _abort(
+                context,
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"version {version} is not in the journal, which ends at version "
+                f"{self._run.state.version}: register again",
             )
 
     async def _abort_if_ended(self, context: Context) -> None:

@@ -1,4 +1,4 @@
-"""What the trainer measures: its steps, and how long it waits for data."""
+"""What the trainer measures: its steps, and how long it waits for data and for checkpoints."""
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
@@ -19,6 +19,18 @@ class TrainerMetrics:
         self.wait_seconds = Histogram(
             "hetrl_trainer_wait_seconds",
             "Waiting for a batch, per step.",
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.checkpoint_seconds = Histogram(
+            "hetrl_trainer_checkpoint_seconds",
+            "Writing a checkpoint, beside training.",
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.checkpoint_stall_seconds = Histogram(
+            "hetrl_trainer_checkpoint_stall_seconds",
+            "Training held up by a checkpoint, for its copy and for the one before.",
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from hetrl_core.launch import Launch
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.reward.confined import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
@@ -28,7 +29,7 @@ from hetrl_runtime.rollout.scoring import VerifierPool
 from hetrl_runtime.rollout.status import Activity, StatusSeries
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
-from hetrl_runtime.transport.weights import fetch_weights
+from hetrl_runtime.transport.weights import Snapshot, fetch_weights
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
 
@@ -76,6 +77,8 @@ class RolloutLoop:
         self._news: Announcement | None = None
         self._has_news = asyncio.Event()
         self._has_loaded = asyncio.Event()
+        self._fetching: asyncio.Task[Snapshot] | None = None
+        self._sync_began_at = 0.0
         self._weight_sync_seconds = 0.0
         # A trajectory whose lease ran out may be lent to us again while we still generate it.
         self._request_numbers = count()
@@ -112,6 +115,8 @@ class RolloutLoop:
                 version=asked_with,
                 max_trajectories=self._launch.concurrency - len(self._generating),
             )
+            if leases:
+                passing(Point.LEASE_RECEIVED)
             if not leases and self._engine.version == asked_with:
                 await self._newer_weights()
             for lease in leases:
@@ -133,6 +138,9 @@ class RolloutLoop:
                 raise RunEnded(Ending(reason=news.reason))
             if news.epoch != self._epoch:
                 self._abort_all()
+            if self._fetching and self._news and news.epoch != self._news.epoch:
+                # The trainer of the epoch before is gone, and with it what we wait for.
+                self._fetching.cancel()
             self._news = news
             self._has_news.set()
 
@@ -142,11 +150,15 @@ class RolloutLoop:
             await self._has_news.wait()
             self._has_news.clear()
             news = self._news
-            if news is not None and self._needs_weights(news):
-                await self._synchronise(news)
-            if news is not None:
-                self._epoch = news.epoch
-                self._has_joined_epoch.set()
+            if news is None:
+                continue
+            if self._needs_weights(news):
+                snapshot = await self._fetched(news)
+                if snapshot is None:
+                    continue
+                await self._load(snapshot)
+            self._epoch = news.epoch
+            self._has_joined_epoch.set()
 
     def _needs_weights(self, news: Announcement) -> bool:
         if news.epoch != self._epoch:
@@ -155,20 +167,37 @@ class RolloutLoop:
         # The trainer publishes before it commits: we may be ahead of what is announced.
         return news.version > self._engine.version
 
-    async def _synchronise(self, news: Announcement) -> None:
-        started = time.monotonic()
+    async def _fetched(self, news: Announcement) -> Snapshot | None:
+        """Return the trainer's weights; None where another epoch begins before they are here."""
         is_same_epoch = news.epoch == self._epoch
-        snapshot = await fetch_weights(
-            self._launch,
-            process=self._process,
-            have_version=self._engine.version if is_same_epoch else -1,
+        self._sync_began_at = time.monotonic()
+        self._fetching = asyncio.ensure_future(
+            fetch_weights(
+                self._launch,
+                process=self._process,
+                have_version=self._engine.version if is_same_epoch else -1,
+            )
         )
+        try:
+            return await self._fetching
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task and task.cancelling():
+                self._fetching.cancel()
+                raise
+            return None
+        finally:
+            self._fetching = None
+
+    async def _load(self, snapshot: Snapshot) -> None:
         with TemporaryDirectory(dir=self._launch.state_path, prefix="weights-") as folder:
             file = Path(folder) / "model.safetensors"
             await asyncio.to_thread(file.write_bytes, snapshot.data)
+            passing(Point.WEIGHTS_FETCHED)
             paused_seconds = await self._engine.update_weights(file, version=snapshot.version)
+        passing(Point.WEIGHTS_LOADED)
         self._has_loaded.set()
-        self._weight_sync_seconds = time.monotonic() - started
+        self._weight_sync_seconds = time.monotonic() - self._sync_began_at
         self._metrics.weight_sync_seconds.labels(link="intra", kind="full").observe(
             self._weight_sync_seconds
         )
@@ -194,12 +223,15 @@ class RolloutLoop:
 
     async def _answer(self, lease: PromptLease, identity: TrajectoryId) -> None:
         sampled = await self._sample(lease, identity)
+        passing(Point.RESPONSE_SAMPLED)
         self._leave_place(asyncio.current_task())
         if not self._client.wants(identity):
             return
         if isinstance(sampled, SampledTrajectory):
             sampled = replace(sampled, reward=await self._reward(sampled, lease.answer))
+        passing(Point.RESPONSE_SCORED)
         await self._client.deliver(sampled)
+        passing(Point.RESPONSE_ACKNOWLEDGED)
 
     async def _reward(self, sampled: SampledTrajectory, answer: str) -> float:
         reward, data = await self._scorer.score(sampled.response_text, answer), self._launch.data

@@ -3,7 +3,7 @@
 ``<root>/step-00000040/`` is a Hugging Face folder of the policy with, beside it, the
 optimizer's state, where the run stands in the data, and a manifest of sizes and digests. It
 is written under another name, flushed, and renamed, so a crash leaves no half of it. When to
-write one is the loop's business.
+write one is the loop's business; beside training it is written by ``checkpoint_writer``.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from torch import Tensor
 
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.wire.values import ResumePoint
 
 _NAME = re.compile(r"step-(\d{8,})")
@@ -58,7 +59,7 @@ class CheckpointFolder:
     """Where one run keeps its checkpoints. Only one process may write here."""
 
     def __init__(self, root: Path, *, keep_last: int) -> None:
-        self._root = root
+        self.root = root
         self._keep_last = keep_last
 
     def prepare(self) -> None:
@@ -67,11 +68,11 @@ class CheckpointFolder:
         Raises:
             CheckpointError: nothing can be written there.
         """
-        with _naming(self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
-            for leftover in self._root.glob(f"{_UNFINISHED}*"):
+        with _naming(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+            for leftover in self.root.glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(leftover)
-            with tempfile.TemporaryFile(dir=self._root):
+            with tempfile.TemporaryFile(dir=self.root):
                 pass
 
     def write(
@@ -88,19 +89,24 @@ class CheckpointFolder:
         Raises:
             CheckpointError: it cannot be written: the disk is full, or not ours.
         """
-        path = self._root / f"step-{resume.version:08d}"
+        path = self.root / f"step-{resume.version:08d}"
         if path.exists():
             return path
         with _naming(path):
-            unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self._root))
+            unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.root))
             try:
+                passing(Point.CHECKPOINT_BEGUN)
                 save_model(unfinished)
+                passing(Point.CHECKPOINT_MODEL_WRITTEN)
                 safetensors.torch.save_file(optimizer, unfinished / _OPTIMIZER)
                 (unfinished / _RESUME).write_text(resume.to_json())
                 (unfinished / _MANIFEST).write_bytes(_FILES.dump_json(_described(unfinished)))
+                passing(Point.CHECKPOINT_WRITTEN)
                 _flush(unfinished)
+                passing(Point.CHECKPOINT_FLUSHED)
                 unfinished.rename(path)
-                _flush_folder(self._root)
+                passing(Point.CHECKPOINT_RENAMED)
+                _flush_folder(self.root)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -119,9 +125,9 @@ class CheckpointFolder:
         return read(steps[-1]) if steps else None
 
     def _steps(self) -> list[Path]:
-        if not self._root.is_dir():
+        if not self.root.is_dir():
             return []
-        found = [path for path in self._root.iterdir() if _NAME.fullmatch(path.name)]
+        found = [path for path in self.root.iterdir() if _NAME.fullmatch(path.name)]
         return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 

@@ -5,8 +5,9 @@
 
 Weights are published before the commit that announces them, so a worker that hears of a
 version can fetch it; the checkpoint comes after the commit, whose answer says where the run
-would go on from there. A crash in between loses versions, never consistency: the coordinator
-is rewound to the checkpoint.
+would go on from there, and is written while the next step trains. A crash in between loses
+versions, never consistency: the coordinator is rewound to the checkpoint. The run is over when
+the checkpoint of its last version is on the disk, and not before.
 """
 
 import logging
@@ -20,10 +21,12 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job import AlgorithmType
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
 from hetrl_runtime.trainer.consume import SignalWatch, check, shuffled
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.peers import Order, Peers
@@ -96,35 +99,62 @@ class Leader:
             self._resume = checkpoint.resume
             self._saved_version = self._trained_version = checkpoint.resume.version
             log.info("resumed: checkpoint=%s", checkpoint.path)
+        passing(Point.RESTORED)
         with ExitStack() as open_parts:
             registry = CollectorRegistry()
             metrics = TrainerMetrics(registry)
+            writer = CheckpointWriter(self._checkpoints, metrics)
+            open_parts.callback(writer.finish)
             open_parts.enter_context(MetricsServer(registry, self._launch))
             weights = open_parts.enter_context(self._weight_server())
             client = open_parts.enter_context(TrainerClient(self._launch, process=self._process))
             try:
-                return self._train(client, weights, metrics)
+                return self._train(client, weights, writer, metrics)
             finally:
                 self._peers.give(Order(version=self._resume.version))
 
     def _train(
-        self, client: TrainerClient, weights: WeightServer, metrics: TrainerMetrics
+        self,
+        client: TrainerClient,
+        weights: WeightServer,
+        writer: CheckpointWriter,
+        metrics: TrainerMetrics,
     ) -> Ending | None:
+        is_done = False
         try:
             weights.publish(Snapshot(version=self._resume.version, data=self._weights))
             with self._stop.interrupts():
                 client.register(self._resume)
+            passing(Point.REGISTERED)
             while self._resume.version < self._launch.training.steps:
                 if ending := self._step(client, weights, metrics):
                     break
+                writer.check()
+                if self._resume.version % self._launch.training.checkpoint_every_steps == 0:
+                    self._save(writer)
             else:
-                ending = Ending(reason=ALL_STEPS_DONE)
+                is_done = True
+                ending = Ending(
+                    reason=ALL_STEPS_DONE, message=f"{self._resume.version} steps are done"
+                )
         except StopRequested:
             log.info("stopping: version=%d", self._resume.version)
             ending = None
         except RunEnded as ended:
             ending = ended.ending
-        self._save()
+        self._save(writer)
+        writer.finish()
+        return self._conclude(client, ending) if ending and is_done else ending
+
+    def _conclude(self, client: TrainerClient, ending: Ending) -> Ending | None:
+        """Let the coordinator end a run that is done, now that its last version is kept."""
+        passing(Point.LAST_CHECKPOINT_DONE)
+        try:
+            with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
+                client.conclude(version=self._resume.version, ending=ending)
+        except StopRequested:
+            log.info("stopping: the coordinator does not know that all steps are done")
+            return None
         return ending
 
     # consumes: one whole batch   waits for: the coordinator   unblocks: rollout workers
@@ -135,11 +165,14 @@ class Leader:
         started_at = time.monotonic()
         with self._stop.interrupts():
             trajectories = client.next_batch(version=version)
+        passing(Point.BATCH_RECEIVED)
         wait_seconds = time.monotonic() - started_at
         checked = check(trajectories, bound=self._bound, version=version)
         figures = self._learn(checked.admitted, version=version)
         self._trained_version = version + 1
+        passing(Point.VERSION_TRAINED)
         weights.publish(Snapshot(version=version + 1, data=self._weights))
+        passing(Point.VERSION_PUBLISHED)
         step_seconds = time.monotonic() - started_at
         ending = self._signal.see(
             groups=[self._compared_in(each) for each in checked.admitted],
@@ -155,12 +188,11 @@ class Leader:
                 ),
                 ending=ending,
             )
+        passing(Point.VERSION_COMMITTED)
         metrics.step.set(self._resume.version)
         metrics.step_seconds.observe(step_seconds)
         metrics.wait_seconds.observe(wait_seconds)
         self._report_status(client, step_seconds=step_seconds, wait_seconds=wait_seconds)
-        if self._resume.version % self._launch.training.checkpoint_every_steps == 0:
-            self._save()
         return ending
 
     def _learn(
@@ -186,7 +218,7 @@ class Leader:
         """
         return 0 if self._launch.algorithm.type is AlgorithmType.PPO else trajectory.group
 
-    def _save(self) -> None:
+    def _save(self, writer: CheckpointWriter) -> None:
         if self._trained_version != self._resume.version:
             # Its weights would be of a version that the coordinator never counted, and what
             # made them would be trained on twice.
@@ -195,13 +227,12 @@ class Leader:
         if self._saved_version == self._resume.version:
             return
         self._peers.give(Order(version=self._resume.version, saves=True))
-        path = self._checkpoints.write(
+        writer.begin(
             self._resume,
             save_model=partial(self._learner.policy.save, weights=self._weights),
-            optimizer=self._learner.state(),
+            state=self._learner.state,
         )
         self._saved_version = self._resume.version
-        log.info("checkpoint: path=%s", path)
 
     def _report_status(
         self, client: TrainerClient, *, step_seconds: float, wait_seconds: float

@@ -212,6 +212,7 @@ class TrainerClient:
                 resume_point = client.commit(version=step + 1, consumed=[...], discarded=[...],
                                              report=StepReport(...))
                 # keep resume_point with the checkpoint of this version
+            client.conclude(version=step, ending=Ending(reason=ALL_STEPS_DONE))
 
     Only the first training replica has one. Weights are published before the commit that
     announces them. Every method may raise ``Refused``, ``Unreachable`` or ``RunEnded``.
@@ -270,9 +271,9 @@ class TrainerClient:
     ) -> ResumePoint:
         """Move the run to ``version``; return the place to resume from, for the checkpoint.
 
-        ``discarded`` names what the strict check refused. The run ends by itself after
-        ``training.steps`` versions; ``ending`` ends it before that, with a reason. Sending a
-        commit twice has the effect of sending it once.
+        ``discarded`` names what the strict check refused. ``ending`` ends the run with a
+        reason; after ``training.steps`` versions that is for ``conclude``. Sending a commit
+        twice has the effect of sending it once.
         """
         request = pb.CommitRequest(
             version=version,
@@ -284,6 +285,10 @@ class TrainerClient:
             message=ending.message if ending else "",
         )
         return self._run(self._commit(request))
+
+    def conclude(self, *, version: int, ending: Ending) -> None:
+        """End the run at the version that it has, once nothing of it can be lost any more."""
+        self.commit(version=version, consumed=(), report=StepReport(), ending=ending)
 
     async def _open(self) -> None:
         self._link = CoordinatorLink(self._launch, process=self._process, role=Role.TRAINER)

@@ -28,7 +28,7 @@ class Deliveries:
     def __init__(self, link: CoordinatorLink) -> None:
         self._link = link
         self._unacknowledged: deque[_Delivery] = deque()
-        self._outbox: asyncio.Queue[_Delivery] = asyncio.Queue()
+        self._outbox: asyncio.Queue[_Delivery | None] = asyncio.Queue()
         self._lost: TransportError | None = None
 
     async def send(self, trajectory: SampledTrajectory | FailedTrajectory) -> Outcome:
@@ -60,16 +60,20 @@ class Deliveries:
 
     async def _send_over_one_stream(self) -> grpc.aio.AioRpcError | None:
         # Everything unacknowledged goes first, and once: the old queue still names some of it.
-        self._outbox = asyncio.Queue()
+        outbox: asyncio.Queue[_Delivery | None] = asyncio.Queue()
+        self._outbox = outbox
         for delivery in self._unacknowledged:
-            self._outbox.put_nowait(delivery)
+            outbox.put_nowait(delivery)
         try:
-            async for message in self._link.stub.Deliver(_messages(self._outbox)):
+            async for message in self._link.stub.Deliver(_messages(outbox)):
                 for receipt in message.receipts:
                     self._acknowledge(receipt)
         except grpc.aio.AioRpcError as error:
             log.info("delivery stream lost, sending again: %s", error.details())
             return error
+        finally:
+            # Else gRPC would wait for the next message of a broken stream for ever.
+            outbox.put_nowait(None)
         return None
 
     def _acknowledge(self, receipt: pb.DeliveryReceipt) -> None:
@@ -88,10 +92,14 @@ class _Delivery:
     outcome: asyncio.Future[Outcome]
 
 
-async def _messages(outbox: "asyncio.Queue[_Delivery]") -> AsyncIterator[pb.Trajectories]:
-    while True:
-        ready = [await outbox.get()]
-        while not outbox.empty():
-            ready.append(outbox.get_nowait())
-        for part in codec.in_parts(each.message for each in ready):
+async def _messages(outbox: "asyncio.Queue[_Delivery | None]") -> AsyncIterator[pb.Trajectories]:
+    """Yield what is in the outbox as it comes, until None is."""
+    delivery = await outbox.get()
+    while delivery is not None:
+        ready = [delivery.message]
+        while not outbox.empty() and (delivery := outbox.get_nowait()) is not None:
+            ready.append(delivery.message)
+        for part in codec.in_parts(ready):
             yield part
+        if delivery is not None:
+            delivery = await outbox.get()

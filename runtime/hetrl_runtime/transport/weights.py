@@ -21,6 +21,7 @@ import grpc
 import grpc.aio
 
 from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
+from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.transport.channel import bind, open_channel, open_threaded_server
 from hetrl_runtime.transport.coordinator_link import backoff_seconds
 from hetrl_runtime.transport.errors import Refused, Unreachable
@@ -86,7 +87,7 @@ class WeightServer:
     def publish(self, snapshot: Snapshot) -> None:
         """Make a version the one that readers get from now on."""
         # The digest of gigabytes takes seconds: it is made while the first readers read.
-        digest = self._digesting.submit(lambda: hashlib.sha256(snapshot.data).digest())
+        digest = self._digesting.submit(_digest, snapshot)
         digested = _Digested(snapshot=snapshot, sha256=digest.result)
         with self._changed:
             self._snapshot = digested
@@ -108,6 +109,12 @@ class WeightServer:
 class _Digested:
     snapshot: Snapshot
     sha256: Callable[[], bytes]
+
+
+def _digest(snapshot: Snapshot) -> bytes:
+    found = hashlib.sha256(snapshot.data)
+    log.info("weights published: version=%d sha256=%s", snapshot.version, found.hexdigest())
+    return found.digest()
 
 
 class _Servicer(WeightsServicer):
@@ -162,6 +169,7 @@ def chunks(
             crc32c=google_crc32c.value(data),
             sha256=sha256() if is_last else b"",
         )
+        passing(Point.WEIGHTS_SENT)
 
 
 class Assembly:

@@ -410,14 +410,16 @@ class LeaseGiven(_message.Message):
     def __init__(self, process: _Optional[str] = ..., trajectories: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., worker_version: _Optional[int] = ...) -> None: ...
 
 class VersionCommitted(_message.Message):
-    __slots__ = ("version", "consumed", "discarded")
+    __slots__ = ("version", "consumed", "discarded", "report")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CONSUMED_FIELD_NUMBER: _ClassVar[int]
     DISCARDED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     version: int
     consumed: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
     discarded: _containers.RepeatedCompositeFieldContainer[TrajectoryId]
-    def __init__(self, version: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., discarded: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ...) -> None: ...
+    report: StepReport
+    def __init__(self, version: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., discarded: _Optional[_Iterable[_Union[TrajectoryId, _Mapping]]] = ..., report: _Optional[_Union[StepReport, _Mapping]] = ...) -> None: ...
 
 class GroupAbandoned(_message.Message):
     __slots__ = ("group",)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hetrl_runtime.transport.coordinator_client import WAIT_SECONDS, TrainerClie
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
 from hetrl_runtime.wire.values import (
+    ALL_STEPS_DONE,
     Ending,
     Outcome,
     ProcessStatus,
@@ -27,6 +29,8 @@ from tests.runtime.launches import a_launch
 from tests.runtime.trajectories import a_trajectory
 
 pytestmark = pytest.mark.slow
+
+DONE = Ending(reason=ALL_STEPS_DONE, message="5 steps are done")
 
 
 async def a_worker(launch: Launch, *, process: str, reward: float = 1.0) -> int:
@@ -82,6 +86,8 @@ def train(launch: Launch, *, resume: ResumePoint, until: int) -> list[list[str]]
                 report=StepReport(step_seconds=0.1, metrics={"loss": 0.5}),
             )
             assert point.version == version + 1
+        if until == launch.training.steps:
+            client.conclude(version=until, ending=DONE)
     return steps
 
 
@@ -166,6 +172,7 @@ async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> N
                 ids = [each.id for each in client.next_batch(version=version)]
                 client.commit(version=version + 1, consumed=ids, report=StepReport())
                 consumed += ids
+            client.conclude(version=4, ending=DONE)
         return [str(identity) for identity in consumed]
 
     worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
@@ -199,6 +206,60 @@ async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path
     consumed = [identity for step in again for identity in step]
     assert len(set(consumed)) == len(consumed) == 16
     assert {each for step in first for each in step} <= set(consumed)
+
+
+async def test_a_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=4)
+    trained, damaged = threading.Event(), threading.Event()
+
+    def four_steps() -> list[str]:
+        consumed = []
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint())
+            for version in range(4):
+                ids = [each.id for each in client.next_batch(version=version)]
+                if version == 2:
+                    trained.set()
+                    assert damaged.wait(30)
+                client.commit(version=version + 1, consumed=ids, report=StepReport())
+                consumed += ids
+            client.conclude(version=4, ending=DONE)
+        return [str(identity) for identity in consumed]
+
+    worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
+    training = asyncio.create_task(asyncio.to_thread(four_steps))
+    async with a_coordinator(launch):
+        assert await asyncio.to_thread(trained.wait, 30)
+    (journal,) = Path(launch.state_path).glob("journal-*")
+    # Of two versions that were committed, the disk has lost one or both.
+    os.truncate(journal, journal.stat().st_size // 2)
+    async with a_coordinator(launch) as coordinator:
+        damaged.set()
+        consumed = await training
+        await worker
+        ending = await coordinator
+
+    assert ending == DONE
+    assert len(set(consumed)) == len(consumed) == 16
+
+
+async def test_who_has_not_heard_of_the_end_hears_it_from_a_restarted_coordinator(
+    tmp_path: Path,
+) -> None:
+    launch = a_launch(tmp_path, steps=1)
+    async with a_coordinator(launch) as coordinator:
+        worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
+        await asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
+        await worker
+        await coordinator
+
+    async with a_coordinator(launch) as coordinator:
+        # It might have left at once: its journal names nobody.
+        await asyncio.sleep(1.0)
+        with pytest.raises(RunEnded, match="steps are done"):
+            await asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
+
+        assert await coordinator == DONE
 
 
 async def test_a_prompt_that_no_engine_can_take_ends_the_run_with_its_error(tmp_path: Path) -> None:

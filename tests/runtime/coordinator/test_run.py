@@ -1,9 +1,11 @@
 """A run's coordinator without sockets, on a clock of the test's own."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,7 +23,9 @@ from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import (
+    ALL_STEPS_DONE,
     NO_LEARNING_SIGNAL,
+    Ending,
     Outcome,
     ProcessStatus,
     Registration,
@@ -80,7 +84,7 @@ def train(run: Run, *, now: float) -> None:
         run.state.version + 1,
         consumed=ids,
         discarded=[],
-        report=StepReport(),
+        report=StepReport(metrics={"loss": 0.5}),
         ending=None,
         now=now,
     )
@@ -261,3 +265,76 @@ def test_a_run_in_which_no_group_teaches_anything_ends_and_says_so(tmp_path: Pat
         assert run.ending is not None
         assert run.ending.reason == NO_LEARNING_SIGNAL
         assert "20 groups in a row" in run.ending.message
+
+
+def a_finished_run(run: Run) -> None:
+    register(run, Role.TRAINER)
+    register(run, Role.ROLLOUT)
+    while run.state.version < run.launch.training.steps:
+        generate(run, now=1.0)
+        train(run, now=1.0)
+
+
+def test_after_the_last_version_a_run_waits_for_the_trainers_word(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, steps=2)
+    with a_run(launch) as run:
+        a_finished_run(run)
+        assert run.ending is None
+        assert run.lend(WORKER, worker_version=2, max_trajectories=1, now=2.0) == ()
+        # The last checkpoint takes long; nobody generates meanwhile, and that is no failure.
+        be_alive(run, now=99.0)
+        run.tick(now=99.0)
+        assert run.ending is None
+
+        done = Ending(reason=ALL_STEPS_DONE, message="2 steps are done")
+        run.commit(2, consumed=[], discarded=[], report=StepReport(), ending=done, now=99.0)
+
+        assert run.ending == done
+
+
+def test_a_trainer_that_dies_before_its_last_checkpoint_makes_the_rest_again(
+    tmp_path: Path,
+) -> None:
+    launch = a_launch(tmp_path, steps=2)
+    with a_run(launch) as run:
+        a_finished_run(run)
+
+        register(run, Role.TRAINER, instance="second", version=1)
+
+        assert run.ending is None
+        assert run.state.version == 1
+        assert generate(run, now=2.0)
+        train(run, now=2.0)
+        assert run.state.version == 2
+
+
+def step_records(launch: Launch) -> list[dict[str, Any]]:
+    text = (Path(launch.state_path) / "steps.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_step_that_the_journal_has_and_the_records_lack_is_recorded_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    launch = a_launch(tmp_path, steps=9)
+    with a_run(launch) as run:
+        register(run, Role.TRAINER)
+        register(run, Role.ROLLOUT)
+        for _ in range(2):
+            generate(run, now=1.0)
+            train(run, now=1.0)
+    file = Path(launch.state_path) / "steps.jsonl"
+    before = step_records(launch)
+    # It died between journal and record, in the middle of a line.
+    file.write_text(file.read_text().splitlines(keepends=True)[0] + '{"step": 2, "ver')
+
+    with a_run(launch):
+        pass
+
+    after = step_records(launch)
+    assert [each["version"] for each in after] == [1, 2]
+    for name in ("epoch", "consumed", "staleness", "reward_mean", "metrics"):
+        assert after[1][name] == before[1][name]
+    with a_run(launch):
+        pass
+    assert len(step_records(launch)) == 2

@@ -21,7 +21,7 @@ from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
-from hetrl_runtime.wire.values import Outcome, ResumePoint
+from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory
 
 GROUP_SIZE = 2
@@ -140,7 +140,9 @@ class Life(RuleBasedStateMachine):
         version, consumed, discarded = self.state.version + 1, ids[discard:], ids[:discard]
         done = self.state.commit(version, consumed=consumed, discarded=discarded)
         assert isinstance(done, Committed)
-        self.journal.append(history.committed(version, consumed=consumed, discarded=discarded))
+        self.journal.append(
+            history.committed(version, consumed=consumed, discarded=discarded, report=StepReport())
+        )
         self.history.append(consumed)
         self.checkpoints.append(done.resume)
 

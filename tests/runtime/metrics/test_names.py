@@ -37,6 +37,8 @@ from tests.runtime.launches import a_launch
                 "hetrl_trainer_step": "gauge",
                 "hetrl_trainer_step_seconds": "histogram",
                 "hetrl_trainer_wait_seconds": "histogram",
+                "hetrl_trainer_checkpoint_seconds": "histogram",
+                "hetrl_trainer_checkpoint_stall_seconds": "histogram",
             },
         ),
         (

@@ -83,6 +83,7 @@ class Run:
 
     def commit(self, version: int, trained: Sequence[SampledTrajectory], reward: float) -> None:
         step = step_record(
+            epoch=1,
             consumed=trained,
             num_discarded=1,
             staleness=Counter(version - 1 - each.oldest_version for each in trained),

@@ -30,7 +30,7 @@ from hetrl_runtime.transport.coordinator_client import TrainerClient
 from hetrl_runtime.transport.errors import Unreachable
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.trajectory import SampledTrajectory
-from hetrl_runtime.wire.values import Ending, ResumePoint, StepReport
+from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ResumePoint, StepReport
 from tests.runtime.launches import a_launch, a_prompt_file
 from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
@@ -104,6 +104,8 @@ class Trainer:
                 self._publish(weights, version + 1)
                 consumed = [each.id for each in batch]
                 client.commit(version=version + 1, consumed=consumed, report=StepReport())
+            if until == self.launch.training.steps:
+                client.conclude(version=until, ending=Ending(reason=ALL_STEPS_DONE))
 
     def _publish(self, weights: WeightServer, version: int) -> None:
         file = self.policies[version % NUM_POLICIES] / "model.safetensors"
@@ -197,6 +199,38 @@ async def test_a_worker_follows_a_trainer_that_went_back_to_its_checkpoint(
 
     assert ending.reason == "AllStepsDone"
     assert check_tokens(second) & {2, 3}
+
+
+async def test_a_worker_that_waits_for_a_lost_version_takes_the_weights_of_the_next_epoch(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, steps=5)
+    first, second = Trainer(launch, policies), Trainer(launch, policies)
+    weights = (policies[1] / "model.safetensors").read_bytes()
+
+    def die_after_the_commit() -> None:
+        """Announce version 2, and be gone before anybody could fetch it."""
+        with TrainerClient(launch, process="trainer-0") as client:
+            client.register(ResumePoint(version=1, next_group=2))
+            batch = client.next_batch(version=1)
+            server.publish(Snapshot(version=1, data=weights))
+            client.commit(version=2, consumed=[e.id for e in batch], report=StepReport())
+
+    async with a_coordinator(launch):
+        worker = a_worker(launch)
+        await asyncio.to_thread(first.run, until=1)
+        with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
+            server.publish(Snapshot(version=1, data=weights))
+            await asyncio.to_thread(die_after_the_commit)
+        # The worker has version 1 and waits for another; the next trainer has version 1 too.
+        second.policies = {0: policies[0], 1: policies[1], 2: policies[0]}
+        await asyncio.wait_for(
+            asyncio.to_thread(second.run, resume=ResumePoint(version=1, next_group=2), until=5),
+            timeout=60,
+        )
+        ending = await worker
+
+    assert ending.reason == "AllStepsDone"
 
 
 async def test_a_prompt_that_is_too_long_is_delivered_as_a_failure_and_given_up(

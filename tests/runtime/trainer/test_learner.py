@@ -1,10 +1,13 @@
 import multiprocessing
 import socket
+import threading
 from dataclasses import replace
 from multiprocessing.pool import Pool
+from pathlib import Path
 
 import pytest
 import torch
+from prometheus_client import CollectorRegistry
 
 from hetrl_core.job import (
     Advantage,
@@ -19,8 +22,10 @@ from hetrl_core.job import (
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_core.training_split import TrainingSplit
+from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
 from hetrl_runtime.trainer.critic import Critic, ValueModel
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model import Policy
@@ -193,6 +198,29 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_p
         each.train(batch, version=1)
 
     assert torch.equal(weights(restored), weights(unbroken))
+
+
+def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_model, tmp_path):
+    unbroken = a_learner(a_launch(tiny_model, minibatches=2))
+    batch = a_batch(unbroken)
+    unbroken.train(batch, version=0)
+    folder = CheckpointFolder(tmp_path, keep_last=1)
+    writer = CheckpointWriter(folder, TrainerMetrics(CollectorRegistry()))
+    may_write, published = threading.Event(), unbroken.policy.to_safetensors()
+
+    def save_model(path: Path) -> None:
+        assert may_write.wait(60)
+        unbroken.policy.save(path, weights=published)
+
+    writer.begin(ResumePoint(version=1), save_model=save_model, state=unbroken.optimizer.state)
+    unbroken.train(batch, version=1)
+    may_write.set()
+    writer.finish()
+    restored = a_learner(a_launch(tiny_model, minibatches=2))
+    restored.restore(folder.newest())
+    restored.train(batch, version=1)
+
+    assert restored.policy.to_safetensors() == unbroken.policy.to_safetensors()
 
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:

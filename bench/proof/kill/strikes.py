@@ -1,0 +1,48 @@
+"""Which process is struck, when and how: drawn from a seed, the same for the same seed.
+
+Pure. A strike waits for a number of versions and then for a moment, so that the same seed hits
+the same stages of a run on any machine, though not the same instruction.
+"""
+
+import random
+import signal
+from dataclasses import dataclass
+
+from hetrl_core.task import Role
+
+_IN_TURN = (Role.COORDINATOR, Role.ROLLOUT, Role.TRAINER, Role.COORDINATOR, Role.ROLLOUT)
+_TERM_SHARE = 0.15
+_AT_ONCE_SHARE = 0.35
+"""Of strikes that do not wait for anybody to have recovered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One blow."""
+
+    role: Role
+    pick: int
+    """Which process of the role, modulo how many there are."""
+
+    number: signal.Signals
+    after_versions: int
+    """Versions to be made first since the strike before."""
+
+    delay_seconds: float
+
+
+def strikes(seed: int, count: int) -> tuple[Strike, ...]:
+    """Draw strikes; of five, two are at the coordinator, two at rollouts, one at the trainer."""
+    rng = random.Random(f"strikes/{seed}")
+    roles = [_IN_TURN[number % len(_IN_TURN)] for number in range(count)]
+    rng.shuffle(roles)
+    return tuple(
+        Strike(
+            role=role,
+            pick=rng.randrange(8),
+            number=signal.SIGTERM if rng.random() < _TERM_SHARE else signal.SIGKILL,
+            after_versions=0 if rng.random() < _AT_ONCE_SHARE else rng.randint(1, 2),
+            delay_seconds=rng.uniform(0.0, 1.5),
+        )
+        for role in roles
+    )
