@@ -37,7 +37,9 @@ _FIGURES = ("loss", "entropy", "clip_fraction", "behaviour_weight", "behaviour_k
 class _Targets:
     """What a version's minibatches have in common; what no row of this rank's needs is zero."""
 
-    proximal_BR: Tensor
+    proximal_BR: Tensor | None
+    """None: of one minibatch, whose own forward pass says it."""
+
     reference_BR: Tensor | None
     advantages_B: Tensor
 
@@ -109,10 +111,15 @@ class Learner:
     def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
-        proximal_BR = self._log_probs(self.policy, batch, parts)
         reference_BR = self._log_probs(self._reference, batch, parts) if self._reference else None
+        charges_reward = reference_BR is not None and self._charges(KlPlacement.REWARD)
+        proximal_BR = None
+        if len(shares) > 1 or charges_reward:
+            proximal_BR = self._log_probs(self.policy, batch, parts)
         rewards_B = batch.rewards_B
-        if reference_BR is not None and self._charges(KlPlacement.REWARD):
+        if charges_reward:
+            assert proximal_BR is not None
+            assert reference_BR is not None
             strayed_B = summed(proximal_BR - reference_BR, batch.mask_BR)
             if not self.policy.place.speaks:
                 strayed_B = torch.zeros_like(strayed_B)
@@ -147,7 +154,10 @@ class Learner:
         """Return a pass's share of the loss, and of the other figures."""
         batch = each.batch.to(self.policy.device)
         mask_BR, width = batch.mask_BR, batch.num_response_positions
-        proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
+        if targets.proximal_BR is None:
+            proximal_BR = scores.log_probs_BR.detach()
+        else:
+            proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
         policy = decoupled_ppo(
             scores.log_probs_BR,
             proximal_BR=proximal_BR,
