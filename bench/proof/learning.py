@@ -115,8 +115,8 @@ def _page(found: dict[Case, dict[str, Any]], proof: Proof) -> str:
             f"`make proof-learning{option}` on {_machine()}: "
             f"greedy accuracy on {problems:,} held-out sums,",
             f"before and after the run of `{proof.job}` by `hetrl demo`.",
-            f"A seed must rise from at most 40 % to at least {proof.least_after:.0%} and run ahead "
-            "(mean staleness at least 1); a control may gain at most 5 points;",
+            f"A seed must rise from at most 40 % to at least {100 * proof.least_after:.0f} % "
+            "and run ahead (mean staleness at least 1); a control may gain at most 5 points;",
             "no trajectory may be staler than the bound of 2.",
             "",
             "| run | before | after | mean staleness | largest | trajectories | time | holds "

@@ -75,7 +75,7 @@ class Planning(ApiModel):
     """What makes a plan good; unset: throughput."""
 
     strategy: Strategy = Strategy.AUTO
-    """Which search: Auto, ArealHex or Homogeneous. HetRL and ILP are not supported yet."""
+    """Which search. Auto: what several of them find, the best of it played forward."""
 
     time_budget_seconds: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """Longest search; the best plan so far is taken."""
@@ -91,14 +91,6 @@ class Planning(ApiModel):
             "spec.planning.mode", name="mode", value="Manual", instead="use Auto or PlanOnly"
         ),
         not_yet("spec.planning.planRef", path="self.planRef", instead="plans are made, not given"),
-        value_not_yet(
-            "spec.planning.strategy", name="strategy", value="HetRL",
-            instead="use Auto, ArealHex or Homogeneous",
-        ),
-        value_not_yet(
-            "spec.planning.strategy", name="strategy", value="ILP",
-            instead="use Auto, ArealHex or Homogeneous",
-        ),
         not_yet("spec.planning.replan", path="self.replan", instead="a running job keeps its plan"),
         Rule(
             condition="!has(self.objective) || "

@@ -57,7 +57,7 @@ def plan(
         The plan, or every reason in words why there is none.
     """
     # 1. What cannot be planned at all.
-    if refusals := _refusals(job, runnable_only=runnable_only):
+    if refusals := _refusals(job):
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
@@ -71,8 +71,7 @@ def plan(
         goal=goal,
         seed=job.planning.seed,
         should_stop=should_stop,
-        # Evolution lets tasks share GPUs, which this release does not run yet.
-        evaluations=0 if runnable_only else evaluations,
+        evaluations=evaluations,
     )
     first = portfolio.begin(job.planning.strategy)
     is_compared = first or job.planning.strategy is Strategy.AUTO
@@ -88,7 +87,7 @@ def plan(
     decided = played_off(decided, portfolio, job)
 
     # 6. On which machines, how far from the best there is, and what else was possible.
-    found = _written(job, portfolio, decided, runnable_only=runnable_only)
+    found = _written(job, portfolio, decided)
     return replace(found, rejected=rejected(others, found, goal))
 
 
@@ -105,21 +104,19 @@ def played_off(decided: Decided, portfolio: Portfolio, job: JobSpec) -> Decided:
     return replace(decided, evaluation=best)
 
 
-def _written(job: JobSpec, portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> Plan:
+def _written(job: JobSpec, portfolio: Portfolio, decided: Decided) -> Plan:
     return Plan(
         strategy=job.planning.strategy,
         groups=replica_groups(decided.evaluation, portfolio.evaluator),
         prediction=prediction(decided.evaluation, portfolio.space.work),
-        gap=_gap(portfolio, decided, runnable_only=runnable_only),
+        gap=_gap(portfolio, decided),
         ended_by="work" if decided.is_complete else "time",
         seed=job.planning.seed,
     )
 
 
-def _gap(portfolio: Portfolio, decided: Decided, *, runnable_only: bool) -> float | None:
+def _gap(portfolio: Portfolio, decided: Decided) -> float | None:
     """Return the distance from the best bound known on the space that was searched."""
-    if runnable_only:
-        return decided.milp.gap if decided.milp and decided.is_complete else None
     known = bound_on(
         portfolio.space, portfolio.goal, window_seconds=decided.evaluation.step_seconds
     )
@@ -138,19 +135,13 @@ def goal_of(job: JobSpec) -> Goal:
             return Cheapest(left / job.training.steps)
 
 
-def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
-    found = []
-    if job.model.architecture is None:
-        found.append(
-            f"the dimensions of model {job.model.source} are not known: give "
-            "model.architecture, or a source whose config.json can be read"
-        )
-    if job.planning.strategy in {Strategy.HETRL, Strategy.ILP} and runnable_only:
-        found.append(
-            f"planning.strategy {job.planning.strategy}: this release previews its plans, and "
-            "runs those of Auto, ArealHex or Homogeneous"
-        )
-    return tuple(found)
+def _refusals(job: JobSpec) -> tuple[str, ...]:
+    if job.model.architecture:
+        return ()
+    return (
+        f"the dimensions of model {job.model.source} are not known: give "
+        "model.architecture, or a source whose config.json can be read",
+    )
 
 
 def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:

@@ -27,7 +27,7 @@ from hetrl_planner.layout.layout import renumbered
 from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.objective import Objective
 from hetrl_planner.repartition import repartition
-from hetrl_planner.search import Found, Searcher, Space
+from hetrl_planner.search import Searcher, Space
 from hetrl_planner.tiling import laid_out, tiling_of
 
 EVALUATIONS = 1100
@@ -70,9 +70,6 @@ class Decided:
     evaluation: Evaluation
     is_complete: bool
     """Whether work, not a stop from outside, ended the searches."""
-
-    milp: Found | None = None
-    """What phase 1 found, where it was asked."""
 
     finalists: tuple[Evaluation, ...] = ()
     """Answers of other kinds, the one taken among them, that may do better than is predicted."""
@@ -132,7 +129,7 @@ class Portfolio:
                 moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
                 return self._repartition(self.cheaper(moved))
             case Strategy.HETRL:
-                return self._evolve(first, others, list(groupings(self.space.work.tasks)))
+                return self._evolve(first, others, self._groupings)
             case Strategy.ILP:
                 return self._better(first, self._partition())
             case Strategy.AUTO:
@@ -146,7 +143,7 @@ class Portfolio:
         return self._better(self._phase_1(homogeneous=False), divided)
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
-        found = self._evolve(first, others, list(groupings(self.space.work.tasks)))
+        found = self._evolve(first, others, self._groupings)
         if not self._is_small:
             return found
         return self._better(found, self._partition(to_begin=True))
@@ -166,6 +163,7 @@ class Portfolio:
             seed=self.seed,
             most_regions=REGIONS_OF_A_START if to_begin else None,
             most_choices=CHOICES_OF_A_START if to_begin else None,
+            runnable_only=self.space.runnable_only,
         )  # fmt: skip
         if found is None:
             return None
@@ -183,7 +181,6 @@ class Portfolio:
         return Decided(
             evaluation=second.evaluation if is_better else first.evaluation,
             is_complete=first.is_complete and second.is_complete,
-            milp=first.milp or second.milp,
             finalists=(*first.finalists, *second.finalists),
             others=(*first.others, *second.others),
         )
@@ -205,7 +202,7 @@ class Portfolio:
         if not isinstance(evaluation, Evaluation):
             return first
         if first is None:
-            return replace(found, evaluation=evaluation, milp=None, finalists=(), others=())
+            return replace(found, evaluation=evaluation, finalists=(), others=())
         score = self.objective.score
         is_better = score(evaluation) < score(first.evaluation)
         return replace(first, evaluation=evaluation) if is_better else first
@@ -219,6 +216,7 @@ class Portfolio:
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
+            runnable_only=self.space.runnable_only,
         )  # fmt: skip
         return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
@@ -237,16 +235,16 @@ class Portfolio:
                     Decided(
                         evaluation=evaluation,
                         is_complete=found.is_complete,
-                        milp=found,
                         finalists=(evaluation,),
                     )
                 )
         return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
 
     def in_short(self) -> Decided | None:
-        """Return what phase 1 chooses, evolved for a moment with generation apart."""
+        """Return what both phases choose, evolved for a moment with generation apart."""
         begun = self._phase_1(homogeneous=False)
-        return begun and self._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)
+        moved = begun and self._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)
+        return self._repartition(moved)
 
     def _on_one_kind(self) -> Decided | None:
         """Return what is best on GPUs of one kind alone, where there are several.
@@ -316,6 +314,7 @@ class Portfolio:
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
             seeds=self._seeds(first, others),
+            runnable_only=self.space.runnable_only,
         )  # fmt: skip
         if evolved is None:
             return first
@@ -342,6 +341,13 @@ class Portfolio:
         if num_gpus > FULL_EFFORT_GPUS:
             return LEAST_EVALUATIONS
         return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
+
+    @property
+    def _groupings(self) -> list[Grouping]:
+        """Task groups that may share GPUs."""
+        if self.space.runnable_only:
+            return [self._disjoint]
+        return list(groupings(self.space.work.tasks))
 
     @property
     def _disjoint(self) -> Grouping:

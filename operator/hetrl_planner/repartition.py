@@ -5,7 +5,8 @@ into stages, so that pipelines and gradient rings take fast wires, as long as th
 that it pays (arXiv 2511.00796; the method is ``partition``'s).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,8 +39,12 @@ def repartition(
     evaluations: int,
     rng: np.random.Generator,
     should_stop: Callable[[], bool],
+    runnable_only: bool = False,
 ) -> Evaluation:
-    """Return the layout with actor training on better links, or as it was where none pays."""
+    """Return the layout with actor training on better links, or as it was where none pays.
+
+    What runs moves with all else that the trainer's processes do.
+    """
     task = found.layout.task(Task.ACTOR_TRAINING)
     num_stages, num_replicas = len(task.replicas[0]), len(task.replicas)
     if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
@@ -54,7 +59,10 @@ def repartition(
     moved = mover.task(best.partition)
     if moved is None:
         return found
-    again = evaluator.evaluate(_with(found.layout, moved))
+    together = found.layout.tasks if runnable_only else (task,)
+    again = evaluator.evaluate(
+        _with(found.layout, moved, [each.task for each in together if each.gpus == task.gpus])
+    )
     if isinstance(again, Evaluation) and objective.score(again) < objective.score(found):
         return again
     return found
@@ -101,10 +109,13 @@ class _Mover:
         return self._laying.staged(self._task.task, blocks, self._task.mode, Room())
 
 
-def _with(layout: Layout, moved: TaskLayout) -> Layout:
+def _with(layout: Layout, moved: TaskLayout, tasks: Collection[Task]) -> Layout:
     return Layout(
         tuple(
-            tuple(moved if each.task is moved.task else each for each in group)
+            tuple(
+                replace(each, replicas=moved.replicas) if each.task in tasks else each
+                for each in group
+            )
             for group in layout.groups
         )
     )

@@ -33,6 +33,12 @@ WORTH_ANOTHER_ROUND = 1e-3
 COST_ROUNDS = 3
 """How often a smaller price is asked for."""
 
+HASTENING_ROUNDS = 4
+"""How often a shorter step is asked for. Ours."""
+
+MOST_HASTENED_GPUS = 16
+"""On larger fleets evolution makes more of the time. Ours."""
+
 ALIKE = 1.05
 """Ratio of training times up to which one stands for the other."""
 
@@ -50,6 +56,8 @@ class Space:
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
     limits: Limits
+    runnable_only: bool = False
+    """Whether what this release does not run is left out."""
 
     @staticmethod
     def of(
@@ -81,6 +89,7 @@ class Space:
                 )
             ),
             limits=limits,
+            runnable_only=runnable_only,
         )
 
     def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
@@ -146,6 +155,7 @@ class Searcher:
                 is_complete = False
                 break
             best = self._fastest_of(problem)
+            best = best and self._hastened(problem, best)
             if best:
                 found.append((problem, best))
                 least = min(least, best.choice.step_seconds)
@@ -175,6 +185,30 @@ class Searcher:
             again = self._fastest_unchecked(tried)
             bound = (1 - found.gap) * found.choice.step_seconds
             found = again and replace(again, gap=max(0.0, 1 - bound / again.choice.step_seconds))
+        return found
+
+    def _hastened(self, problem: Problem, found: Found) -> Found:
+        """Ask for shorter steps than the fastest choice has, as far as the bound allows.
+
+        What admission refuses the MILP learns only where a step is asked for.
+        """
+        if sum(site.num_gpus for site in problem.sites) > MOST_HASTENED_GPUS:
+            return found
+        budget = problem.limits.budget_dollars_per_hour
+        part = 1 / 2
+        for _ in range(HASTENING_ROUNDS):
+            if found.gap < WORTH_ANOTHER_ROUND:
+                break
+            if self.should_stop():
+                return replace(found, is_complete=False)
+            bound = (1 - found.gap) * found.choice.step_seconds
+            wanted = Cheapest((1 - part * found.gap) * found.choice.step_seconds)
+            faster, _ = self._in_time(problem, wanted, rounds=COST_ROUNDS)
+            if faster is None or (budget and faster.choice.dollars_per_hour > budget):
+                part /= 2
+                continue
+            gap = max(0.0, 1 - bound / faster.choice.step_seconds)
+            found = replace(found, choice=faster.choice, gap=gap)
         return found
 
     def _fastest_unchecked(self, problem: Problem) -> Found | None:

@@ -94,6 +94,8 @@ VALID_JOBS = [
                 },
             }
         },
+        "the multi-level search alone": {"spec.planning.strategy": "HetRL"},
+        "the integer program alone": {"spec.planning.strategy": "ILP"},
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
         "shards in MATH's form": {
             "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
@@ -188,14 +190,6 @@ INVALID_JOBS = [
     _case(
         "a given plan", {"spec.planning.planRef": "mine"},
         "spec.planning.planRef is not supported yet",
-    ),
-    _case(
-        "the HetRL search", {"spec.planning.strategy": "HetRL"},
-        "spec.planning.strategy HetRL is not supported yet",
-    ),
-    _case(
-        "the exact search", {"spec.planning.strategy": "ILP"},
-        "spec.planning.strategy ILP is not supported yet",
     ),
     _case(
         "replanning", {"spec.planning.replan": {"cooldownSeconds": 60}},

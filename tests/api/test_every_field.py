@@ -63,4 +63,4 @@ def test_a_field_is_read_or_refused(name: str, alias: str) -> None:
 
 def test_a_field_that_nobody_reads_would_be_noticed() -> None:
     assert "nobody_reads_this" not in attributes_read()
-    assert refused() >= {"uri", "planRef", "replan", "queue", "gang", "strategy", "managedBy"}
+    assert refused() >= {"uri", "planRef", "replan", "queue", "gang", "managedBy"}

@@ -14,9 +14,8 @@ from hetrl_core.job import (
     ModelSpec,
     PoolSpec,
     RolloutSpec,
-    Strategy,
 )
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan import Infeasible
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
 
@@ -112,21 +111,8 @@ def test_there_is_no_plan_and_the_reason_has_numbers(
     assert re.search(said, found), found
 
 
-@pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP])
-def test_strategies_that_are_only_previewed_are_named(strategy: Strategy) -> None:
-    found = reasons(FLEET, a_job(strategy=strategy), runnable_only=True)
-    assert f"planning.strategy {strategy}: this release previews its plans" in found
-
-
 def test_an_engine_that_does_not_split_is_named() -> None:
     found = reasons(
         a_fleet(l4=8), a_job("Qwen3-14B", engine=Engine.TRANSFORMERS), runnable_only=True
     )
     assert "would fit, but engine transformers generates with one GPU per replica" in found
-
-
-def test_what_can_only_be_previewed_is_not_run() -> None:
-    job = a_job(strategy=Strategy.HETRL)
-    found = reasons(FLEET, job, runnable_only=True)
-    assert "planning.strategy HetRL: this release previews" in found
-    assert isinstance(plan(FLEET, job, evaluations=10), Plan)

@@ -40,6 +40,8 @@ PROMISING_SHAPES = 5
 PROMISING_SITES = 3
 """Sets of sites remembered for them. Ours."""
 
+MOST_CUTS = 3
+"""Of a trainer that does more than train: what else it keeps depends on the cut. Ours."""
 
 Places = tuple[tuple[int, tuple[int, ...]], ...]
 """By machine, its site and the bytes reserved on each GPU."""
@@ -51,10 +53,10 @@ Timed = tuple[float, Cut | None]
 class Decoder:
     """Turns genomes into layouts for one job on one fleet."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, *, runnable_only: bool = False) -> None:
         self._evaluator = evaluator
         self._devices = evaluator.devices
-        self.fitting = Fitting(evaluator.work, evaluator.devices)
+        self.fitting = Fitting(evaluator.work, evaluator.devices, runnable_only=runnable_only)
         self.laying = Laying(self.fitting)
         self.screen = Screen(self.fitting)
         self._packing = Packing(evaluator, Ways(evaluator, self.laying))
@@ -87,11 +89,38 @@ class Decoder:
 
         What scoring needs while it runs depends on its split, which is not known before.
         """
+        if self.fitting.runnable_only and len(tasks) > 1:
+            return self._cut_alike(genome, tasks, owned) if owned.machines else None
         most, least = self.fitting.scoring_bytes
         group = self._group(genome, tasks, owned, scoring_bytes=most)
         if group is None or len(tasks) == 1 or not self._evaluator.misfit(group):
             return group
         return self._group(genome, tasks, owned, scoring_bytes=least) or group
+
+    def _cut_alike(
+        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+    ) -> tuple[TaskLayout, ...] | None:
+        """Place what a trainer's processes do in turns: every model is cut as the actor.
+
+        What the others keep depends on the cut, so that one which leaves too little is made anew.
+        """
+        least_bytes = self.fitting.least_resident_bytes
+        others = [task for task in tasks if task is not Task.ACTOR_TRAINING]
+        room = Room(later_bytes=sum(least_bytes(task, num_gpus=owned.num_gpus) for task in others))
+        used = self._used(genome, Task.ACTOR_TRAINING, owned)
+        for _ in range(MOST_CUTS):
+            trained = self._task(genome, Task.ACTOR_TRAINING, used, room)
+            if trained is None:
+                return None
+            group = tuple(_like(trained, task) for task in tasks)
+            if not self._evaluator.misfit(group):
+                return group
+            beside = Room()
+            for each in group:
+                if each.task in others:
+                    self._keep(each, beside)
+            room = Room(later_bytes=max(beside.kept_bytes.values()))
+        return None
 
     def _group(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned, *, scoring_bytes: float
@@ -284,6 +313,11 @@ class Decoder:
         """Return what GPUs have in common on which like shapes are fast."""
         sites = {self._devices.machine_sites[machine] for machine, *_ in owned.machines}
         return (tuple(sorted(sites)), owned.num_gpus.bit_length())
+
+
+def _like(trained: TaskLayout, task: Task) -> TaskLayout:
+    """Return a task of the processes that train, on the same GPUs."""
+    return TaskLayout(task, trained.replicas, trained.mode if task in TRAINING_TASKS else None)
 
 
 def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:

@@ -82,12 +82,14 @@ class Halving:
     """Genomes known to be good, from another search."""
 
     def search(self, *, evaluations: int) -> Asked:
-        """Ask for genomes until the budget is spent."""
+        """Ask for genomes until the budget is spent; for none where no grouping has the GPUs."""
         kept = 0
         if self.variation.num_gpus <= MAX_DESCENT_GPUS:
             kept = int(evaluations * DESCENT_SHARE)
             evaluations -= kept
         arms = [Arm(grouping=grouping, populations=[]) for grouping in self._possible]
+        if not arms:
+            return
         begun = list(arms)
         spent = yield from self._begin(arms, evaluations=int(self._start_share * evaluations))
         for arm in arms:

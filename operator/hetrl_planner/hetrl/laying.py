@@ -43,6 +43,8 @@ class Laying:
         for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
             if model.num_query_heads % tensor or num_stages > model.num_layers:
                 continue
+            if not self.fitting.may_be(Task.ACTOR_TRAINING, (tensor, num_stages)):
+                continue
             if tensor * num_stages <= num_gpus:
                 yield tensor, num_stages, False
             if num_stages > 1 and num_gpus >= 2 * tensor * num_stages:

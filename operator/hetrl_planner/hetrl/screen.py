@@ -20,8 +20,11 @@ class Screen:
         self._least_bytes = {task: fitting.least_bytes(task) for task in fitting.work.tasks}
         devices = fitting.devices
         self._usable_bytes = [devices.usable_bytes[site] for site in devices.machine_sites]
-        self.packs = devices.num_gpus <= MOST_FLEET_GPUS
-        """Whether the fleet is one whose groups may be packed."""
+        self.packs = devices.num_gpus <= MOST_FLEET_GPUS and not (
+            fitting.runnable_only and len(fitting.work.training_side) > 1
+        )
+        """Whether the fleet is one whose groups may be packed. What a trainer's processes do
+        beside training is cut as that is, which leaves nothing to be packed."""
 
     def may_fit(self, genome: Genome) -> bool:
         """Tell whether the GPUs of each group together have room for what its tasks keep."""

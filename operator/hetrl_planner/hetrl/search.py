@@ -41,13 +41,14 @@ def search(
     rng: np.random.Generator,
     should_stop: Callable[[], bool],
     seeds: tuple[Genome, ...] = (),
+    runnable_only: bool = False,
     watch: Callable[[int, Score], None] | None = None,
 ) -> Evolved | None:
     """Return the best layout found, ``None`` where none within the limits was.
 
     ``watch`` is told each evaluation's number and the best score so far.
     """
-    decoder = Decoder(evaluator)
+    decoder = Decoder(evaluator, runnable_only=runnable_only)
     fitting = decoder.fitting
     asked = Halving(
         groupings=groupings,

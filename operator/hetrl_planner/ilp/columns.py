@@ -150,11 +150,9 @@ class Pricing:
         A group that has more to do on the same machines takes longer and needs more room, so
         that it is not looked at where a part of it is too much already.
         """
-        counts = [range(count + 1) for count in self.everything]
-        kinds = [(g, s, a, c) for g, s, a, c in product(*counts) if g + s + a + c]
         for bundle in bundles:
             known: dict[Kind, Column | None] = {}
-            for kind in kinds:
+            for kind in self._kinds:
                 if should_stop():
                     return
                 parts = (known.get(part, NOTHING) for part in _less_by_one(kind))
@@ -164,6 +162,15 @@ class Pricing:
                 known[kind] = column
                 if column:
                     yield column
+
+    @cached_property
+    def _kinds(self) -> tuple[Kind, ...]:
+        """Groups that a layout may have, those that do less first."""
+        if self.decoder.fitting.runnable_only:
+            generation, scoring, actor, critic = self.everything
+            return (generation, 0, 0, 0), (0, scoring, actor, critic)
+        counts = [range(count + 1) for count in self.everything]
+        return tuple((g, s, a, c) for g, s, a, c in product(*counts) if g + s + a + c)
 
     def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome:
         """Return groups side by side; each takes machines that those before it left."""

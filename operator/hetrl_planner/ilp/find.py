@@ -56,12 +56,13 @@ def find(
     seed: int,
     most_regions: int | None = None,
     most_choices: int | None = None,
+    runnable_only: bool = False,
 ) -> Partitioned | None:
     """Return the best choice of columns within the limits, ``None`` where there is none.
 
     No group spans more than ``most_regions``; ``most_choices`` of each program are priced whole.
     """
-    decoder = Decoder(evaluator)
+    decoder = Decoder(evaluator, runnable_only=runnable_only)
     is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
     search = _Search(
         evaluator=evaluator,

@@ -9,12 +9,13 @@ not evaluate what cannot be good.
 from functools import cached_property
 from math import ceil, inf
 
+from hetrl_core.capabilities import split_obstacle
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import inference_pace
-from hetrl_planner.cost.shard import Shard
+from hetrl_planner.cost.shard import Shard, split_layers
 from hetrl_planner.cost.stage import balanced_layers, uniform_stages
 from hetrl_planner.layout.balance import Balance
 from hetrl_planner.layout.devices import Devices
@@ -39,9 +40,11 @@ Split = tuple[int, int]
 class Fitting:
     """Answers for one job on one fleet."""
 
-    def __init__(self, work: Workload, devices: Devices) -> None:
+    def __init__(self, work: Workload, devices: Devices, *, runnable_only: bool = False) -> None:
         self.work = work
         self.devices = devices
+        self.runnable_only = runnable_only
+        """Whether what this release does not run is left out."""
         self._memory = StageMemory(work)
         self.balance = Balance(work, devices, self._memory)
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
@@ -117,6 +120,14 @@ class Fitting:
                     rates.append(1 / slot / tensor / stages)
         return max(rates)
 
+    def may_be(self, task: Task, split: Split) -> bool:
+        """Tell whether a task may be cut so, for what runs it."""
+        if not self.runnable_only:
+            return True
+        model, (tensor, stages) = self.work.architecture, split
+        cut = Parallelism(tensor=tensor, stage_layers=split_layers(model, stages))
+        return not split_obstacle(task, cut, self.work.engine, model)
+
     # Training
 
     def least_training_seconds(self, site: int) -> float:
@@ -137,7 +148,8 @@ class Fitting:
             rated = [
                 (rate / (tensor * stages), -tensor * stages, (tensor, stages))
                 for tensor, stages in self._possible_splits(site)
-                if (rate := self.rate(task, site, (tensor, stages), reserved_bytes=reserved_bytes))
+                if self.may_be(task, (tensor, stages))
+                and (rate := self.rate(task, site, (tensor, stages), reserved_bytes=reserved_bytes))
             ]
             self._splits[key] = tuple(split for *_, split in sorted(rated, reverse=True))
         return self._splits[key]

@@ -30,9 +30,10 @@ class Question:
 
     fleet: ClusterSnapshot
     job: JobSpec
+    runnable_only: bool = False
 
     def asked(self, *, evaluations: int = EVALUATIONS) -> Plan | Infeasible:
-        return plan(self.fleet, self.job, evaluations=evaluations)
+        return plan(self.fleet, self.job, evaluations=evaluations, runnable_only=self.runnable_only)
 
 
 def a_fleet_of(

@@ -1,0 +1,76 @@
+"""Plans that are to be run: nothing stands in their way, and they keep every limit."""
+
+import pytest
+from hypothesis import given, settings
+
+from hetrl_core.capabilities import obstacles
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, JobSpec, Strategy
+from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.task import Task
+from tests.builders import a_fleet, a_job
+from tests.planner.properties.limits import keeps_every_limit
+from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
+
+WITH_A_REFERENCE = AlgorithmSpec(kl_coefficient=0.01)
+WITH_A_CRITIC = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01)
+
+
+def runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    question = Question(fleet, job, runnable_only=True)
+    found = question.asked()
+    if isinstance(found, Plan):
+        assert obstacles(found, job) == ()
+    keeps_every_limit(question)
+
+
+@settings(max_examples=5)
+@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
+def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(fleet=FLEETS, job=LIMITED_JOBS)
+def test_auto_plans_what_runs_for_many_jobs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("algorithm", [WITH_A_REFERENCE, WITH_A_CRITIC], ids=["GRPO", "PPO"])
+@pytest.mark.parametrize("strategy", Strategy)
+def test_every_strategy_plans_what_runs(
+    strategy: Strategy, algorithm: AlgorithmSpec, engine: Engine
+) -> None:
+    job = a_job("Qwen3-0.6B", strategy=strategy, algorithm=algorithm, engine=engine)
+    fleet = a_fleet(a100_80=4, l40s=4, l4=4, gpus_per_machine=2)
+    found = Question(fleet, job, runnable_only=True).asked()
+    assert isinstance(found, Plan)
+    assert obstacles(found, job) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [WITH_A_REFERENCE, WITH_A_CRITIC], ids=["GRPO", "PPO"])
+def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) -> None:
+    job = a_job("Qwen3-8B", algorithm=algorithm)
+    fleet = a_fleet(a100=16, l40s=16, l4=16)
+    searched = Question(fleet, job, runnable_only=True)
+    found, plain = searched.asked(), searched.asked(evaluations=0)
+    assert isinstance(found, Plan)
+    assert isinstance(plain, Plan)
+    trains = found.groups_with(Task.ACTOR_TRAINING)
+    assert len(frozenset[str]().union(*(group.gpu_kinds for group in trains))) > 1
+    assert obstacles(found, job) == ()
+    assert found.prediction.step_seconds < 0.9 * plain.prediction.step_seconds
+
+
+def test_what_only_several_kinds_hold_together_runs() -> None:
+    job = a_job("Qwen3-8B", algorithm=WITH_A_REFERENCE)
+    fleet = a_fleet(a100_80=2, l40s=2, gpus_per_machine=1)
+    searched = Question(fleet, job, runnable_only=True)
+    found = searched.asked()
+    assert isinstance(found, Plan)
+    assert obstacles(found, job) == ()
+    assert isinstance(searched.asked(evaluations=0), Infeasible)
