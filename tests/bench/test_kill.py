@@ -20,9 +20,13 @@ from hetrl_runtime.wire.values import StepReport
 from tests.runtime.trajectories import a_trajectory
 
 
-def an_epoch(number: int, version: int) -> pb.JournalEntry:
+def an_epoch(number: int, version: int, *, trainer: str = "") -> pb.JournalEntry:
     return pb.JournalEntry(
-        epoch_begun=pb.EpochBegun(epoch=number, resume=pb.ResumePoint(version=version))
+        epoch_begun=pb.EpochBegun(
+            epoch=number,
+            resume=pb.ResumePoint(version=version),
+            trainer_instance=trainer or f"start {number}",
+        )
     )
 
 
@@ -96,6 +100,10 @@ def test_what_a_lost_history_trained_on_may_be_trained_on_again():
         pytest.param(
             [*GOOD, an_epoch(2, 7)], 3, "epoch 2 begins at version 7, which nothing made",
             id="versions from nowhere",
+        ),
+        pytest.param(
+            [*GOOD, an_epoch(2, 2, trainer="start 1")], 2,
+            "1 versions were taken back, though their trainer lived", id="a rewind for nothing",
         ),
         pytest.param([*GOOD, an_epoch(0, 3)], 3, "epoch 0 after epoch 1", id="an older epoch"),
         pytest.param(

@@ -242,11 +242,22 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
             return lambda _: True
 
 
-def left_behind(groups: Iterable[int]) -> list[int]:
-    """Return the process groups that still have somebody in them."""
-    found = []
-    for group in groups:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, 0)
-            found.append(group)
-    return found
+def left_behind(groups: Iterable[int], *, patience_seconds: float = 10.0) -> list[int]:
+    """Return the process groups that still have somebody in them.
+
+    Waits for those that were killed a moment ago, and that init has still to bury.
+    """
+    ends_at = time.monotonic() + patience_seconds
+    left = [group for group in groups if _has_members(group)]
+    while left and time.monotonic() < ends_at:
+        time.sleep(_LOOK_SECONDS)
+        left = [group for group in left if _has_members(group)]
+    return left
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

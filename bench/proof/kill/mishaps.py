@@ -74,7 +74,7 @@ async def points(stage: Stage) -> None:
     async with stage.kept(keeper):
         await stage.to_the_end(keeper)
     missed = [point for each in keeper.watched.values() for point in each.dies_at]
-    stage.expect(not missed, f"a process died at every point, but for {missed or 'none'}")
+    stage.expect(not missed, f"a process died at each point, none is left: {missed}")
 
 
 async def at_the_end(stage: Stage) -> None:
@@ -115,7 +115,7 @@ async def bad_streams(stage: Stage) -> None:
         await stack.enter_async_context(stage.kept(keeper))
         await stage.to_the_end(keeper)
     for name, each in (("cut", wire), ("slow", slow), ("repeated", twice), ("damaged", damaging)):
-        stage.counts.update({f"{name}: {what}": count for what, count in each.counts.items()})
+        stage.counts.update({f"{name} relay, {what}": count for what, count in each.counts.items()})
     stage.expect(wire.counts["cut"] > 0, "connections were cut")
     stage.expect(twice.counts["Deliver repeated"] > 0, "delivery streams were repeated")
     stage.expect(twice.counts["Commit repeated"] > 0, "commits were repeated")

@@ -39,10 +39,12 @@ def _opening(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         f"`make proof-kill` on two cores, Python {platform.python_version()}: the processes that "
         "`hetrl run` starts (coordinator, trainer,",
         "two rollout workers, mutual TLS), with a tiny model that learns sums, started again as "
-        "often as they end. Everything is read",
-        "from what the runs leave behind: the journal as it lay on the disk, followed from "
-        "outside, the trainer's log of the digests of",
-        "its weights, and the step records.",
+        "often as they end: forked from an",
+        "interpreter that has imported PyTorch, so that it is this project's code that is struck. "
+        "What came of it is read from what the runs",
+        "leave behind: the journal as it lay on the disk, followed from outside, the trainer's log "
+        "of the digests of its weights, and the",
+        "step records.",
         "",
         f"**{len(kills)} deaths, {broken} violations.** In every run: each trajectory was trained "
         "on at most once along the surviving",
@@ -88,8 +90,8 @@ def _deaths(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     lines = [
         "Seconds from a death until the process was of use again: the coordinator's next journal "
         "entry, the trainer's next commit, the",
-        "worker's next lease. Where others were struck meanwhile, that is in it; most of it is "
-        "Python importing PyTorch on two busy cores.",
+        "worker's next lease. Where others were struck meanwhile, that is in it, and so is all "
+        "else that two busy cores had to do.",
         "",
         "| role | deaths | of them SIGTERM | recovered in, median | 95th percentile | longest |",
         "|---|---|---|---|---|---|",
@@ -107,8 +109,8 @@ def _deaths(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     rewinds = f"{len(lost)} rewinds made {sum(lost)} steps again, at most {max(lost, default=0)}"
     return [
         *lines, "",
-        f"Checkpoints were written every second step, beside training: {rewinds} at once. Deaths "
-        "of the coordinator and of workers lost none.",
+        f"Checkpoints were written every second step, beside training: {rewinds} at once. Versions "
+        "are taken back only where a trainer begins anew.",
     ]  # fmt: skip
 
 
@@ -135,7 +137,9 @@ def _other_mishaps(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         if each["notes"] or each["counts"]:
             lines += [f"{case.title}: {case.what}", ""]
             lines += [f"- {note}" for note in each["notes"]]
-            lines += [f"- {count} {name}" for name, count in sorted(each["counts"].items())]
+            lines += [
+                f"- {name}: {count}" for name, count in sorted(each["counts"].items()) if count
+            ]
             lines.append("")
     for case, each in found.items():
         lines += [f"- **{case.title}**: {what}" for what in each["violations"]]

@@ -83,6 +83,7 @@ class Stage:
 
     def expect(self, holds: bool, what: str) -> None:
         """Take note of something that must be so."""
+        what = what.replace(str(self.folder.path), "RUN")
         (self.notes if holds else self.violations).append(what if holds else f"not so: {what}")
 
     def close(self) -> None:

@@ -45,6 +45,7 @@ class Story:
 
     ending: str = ""
     violations: list[str] = field(default_factory=list)
+    _trainer_instance: str = ""
     _accepted: dict[TrajectoryId, SampledTrajectory] = field(default_factory=dict)
 
     @property
@@ -88,6 +89,9 @@ class Story:
         if begun.epoch < self.epoch:
             self.violations.append(f"epoch {begun.epoch} after epoch {self.epoch}")
         lost = self.version - begun.resume.version
+        if lost > 0 and begun.trainer_instance == self._trainer_instance:
+            self.violations.append(f"{lost} versions were taken back, though their trainer lived")
+        self._trainer_instance = begun.trainer_instance
         if lost < 0:
             self.violations.append(
                 f"epoch {begun.epoch} begins at version {begun.resume.version}, which nothing made"

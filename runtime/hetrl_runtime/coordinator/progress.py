@@ -39,6 +39,8 @@ class Standing:
     pending: int = 0
     capacity: int = 0
     batch_size: int = 1
+    is_trained: bool = False
+    """Whether the last version is made, and only the trainer's word is to come."""
 
 
 def waiting_for(standing: Standing) -> str:
@@ -47,6 +49,8 @@ def waiting_for(standing: Standing) -> str:
         return "the trainer is not here yet"
     if not standing.num_workers:
         return "no rollout worker is here yet"
+    if standing.is_trained:
+        return "the trainer writes the checkpoint of the last version"
     if standing.workers_behind and standing.workers_behind == standing.workers_waiting:
         return (
             f"rollouts wait: the weights of {standing.workers_behind} workers are too old "

@@ -395,4 +395,5 @@ class Run:
             pending=self.state.num_pending,
             capacity=self.state.capacity,
             batch_size=self.launch.algorithm.global_batch_size,
+            is_trained=self._is_trained,
         )
