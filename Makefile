@@ -126,6 +126,9 @@ bench: $(READY) ## Ratios within one run, on this machine.
 proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results.
 	@$(BIN)/python -m bench.proof.learning
 
+proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
+	@$(BIN)/python -m bench.runtime
+
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
 
@@ -140,4 +143,5 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning proof-gsm8k proof-planner gpu clean
+  cluster cluster-down images e2e bench proof-learning proof-speed proof-gsm8k proof-planner gpu \
+  clean
