@@ -130,6 +130,9 @@ proof-learning: $(READY) ## Learning curves for three seeds and both controls, i
 proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
 
+proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
+	@$(BIN)/python -m bench.runtime
+
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
 
@@ -144,4 +147,5 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning proof-kill proof-gsm8k proof-planner gpu clean
+  cluster cluster-down images e2e bench proof-learning proof-kill proof-speed proof-gsm8k proof-planner gpu \
+  clean

@@ -58,6 +58,27 @@ class Batch:
         """Sampled tokens."""
         return int(self.mask_BR.sum())
 
+    @property
+    def num_places(self) -> int:
+        """Tokens that a pass computes: a prompt that rows share counts once."""
+        is_first_B = self.prompts_B == torch.arange(len(self))
+        prompts_BP = self.is_token_BT[is_first_B, : self.num_prompt_positions]
+        return int(prompts_BP.sum()) + self.num_tokens
+
+    @property
+    def prompts_B(self) -> Tensor:
+        """For each row the first row that has the same prompt; of a batch on the CPU."""
+        size = self.num_prompt_positions
+        tokens, is_token = (each[:, :size].numpy() for each in (self.tokens_BT, self.is_token_BT))
+        first: dict[bytes, int] = {}
+        return torch.tensor(
+            [
+                first.setdefault(row[here].tobytes(), number)
+                for number, (row, here) in enumerate(zip(tokens, is_token, strict=True))
+            ],
+            dtype=torch.int64,
+        )
+
     def __len__(self) -> int:
         return len(self.tokens_BT)
 
@@ -164,7 +185,57 @@ def minibatches(batch: Batch, *, count: int, seed: int, version: int) -> Iterato
         yield torch.tensor(rows[number::count])
 
 
-def passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Tensor]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How many tokens one trajectory of a batch has, and whose prompt is the same."""
+
+    number: int
+    first: int
+    """The first row of the batch with that prompt."""
+
+    prompt: int
+    response: int
+
+
+def by_prompt(batch: Batch, rows: Tensor) -> list[Row]:
+    """Return ``rows``, those of one prompt together, short prompts first."""
+    responses_B = batch.mask_BR.sum(dim=1)
+    prompts_B = batch.is_token_BT.sum(dim=1) - responses_B
+    found = [
+        Row(number=number, first=first, prompt=prompt, response=response)
+        for number, first, prompt, response in torch.stack(
+            [rows, *(each[rows] for each in (batch.prompts_B, prompts_B, responses_B))], dim=1
+        ).tolist()
+    ]
+    return sorted(found, key=lambda each: (each.prompt, each.first, each.response))
+
+
+def places_of(rows: Iterable[Row]) -> int:
+    """Return how many places rows take together."""
+    prompts = {row.first: row.prompt for row in rows}
+    return sum(prompts.values()) + sum(row.response for row in rows)
+
+
+def packed_passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Tensor]:
+    """Yield ``rows`` in parts of at most ``max_tokens`` places.
+
+    Rows of one prompt go together, so that it is computed once; a single longer trajectory
+    still is a part of its own.
+    """
+    part: list[int] = []
+    places, last = 0, -1
+    for row in by_prompt(batch, rows):
+        places += row.response + (row.prompt if row.first != last else 0)
+        if part and places > max_tokens:
+            yield torch.tensor(part)
+            part, places = [], row.prompt + row.response
+        part.append(row.number)
+        last = row.first
+    if part:
+        yield torch.tensor(part)
+
+
+def padded_passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Tensor]:
     """Yield ``rows`` in parts that hold at most ``max_tokens`` positions, padding included.
 
     Rows of similar length go together, so that little is padding; a single longer trajectory

@@ -42,7 +42,9 @@ _OF_CRITIC = "critic/"
 class _Targets:
     """What a version's minibatches have in common; what no row of this rank's needs is zero."""
 
-    proximal_BR: Tensor
+    proximal_BR: Tensor | None
+    """None: of one minibatch, whose own forward pass says it."""
+
     reference_BR: Tensor | None
     advantages_BR: Tensor
     valuation: Valuation | None
@@ -142,10 +144,13 @@ class Learner:
     def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
-        proximal_BR = self._log_probs(self.policy, batch, parts)
         reference_BR = self._log_probs(self._reference, batch, parts) if self._reference else None
-        charged_BR = torch.zeros_like(proximal_BR)
-        if reference_BR is not None and self._charges(KlPlacement.REWARD):
+        proximal_BR = None
+        charged_BR = torch.zeros_like(batch.behaviour_BR)
+        charges_reward = reference_BR is not None and self._charges(KlPlacement.REWARD)
+        if len(shares) > 1 or charges_reward:
+            proximal_BR = self._log_probs(self.policy, batch, parts)
+        if charges_reward and proximal_BR is not None and reference_BR is not None:
             charged_BR = self._charged(batch, proximal_BR - reference_BR)
         valuation = None
         if self._critic:
@@ -155,7 +160,7 @@ class Learner:
         else:
             rewards_B = batch.rewards_B - summed(charged_BR, batch.mask_BR)
             advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
-            advantages_BR = advantages_B[:, None].expand_as(proximal_BR)
+            advantages_BR = advantages_B[:, None].expand_as(batch.behaviour_BR)
         return _Targets(
             proximal_BR=proximal_BR,
             reference_BR=reference_BR,
@@ -194,7 +199,10 @@ class Learner:
         """Return a pass's share of the loss, and of the other figures."""
         batch = each.batch.to(self.policy.device)
         mask_BR, width = batch.mask_BR, batch.num_response_positions
-        proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
+        if targets.proximal_BR is None:
+            proximal_BR = scores.log_probs_BR.detach()
+        else:
+            proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
         policy = decoupled_ppo(
             scores.log_probs_BR,
             proximal_BR=proximal_BR,

@@ -39,7 +39,9 @@ from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
 
-_MAX_TOKENS_PER_PASS = 16_384
+_MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
+"""As much as fills a GPU, or as stays near a CPU's caches."""
+
 _MAX_LOGIT_BYTES = 1 << 30
 """Of one pass. Log-probabilities and their gradients take a few times as much."""
 
@@ -122,13 +124,14 @@ class TrainedModel:
         """Positions of one forward pass that memory is meant for."""
         logits = int(self._config.vocab_size) // self.place.split.tensor
         by_logits = _MAX_LOGIT_BYTES // (4 * logits)
-        return max(1, min(_MAX_TOKENS_PER_PASS, by_logits))
+        return max(1, min(_MAX_TOKENS_PER_PASS[self.device.type], by_logits))
 
     def passes(self, batch: Batch, parts: Sequence[Tensor]) -> list[Pass]:
         """Return the passes of this replica, ``parts`` being every replica's rows."""
         return cut(
             batch, parts, self.place.replica,
             split=self.place.split, max_tokens=self.max_tokens_per_pass,
+            is_packed=self.stage.is_packed,
         )  # fmt: skip
 
     def _forward(self, passes: Sequence[Pass]) -> Iterator[Scored]:
@@ -260,7 +263,10 @@ class Policy(TrainedModel):
         For a model with one stage. Positions that are padding hold finite values without meaning.
         """
         found = self.stage(
-            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
+            batch.tokens_BT,
+            is_token_BT=batch.is_token_BT,
+            prompts_B=batch.prompts_B,
+            responses_BR=batch.responses_BR,
         )
         return _token_scores(found)
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_runtime.trainer.batch import Batch, collate, minibatches, passes
+from hetrl_runtime.trainer.batch import Batch, collate, minibatches, packed_passes, padded_passes
 from tests.runtime.trainer.trajectories import a_trajectory
 
 
@@ -83,12 +83,18 @@ def test_minibatches_follow_from_seed_and_version():
     lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=30),
     max_tokens=st.integers(1, 60),
 )
-def test_passes_are_a_partition_that_keeps_to_its_limit(lengths, max_tokens):
+@pytest.mark.parametrize(
+    ("cut", "size"),
+    [
+        pytest.param(packed_passes, lambda part: part.num_places, id="packed"),
+        pytest.param(padded_passes, lambda part: part.trimmed().tokens_BT.numel(), id="padded"),
+    ],
+)
+def test_passes_are_a_partition_that_keeps_to_its_limit(cut, size, lengths, max_tokens):
     batch = of_lengths(*lengths)
 
-    parts = list(passes(batch, torch.arange(len(batch)), max_tokens=max_tokens))
+    parts = list(cut(batch, torch.arange(len(batch)), max_tokens=max_tokens))
 
     assert sorted(int(row) for part in parts for row in part) == list(range(len(batch)))
     for part in parts:
-        positions = batch.rows(part).trimmed().tokens_BT.numel()
-        assert positions <= max_tokens or len(part) == 1
+        assert size(batch.rows(part)) <= max_tokens or len(part) == 1

@@ -42,8 +42,9 @@ def values_of(learner: Learner, batch: Batch) -> torch.Tensor:
     model = critic_of(learner).model
     with torch.no_grad():
         (values,) = model.stage(
-            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
-        )
+            batch.tokens_BT, is_token_BT=batch.is_token_BT, prompts_B=batch.prompts_B,
+            responses_BR=batch.responses_BR,
+        )  # fmt: skip
     return values.masked_fill(~batch.mask_BR, 0.0)
 
 

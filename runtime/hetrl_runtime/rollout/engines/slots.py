@@ -175,13 +175,22 @@ class Slots:
     @torch.inference_mode()
     def admit(self, requests: Sequence[GenerationRequest]) -> None:
         """Let sequences begin; at most ``num_free``. Equal prompts are computed once."""
-        first = len(self._requests)
-        for row, request in enumerate(requests, start=first):
-            size = len(request.prompt_tokens)
-            self._tokens[row, :size] = self._tokens.new_tensor(request.prompt_tokens)
-            self._lengths[row] = size
-            self._limits[row] = size + request.max_tokens
-            self._temperatures[row] = request.temperature
+        first, count = len(self._requests), len(requests)
+        sizes = [len(each.prompt_tokens) for each in requests]
+        longest = max(sizes)
+        # One tensor a field: setting elements one by one takes longer than prefilling.
+        self._tokens[first : first + count, :longest] = self._tokens.new_tensor(
+            [
+                (*each.prompt_tokens, *(0,) * (longest - size))
+                for each, size in zip(requests, sizes, strict=True)
+            ]
+        )
+        for state, values in (
+            (self._lengths, sizes),
+            (self._limits, [len(each.prompt_tokens) + each.max_tokens for each in requests]),
+            (self._temperatures, [each.temperature for each in requests]),
+        ):
+            state[first : first + count] = state.new_tensor(values)
         self._requests += requests
         self._prefill(first, len(self._requests))
 

@@ -8,13 +8,14 @@ word.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from hetrl_core.plan import Sharding
 from hetrl_core.training_split import TrainingSplit
-from hetrl_runtime.trainer.batch import Batch, passes
+from hetrl_runtime.trainer.batch import Batch, by_prompt, packed_passes, padded_passes, places_of
 
 _PASSES_PER_STAGE = 2
 """Passes in a pipeline, at least, while there are rows for them: with m passes through p stages,
@@ -35,18 +36,26 @@ class Pass:
 
 
 def cut(
-    batch: Batch, parts: Sequence[Tensor], replica: int, *, split: TrainingSplit, max_tokens: int
+    batch: Batch,
+    parts: Sequence[Tensor],
+    replica: int,
+    *,
+    split: TrainingSplit,
+    max_tokens: int,
+    is_packed: bool = True,
 ) -> list[Pass]:
     """Return the passes of one replica, ``parts`` being the rows of each.
 
-    A pass holds at most ``max_tokens`` positions, or one row. Those of a pipeline are of one
-    shape, as its stages send each other tensors of a shape agreed on. There is one at least,
-    and where weights are gathered for each pass, as many on every replica: a pass may be blank.
+    A pass holds at most ``max_tokens`` tokens, or one row; with padding where passes are not
+    packed. Those of a pipeline are of one shape, as its stages send each other tensors of a shape
+    agreed on. There is one at least, and where weights are gathered for each pass, as many on
+    every replica: a pass may be blank.
     """
     if split.num_stages > 1:
         found = [_even(batch, rows, split.num_stages, max_tokens) for rows in parts]
     else:
-        found = [list(passes(batch, rows, max_tokens=max_tokens)) for rows in parts]
+        each_of = packed_passes if is_packed else padded_passes
+        found = [list(each_of(batch, rows, max_tokens=max_tokens)) for rows in parts]
     fewest = max(1, split.num_stages)
     if split.mode.sharding is Sharding.FULL:
         fewest = max(fewest, *(len(each) for each in found))
@@ -77,13 +86,22 @@ def by_row(found: Iterable[tuple[Pass, Tensor]], batch: Batch) -> Tensor:
 
 
 def _even(batch: Batch, rows: Tensor, num_stages: int, max_tokens: int) -> list[Tensor]:
-    """Return rows in passes of as many rows each, but for the last."""
+    """Return rows in passes that take about as many places each."""
     if not len(rows):
         return []
-    positions = batch.rows(rows).trimmed().tokens_BT.shape[1]
-    by_memory = max(1, max_tokens // positions)
-    by_pipeline = -(-len(rows) // (_PASSES_PER_STAGE * num_stages))
-    return list(torch.split(rows, min(by_memory, by_pipeline)))
+    ordered = by_prompt(batch, rows)
+    groups = [list(alike) for _, alike in groupby(ordered, key=lambda each: each.first)]
+    fewest = min(len(rows), _PASSES_PER_STAGE * num_stages)
+    if len(groups) < fewest or max(map(places_of, groups)) > max_tokens:
+        groups = [[each] for each in ordered]
+    groups.sort(key=places_of, reverse=True)
+    for count in range(fewest, len(groups) + 1):
+        dealt = [
+            [row for group in groups[number::count] for row in group] for number in range(count)
+        ]
+        if max(map(places_of, dealt)) <= max_tokens:
+            break
+    return [torch.tensor([row.number for row in each]) for each in dealt]
 
 
 def _pass(batch: Batch, rows: Tensor) -> Pass:

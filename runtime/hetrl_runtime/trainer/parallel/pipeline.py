@@ -60,7 +60,10 @@ class OneStage:
     def _forward(self, each: Pass) -> Scores:
         batch = each.batch.to(self._device)
         found = self._stage(
-            batch.tokens_BT, is_token_BT=batch.is_token_BT, responses_BR=batch.responses_BR
+            batch.tokens_BT,
+            is_token_BT=batch.is_token_BT,
+            prompts_B=each.batch.prompts_B,
+            responses_BR=batch.responses_BR,
         )
         return cast("Scores", found)
 
@@ -92,8 +95,9 @@ class Pipeline:
             assert loss is not None
             return loss(passes[int(numbers[0])], scores)
 
+        num_places = max(each.batch.num_places for each in passes)
         schedule = Schedule1F1B(
-            self._pipeline_stage(passes[0], is_trained=loss is not None),
+            self._pipeline_stage(passes[0], num_places, is_trained=loss is not None),
             len(passes),
             loss_of if loss else None,
             # Losses are shares of a sum.
@@ -101,7 +105,9 @@ class Pipeline:
         )  # fmt: skip
         whole: dict[str, Any] = {
             "is_token_BT": torch.cat([each.batch.is_token_BT for each in passes]).to(device),
+            "prompts_B": torch.cat([each.batch.prompts_B for each in passes]).to(device),
             "responses_BR": torch.cat([each.batch.responses_BR for each in passes]).to(device),
+            "num_places": num_places,
         }
         tokens = torch.cat([each.batch.tokens_BT for each in passes]).to(device)
         inputs = (tokens,) if place.is_first_stage else ()
@@ -111,12 +117,13 @@ class Pipeline:
         schedule.step(*inputs, target=target, return_outputs=False, **whole)
         return None
 
-    def _pipeline_stage(self, like: Pass, *, is_trained: bool) -> PipelineStage:
+    def _pipeline_stage(self, like: Pass, num_places: int, *, is_trained: bool) -> PipelineStage:
         """Return the stage for passes of one shape, which nobody then has to ask for."""
         place = self._mesh.place
         num_rows, num_positions = like.batch.tokens_BT.shape
         hidden = torch.empty(
-            num_rows, num_positions, self._hidden_size,
+            *((1, num_places) if self._stage.is_packed else (num_rows, num_positions)),
+            self._hidden_size,
             dtype=handed_on_as(self._mesh.device), device="meta", requires_grad=is_trained,
         )  # fmt: skip
         scores = torch.empty(num_rows, like.batch.num_response_positions, device="meta")

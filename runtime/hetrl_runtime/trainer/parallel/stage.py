@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from hetrl_runtime.trainer import packing
 from hetrl_runtime.trainer.loss import token_entropy
+from hetrl_runtime.trainer.packing import Pack
 from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
-
-FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
-"""Whose models can be cut: embedding, alike layers, norm, head."""
 
 
 class Stage(nn.Module):
@@ -56,32 +55,79 @@ class Stage(nn.Module):
         self._is_first = is_first
         self._is_last = is_last
         self._temperature = temperature
+        self.is_packed = not packing.reason_against(model.config)
+        """Whether passes are one sequence without padding."""
+
+        if self.is_packed:
+            model.set_attn_implementation(packing.ATTENTION)
 
     @classmethod
     def fit(cls, model: Any) -> None:
         """Give a whole model, or the last part of one, the head that this kind scores with."""
 
     def forward(
-        self, inputs: Tensor, *, is_token_BT: Tensor, responses_BR: Tensor
+        self,
+        inputs: Tensor,
+        *,
+        is_token_BT: Tensor,
+        prompts_B: Tensor,
+        responses_BR: Tensor,
+        num_places: int = 0,
     ) -> Tensor | tuple[Tensor, ...]:
         """Return hidden states, or from the last stage log-probabilities and entropies ``(B, R)``.
 
-        ``inputs`` are tokens for the first stage, else hidden states. Scores are those of
+        ``inputs`` are tokens for the first stage, else hidden states; packed, these are of one
+        sequence of ``num_places`` places or more. ``prompts_B`` are the first rows with the same
+        prompt, as in ``Batch``. Scores are those of
         ``log_softmax(logits / temperature)``, in float32, which is what was sampled from;
         entropies have no gradient. Where there is padding, they are finite without meaning.
         """
+        if not self.is_packed:
+            return self._padded(inputs, is_token_BT, responses_BR)
+        pack = packing.pack(
+            is_token_BT, prompts_B, num_response=responses_BR.shape[1], num_places=num_places
+        )
+        if self._is_first:
+            inputs = inputs.flatten()[pack.tokens_N][None]
+        return self._packed(inputs, responses_BR, pack)
+
+    def _packed(
+        self, inputs: Tensor, responses_BR: Tensor, pack: Pack
+    ) -> Tensor | tuple[Tensor, ...]:
         with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
-            hidden = self.model.model(
-                **{"input_ids" if self._is_first else "inputs_embeds": inputs},
+            hidden = self._hidden(inputs, position_ids=pack.positions_N[None], pack=pack)
+            if not self._is_last:
+                return hidden.to(handed_on_as(inputs.device))
+            logits_1SV = self.model.lm_head(hidden.index_select(1, pack.scored_S))
+        scores_1S = self._scores(
+            logits_1SV.float() / self._temperature, responses_BR.flatten()[pack.responses_S][None]
+        )
+        blank = torch.zeros(responses_BR.shape, device=inputs.device).flatten()
+        return tuple(
+            blank.scatter(0, pack.responses_S, each[0]).view_as(responses_BR) for each in scores_1S
+        )
+
+    def _padded(
+        self, inputs: Tensor, is_token_BT: Tensor, responses_BR: Tensor
+    ) -> Tensor | tuple[Tensor, ...]:
+        with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
+            hidden = self._hidden(
+                inputs,
                 attention_mask=is_token_BT.long(),
                 position_ids=(is_token_BT.long().cumsum(dim=1) - 1).clamp(min=0),
-                use_cache=False,
-            ).last_hidden_state
+            )
             if not self._is_last:
-                return cast("Tensor", hidden.to(handed_on_as(inputs.device)))
+                return hidden.to(handed_on_as(inputs.device))
             # A column's logits are of the token after it.
             logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
         return self._scores(logits_BRV.float() / self._temperature, responses_BR)
+
+    def _hidden(self, inputs: Tensor, **others: Any) -> Tensor:
+        found = self.model.model(
+            **{"input_ids" if self._is_first else "inputs_embeds": inputs},
+            use_cache=False, **others,
+        )  # fmt: skip
+        return cast("Tensor", found.last_hidden_state)
 
     def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, ...]:
         if self.shard:

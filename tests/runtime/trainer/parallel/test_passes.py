@@ -71,4 +71,4 @@ def test_replicas_that_gather_weights_together_make_as_many_passes() -> None:
 def test_no_pass_is_larger_than_memory_allows() -> None:
     for split in (TrainingSplit(), TrainingSplit(stage_layers=(1, 1))):
         (passes,) = cut_for_all(split, max_tokens=14)
-        assert all(each.batch.tokens_BT.numel() <= 14 for each in passes)
+        assert all(each.batch.num_places <= 14 for each in passes)

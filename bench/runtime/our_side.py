@@ -1,0 +1,144 @@
+"""Our engine and our learner on the task, in one process: one whole synchronous step a turn.
+
+Told by JSON in its first argument; what it says is ``turns``'. These are the parts that rollout
+workers and trainers run; what moves trajectories and weights between processes is left out, as
+TRL has none. Weights go by a file in memory, as in a run.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer
+
+from bench.runtime import task
+from bench.runtime.turns import Turn, await_turn, say
+from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, Mode, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.task import Role
+from hetrl_runtime.rollout.engine import EngineSettings, Generation, GenerationRequest
+from hetrl_runtime.rollout.engines.transformers import TransformersEngine
+from hetrl_runtime.trainer.batch import collate
+from hetrl_runtime.trainer.learner import Learner
+from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.parallel.place import Place
+from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.wire.trajectory import SampledTrajectory
+
+MEMORY = Path("/dev/shm")
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    torch.set_num_threads(told["threads"])
+    asyncio.run(_take_turns(told))
+
+
+async def _take_turns(told: dict[str, Any]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(told["model"])
+    engine = TransformersEngine(
+        EngineSettings(
+            model=told["model"], concurrency=told["places"], stop_tokens=(tokenizer.eos_token_id,),
+            max_sequence_tokens=task.PROMPT_TOKENS + told["max_tokens"], seed=told["seed"],
+        )
+    )  # fmt: skip
+    await engine.start()
+    learner = _learner(told)
+    words = task.prompts(20_000, seed=told["seed"])
+    num_prompts = told["batch_size"] // told["group_size"]
+    for version in count():
+        await asyncio.to_thread(await_turn)
+        started, cpu_started = time.perf_counter(), time.process_time()
+        chosen = [words[(version * num_prompts + each) % len(words)] for each in range(num_prompts)]
+        trajectories = await _sampled(engine, tokenizer, chosen, told)
+        rewards = [
+            task.reward(
+                each.question, tokenizer.decode(each.response_tokens, skip_special_tokens=True)
+            )
+            for each in trajectories
+        ]
+        learner.train(collate(trajectories, rewards=rewards), version=version)
+        with tempfile.NamedTemporaryFile(dir=MEMORY) as file:
+            Path(file.name).write_bytes(learner.policy.to_safetensors())
+            await engine.update_weights(Path(file.name), version=version + 1)
+        say(
+            Turn(
+                seconds=time.perf_counter() - started,
+                cpu_seconds=time.process_time() - cpu_started,
+                num_samples=len(trajectories),
+                num_tokens=sum(each.num_response_tokens for each in trajectories),
+                reward=sum(rewards) / len(rewards),
+            )
+        )
+
+
+async def _sampled(
+    engine: TransformersEngine, tokenizer: Any, words: list[str], told: dict[str, Any]
+) -> list[SampledTrajectory]:
+    prompts = tokenizer(words)["input_ids"]
+    requests = [
+        GenerationRequest(
+            id=f"{number}/{member}", prompt_tokens=tuple(prompt), max_tokens=told["max_tokens"]
+        )
+        for number, prompt in enumerate(prompts)
+        for member in range(told["group_size"])
+    ]
+    generations = await asyncio.gather(*map(engine.generate, requests))
+    return [
+        _trajectory(number, request, generation, words[number // told["group_size"]], told)
+        for number, (request, generation) in enumerate(zip(requests, generations, strict=True))
+    ]
+
+
+def _trajectory(
+    number: int, request: GenerationRequest, generation: Generation, word: str, told: dict[str, Any]
+) -> SampledTrajectory:
+    group, member = divmod(number, told["group_size"])
+    return SampledTrajectory(
+        group=group, member=member, epoch=0, process="bench",
+        prompt_tokens=np.array(request.prompt_tokens, np.int32),
+        response_tokens=np.array(generation.tokens, np.int32),
+        behaviour_log_probs=np.array(generation.log_probs, np.float32),
+        token_versions=np.array(generation.versions, np.int32),
+        reward=0.0, finish_reason=generation.finish_reason, generation_seconds=0.0,
+        response_text="", question=word, answer="",
+    )  # fmt: skip
+
+
+def _learner(told: dict[str, Any]) -> Learner:
+    launch = _launch(told)
+    peers = Peers(launch, place=Place(split=launch.training_split), device=torch.device("cpu"))
+    return Learner(
+        Policy(launch.model, device=torch.device("cpu"), temperature=1.0),
+        reference=None, algorithm=launch.algorithm, training=launch.training,
+        max_response_tokens=told["max_tokens"], peers=peers,
+    )  # fmt: skip
+
+
+def _launch(told: dict[str, Any]) -> Launch:
+    nowhere = Address(host="127.0.0.1", port=1)
+    return Launch(
+        job=JobIdentity(namespace="bench", name="bench", uid="bench"), pod_set="trainer",
+        role=Role.TRAINER, coordinator=nowhere, weights=nowhere, rendezvous=nowhere,
+        model=ModelFiles(source=told["model"]), engine=Engine.TRANSFORMERS,
+        algorithm=AlgorithmSpec(
+            mode=Mode.SYNC, max_staleness=0, group_size=told["group_size"],
+            global_batch_size=told["batch_size"],
+        ),
+        data=DataSpec(prompts=""),
+        training=TrainingSpec(
+            steps=100_000, learning_rate=told["learning_rate"], seed=told["seed"]
+        ),
+        state_path="", checkpoint_path="", startup_deadline_seconds=60,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""docs/results/speed.md and its plot, from what the benches left in a folder."""
+
+# ruff: noqa: RUF001  # of times and at least
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bench.runtime.steps import CASES
+
+ENGINES = {
+    "ours": "HetRL, `transformers` engine",
+    "continuous": "transformers, continuous batching",
+    "generate": "transformers, `generate`",
+    "vllm": "vLLM, CPU build",
+}
+MISSING = "-"
+
+
+def write(folder: Path, page: Path) -> None:
+    """Write the page; what is not measured yet says so."""
+    found = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+    page.write_text("\n".join(_page(found)) + "\n")
+    _plot(found, page.with_suffix(".png"))
+
+
+_HEAD = """\
+# How fast is the runtime?
+
+`make proof-speed` on {cores} shared CPU cores, Python {python}, commit {commit}. Everything in
+float32 on one thread; sides take turns, step by step, on the same task
+(`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. The machine was not idle:
+rates are per second of *processor time*, medians of the turns after a warm-up; the ratio by the
+clock stands beside them.
+
+![Ratios](speed.png)
+
+## Whole steps beside TRL's GRPOTrainer
+"""
+_STEPS = (
+    "model", "response tokens", "batch", "ours, samples/CPU s", "TRL", "ratio", "by the clock",
+    "tokens a sample", "mean reward", "≥ 2×",
+)  # fmt: skip
+_SIDES = """\
+Tokens and rewards are of the timed steps, ours and then TRL's. TRL has no activation checkpointing,
+no reference model (β = 0), fused AdamW, and neither logs nor saves. Ours are the engine and the
+learner that workers and trainers run, in one process, synchronous, one minibatch a version; weights
+go by a file in memory.
+"""
+_GENERATION = """\
+Prompts of 12 tokens, eight responses each, each response's length given; all are asked for
+log-probabilities of what they sample. A Qwen3 of 0.5 M parameters.
+"""
+_SPLIT = """\
+Three simulated GPUs generate and one trains; coordinator, streams, leases and loops are real. The
+simulator (`hetrl simulate`'s) plays the same pipeline for 400 steps and three seeds. η is 0 and 4,
+responses have 16 to 256 tokens, B = 64.
+"""
+
+
+def _page(found: dict[str, Any]) -> Iterator[str]:
+    yield _HEAD.format(
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        commit=found.get("commit", {}).get("commit", MISSING),
+    )
+    yield f"| {' | '.join(_STEPS)} |"
+    yield "|---" * len(_STEPS) + "|"
+    for case in CASES:
+        yield _steps_row(case.size.name, case.lengths.name, found.get(f"steps-{case.name}"))
+    yield ""
+    yield from _tried(found)
+    yield _SIDES
+    yield "## Generation alone"
+    yield ""
+    yield _GENERATION
+    yield "| engine | response tokens | tokens/CPU s | ours is faster by |"
+    yield "|---|---|---|---|"
+    for lengths in ("4-16", "16-256"):
+        rates = found.get(f"generation-{lengths}", {})
+        for name, label in ENGINES.items():
+            rate = rates.get(name)
+            ratio = f"{rates['ours'] / rate:.2f}×" if rate and "ours" in rates else MISSING
+            yield f"| {label} | {lengths} | {f'{rate:,.0f}' if rate else MISSING} | {ratio} |"
+    yield ""
+    yield "## Asynchronous beside synchronous"
+    yield ""
+    yield from _split(found.get("split"))
+
+
+def _steps_row(model: str, lengths: str, found: dict[str, Any] | None) -> str:
+    if not found:
+        return f"| {model} | {lengths} | not measured{' |' * (len(_STEPS) - 2)}"
+    ours, trl = found["ours"], found["trl"]
+    ratio = ours["samples_per_cpu_second"] / trl["samples_per_cpu_second"]
+    clock = ours["samples_per_second"] / trl["samples_per_second"]
+    rewards = [sum(each["rewards"][1:]) / len(each["rewards"][1:]) for each in (ours, trl)]
+    return (
+        f"| {model} | {lengths} | {found.get('batch_size', MISSING)} "
+        f"| {ours['samples_per_cpu_second']:.3g} | {trl['samples_per_cpu_second']:.3g} "
+        f"| {ratio:.2f} | {clock:.2f} "
+        f"| {ours['tokens_per_sample']:.0f}, {trl['tokens_per_sample']:.0f} "
+        f"| {rewards[0]:.2f}, {rewards[1]:.2f} | {'yes' if ratio >= 2 else '**no**'} |"
+    )
+
+
+def _rate(sums: dict[str, float]) -> str:
+    return f"{sums['samples_per_cpu_second']:.3g}"
+
+
+def _tried(found: dict[str, Any]) -> Iterator[str]:
+    for case in CASES:
+        tried = found.get(f"steps-{case.name}", {}).get("tried", {})
+        said = [
+            f"{name}: {each if isinstance(each, str) else _rate(each)}"
+            for name, each in tried.items()
+        ]
+        if said:
+            yield f"TRL with {case.name}, samples/CPU s: " + "; ".join(said) + "."
+            yield ""
+
+
+def _split(found: dict[str, Any] | None) -> Iterator[str]:
+    if not found:
+        yield "Not measured."
+        return
+    yield _SPLIT
+    yield "| mode | samples/s | predicted | measured over predicted | within 10 % |"
+    yield "|---|---|---|---|---|"
+    for mode, each in found.items():
+        yield (
+            f"| {mode} | {each['measured_samples_per_second']:.2f} "
+            f"| {each['predicted_samples_per_second']:.2f} | {each['ratio']:.3f} "
+            f"| {'yes' if abs(each['ratio'] - 1) <= 0.1 else '**no**'} |"
+        )
+    ratio = (
+        found["Async"]["measured_samples_per_second"] / found["Sync"]["measured_samples_per_second"]
+    )
+    yield ""
+    yield f"Asynchronous is {ratio:.2f}× as fast as synchronous; at least 1.3× is wanted."
+
+
+def _plot(found: dict[str, Any], file: Path) -> None:
+    bars: dict[str, float] = {}
+    for case in CASES:
+        if each := found.get(f"steps-{case.name}"):
+            bars[f"steps, {case.size.name}, {case.lengths.name}"] = (
+                each["ours"]["samples_per_cpu_second"] / each["trl"]["samples_per_cpu_second"]
+            )
+    for lengths in ("4-16", "16-256"):
+        rates = found.get(f"generation-{lengths}", {})
+        for name in ("generate", "continuous", "vllm"):
+            if name in rates and "ours" in rates:
+                bars[f"tokens, against {name}, {lengths}"] = rates["ours"] / rates[name]
+    if each := found.get("split"):
+        bars["async against sync"] = (
+            each["Async"]["measured_samples_per_second"]
+            / each["Sync"]["measured_samples_per_second"]
+        )
+    figure = Figure(figsize=(7, 0.4 * len(bars) + 1), layout="tight")
+    axes = figure.subplots()
+    axes.barh(list(bars), list(bars.values()), color="#3b6ea5")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set_xlabel("times as fast")
+    for number, value in enumerate(bars.values()):
+        axes.text(value, number, f" {value:.2f}", va="center")
+    figure.savefig(file, dpi=110)

@@ -1,0 +1,133 @@
+"""Whole steps, ours beside TRL's: generate, reward, train, and on with the new weights.
+
+Each side has one thread and the same core. TRL's settings are tried first, each for a step after
+a step of warm-up; its best then takes turns with ours. Rates are of wall time and of processor
+time: the latter is what a busy machine cannot distort much.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.runtime.task import LARGE, LONG, SHORT, SMALL, Lengths, Size
+from bench.runtime.turns import Side, Turn
+
+ORACLES = Path(".venv-oracles/bin/python")
+OURS = Path(sys.executable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A model, lengths, and how much is sampled for one step."""
+
+    size: Size
+    lengths: Lengths
+    batch_size: int
+    learning_rate: float
+    group_size: int = 8
+
+    @property
+    def name(self) -> str:
+        return f"{self.size.name}-{self.lengths.name}"
+
+    def told(self, model: Path) -> dict[str, object]:
+        """Return what both sides are told."""
+        return {
+            "model": str(model), "threads": 1, "seed": 1, "batch_size": self.batch_size,
+            "group_size": self.group_size, "max_tokens": self.lengths.most,
+            "learning_rate": self.learning_rate, "places": self.batch_size,
+        }  # fmt: skip
+
+    def trls(self) -> Iterator[tuple[str, dict[str, object]]]:
+        """Yield ways in which TRL might be fastest."""
+        whole, quarter = self.batch_size, max(self.group_size, self.batch_size // 4)
+        plain = {"micro_batch_size": whole, "bf16": False, "continuous": False}
+        yield f"passes of {whole}", plain
+        yield f"passes of {quarter}", plain | {"micro_batch_size": quarter}
+        yield f"passes of {whole}, bfloat16", plain | {"bf16": True}
+        yield f"passes of {whole}, continuous batching", plain | {"continuous": True}
+
+
+CASES = (
+    Case(size=SMALL, lengths=SHORT, batch_size=256, learning_rate=1e-3),
+    Case(size=SMALL, lengths=LONG, batch_size=128, learning_rate=1e-3),
+    Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=1e-4),
+    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What a side's turns come to."""
+
+    samples_per_second: float
+    samples_per_cpu_second: float
+    tokens_per_sample: float
+    rewards: tuple[float, ...]
+    """Of each step, the warm-up's first."""
+
+    @classmethod
+    def of(cls, turns: list[Turn]) -> "Sums":
+        """Sum up, leaving the first turn out of rates."""
+        timed = turns[1:]
+        return cls(
+            samples_per_second=statistics.median(each.num_samples / each.seconds for each in timed),
+            samples_per_cpu_second=statistics.median(
+                each.num_samples / each.cpu_seconds for each in timed
+            ),
+            tokens_per_sample=sum(each.num_tokens for each in timed)
+            / sum(each.num_samples for each in timed),
+            rewards=tuple(each.reward for each in turns),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One case: what TRL was tried with, and both sides in turns."""
+
+    tried: dict[str, Sums | str]
+    """By settings; why it failed, where it did."""
+
+    best: str
+    batch_size: int
+    ours: Sums
+    trl: Sums
+
+    def to_json(self) -> str:
+        """Write it down."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Found:
+    """Try TRL's settings, then let its best and ours take turns."""
+    told = case.told(model)
+    ways = dict(case.trls())
+    tried: dict[str, Sums | str] = {}
+    for name, way in ways.items():
+        tried[name] = _tried(told | way, cores)
+    rates = {
+        name: each.samples_per_cpu_second for name, each in tried.items() if isinstance(each, Sums)
+    }
+    best = max(rates, key=rates.__getitem__) if rates else next(iter(ways))
+    with ExitStack() as sides:
+        trl = sides.enter_context(
+            Side(ORACLES, ("bench.runtime.trl_side",), told | ways[best], cores)
+        )
+        ours = sides.enter_context(Side(OURS, ("bench.runtime.our_side",), told, cores))
+        turns = [(ours.take_turn(), trl.take_turn()) for _ in range(num_turns + 1)]
+    return Found(
+        tried=tried, best=best, batch_size=case.batch_size,
+        ours=Sums.of([mine for mine, _ in turns]), trl=Sums.of([its for _, its in turns]),
+    )  # fmt: skip
+
+
+def _tried(told: dict[str, object], cores: set[int]) -> Sums | str:
+    with Side(ORACLES, ("bench.runtime.trl_side",), told, cores) as side:
+        try:
+            return Sums.of([side.take_turn(), side.take_turn()])
+        except RuntimeError as error:
+            return str(error)

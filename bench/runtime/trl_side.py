@@ -1,0 +1,95 @@
+"""TRL's GRPOTrainer on the task, in the environment of TRL: one whole step a turn.
+
+Told by JSON in its first argument; what it says is ``turns``'. Its settings are what its makers
+advise for speed: no activation checkpointing, no reference where beta is 0, no logging, fused
+AdamW. Which batch size, generation and precision are best here, the caller finds out.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from bench.runtime import task
+from bench.runtime.turns import Turn, await_turn, say
+
+
+class Side(TrainerCallback):
+    """Times optimizer steps and waits for its turn between them."""
+
+    def __init__(self) -> None:
+        self.rewards: list[float] = []
+        self.num_tokens = 0
+
+    def reward(
+        self, prompts: Sequence[str], completions: Sequence[str], **found: object
+    ) -> list[float]:
+        rewards = [task.reward(*each) for each in zip(prompts, completions, strict=True)]
+        self.rewards += rewards
+        self.num_tokens += sum(map(len, found["completion_ids"]))
+        return rewards
+
+    def on_step_end(self, *_: object, **__: object) -> None:
+        self._note()
+
+    def on_train_begin(self, *_: object, **__: object) -> None:
+        self._begin()
+
+    def _note(self) -> None:
+        say(
+            Turn(
+                seconds=time.perf_counter() - self._started,
+                cpu_seconds=time.process_time() - self._cpu_started,
+                num_samples=len(self.rewards),
+                num_tokens=self.num_tokens,
+                reward=sum(self.rewards) / len(self.rewards),
+            )
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        await_turn()
+        self.rewards, self.num_tokens = [], 0
+        self._started, self._cpu_started = time.perf_counter(), time.process_time()
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    torch.set_num_threads(told["threads"])
+    side = Side()
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = GRPOTrainer(
+            model=AutoModelForCausalLM.from_pretrained(told["model"], dtype=torch.float32),
+            processing_class=AutoTokenizer.from_pretrained(told["model"]),
+            reward_funcs=side.reward,
+            args=_settings(told, folder),
+            train_dataset=Dataset.from_dict({"prompt": task.prompts(20_000, seed=told["seed"])}),
+            callbacks=[side],
+        )
+        trainer.train()
+
+
+def _settings(told: dict[str, object], folder: str) -> GRPOConfig:
+    batch_size, micro = told["batch_size"], told["micro_batch_size"]
+    return GRPOConfig(
+        output_dir=folder, use_cpu=True, bf16=told["bf16"], report_to="none", save_strategy="no",
+        logging_strategy="no", disable_tqdm=True, activation_checkpointing=False,
+        gradient_checkpointing=False,
+        per_device_train_batch_size=micro, gradient_accumulation_steps=batch_size // micro,
+        num_generations=told["group_size"], max_completion_length=told["max_tokens"],
+        max_steps=100_000, learning_rate=told["learning_rate"], beta=0.0, temperature=1.0,
+        lr_scheduler_type="constant_with_warmup", warmup_steps=5, adam_beta2=0.99,
+        max_grad_norm=1.0, optim="adamw_torch_fused", seed=told["seed"],
+        use_transformers_continuous_batching=told["continuous"],
+        transformers_continuous_batching_config=told.get("continuous_config"),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

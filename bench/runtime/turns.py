@@ -1,0 +1,83 @@
+"""How two sides take turns: each a process that does one step when told, and says what it took.
+
+A step here, a step there: what else runs on the machine falls on both alike. A turn is one line
+each way; what libraries print is not looked at.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_MARK = "@turn "
+_DEADLINE_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One whole step of one side."""
+
+    seconds: float
+    cpu_seconds: float
+    """Of all its threads; of what competes for the cores, nothing is in it."""
+
+    num_samples: int
+    num_tokens: int
+    reward: float
+    """The mean of what was sampled."""
+
+
+def await_turn() -> None:
+    """Wait to be told to go on; end with whoever would tell it."""
+    if not sys.stdin.readline():
+        sys.exit(0)
+
+
+def say(turn: Turn) -> None:
+    """Tell what one step took."""
+    print(_MARK + json.dumps(asdict(turn)), flush=True)
+
+
+class Side:
+    """A process that takes turns; use it as a context manager."""
+
+    def __init__(
+        self, python: Path, module: tuple[str, ...], told: dict[str, object], cores: set[int]
+    ) -> None:
+        threads = str(told["threads"])
+        self._process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cores)), python, "-m", *module, json.dumps(told)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": threads},
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def take_turn(self) -> Turn:
+        """Let it do one step.
+
+        Raises:
+            RuntimeError: it ended.
+        """
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith(_MARK):
+                return Turn(**json.loads(line.removeprefix(_MARK)))
+        raise RuntimeError(f"{self._process.args} ended with {self._process.wait()}")

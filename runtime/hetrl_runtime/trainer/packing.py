@@ -1,0 +1,328 @@
+"""Rows of a pass as one sequence: no padding, and a prompt that rows share only once.
+
+Layers that look at one position at a time, nearly all of the work, then compute each token once.
+Attention is the exception: it is given to transformers under a name of its own, and told by a
+``Pack`` what each row may see. What else was tried, and how fast that was: docs/decisions/0059.
+A group's prompt computed once is Prefix Grouper's (arXiv:2506.05433).
+
+Shapes: B trajectories, T positions, R response positions, N places of the packed sequence, M keys
+of all rows, S places that are scored, H heads, D head size.
+"""
+
+# ruff: noqa: N803, N815  # shape suffixes
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, chain, groupby
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # torch's own custom
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from hetrl_runtime.trainer.families import FAMILIES
+
+ATTENTION = "hetrl_packed"
+"""What models that are packed know this attention by."""
+
+KERNEL_DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRun:
+    """Prompts of one length that stand side by side: a tensor of rows without copying anything."""
+
+    num_rows: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRun:
+    """Responses of one length after prompts of one length, side by side."""
+
+    length: int
+    prompt_run: int
+    prompts: Tensor
+    """Of each row, its prompt's number in that run."""
+
+    sees: Tensor
+    """``(length, prompt and length)``: the prompt, and itself up to each token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What kernels for variable lengths ask for: keys in order, and where rows end."""
+
+    keys_M: Tensor
+    query_ends: Tensor
+    key_ends: Tensor
+    longest_query: int
+    longest_key: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """What stands where: prompts, shortest first; responses; and then, it may be, nothing."""
+
+    prompt_runs: tuple[PromptRun, ...]
+    response_runs: tuple[ResponseRun, ...]
+    kernel: Kernel | None
+    """On a GPU."""
+
+    num_blank: int
+    """Places at the end that hold nothing: stages of a pipeline agree on one length."""
+
+    tokens_N: Tensor
+    """Of each place, its number among all ``B·T``; blank places repeat the first."""
+
+    positions_N: Tensor
+    scored_S: Tensor
+    """Of each sampled token, the place before it."""
+
+    responses_S: Tensor
+    """And its own number among all ``B·R``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A prompt or a response: tokens that stand together, in their row and in the pack."""
+
+    row: int
+    prompt: int
+    """The first row with the same prompt."""
+
+    column: int
+    position: int
+    """Of the first token in its trajectory, which for a response is its prompt's length."""
+
+    length: int
+
+    @property
+    def positions(self) -> range:
+        return range(self.position, self.position + self.length)
+
+    def numbers(self, size: int, *, column: int) -> range:
+        """Return the tokens' numbers among all of rows with ``size`` columns from ``column`` on."""
+        first = self.row * size + self.column - column
+        return range(first, first + self.length)
+
+
+def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_places: int = 0) -> Pack:
+    """Return what stands where; at least ``num_places`` places.
+
+    Args:
+        is_token_BT: prompts end where responses may begin, so that neither has holes.
+        prompts_B: for each row the first row that has the same prompt.
+        num_response: R.
+        num_places: N, where others need more than these rows.
+    """
+    device, size = is_token_BT.device, is_token_BT.shape[1]
+    prompts, responses = _pieces(is_token_BT, prompts_B, size - num_response)
+    pieces = [*prompts, *responses]
+    begins = list(accumulate((each.length for each in pieces), initial=0))
+    num_blank = max(0, num_places - begins[-1])
+    places = dict(zip(pieces, begins, strict=False))
+    last = {each.row: places[each] + each.length - 1 for each in prompts}
+
+    def all_of(values: Iterable[Iterable[int]], num_blank: int = 0) -> Tensor:
+        flat = [*chain.from_iterable(values), *([0] * num_blank)]
+        return torch.tensor(flat, dtype=torch.int64, device=device)
+
+    return Pack(
+        prompt_runs=tuple(
+            PromptRun(num_rows=len(list(alike)), length=length)
+            for length, alike in groupby(each.length for each in prompts)
+        ),
+        response_runs=tuple(_response_runs(prompts, responses, device)),
+        kernel=kernel_of(is_token_BT, prompts_B, num_response) if is_token_BT.is_cuda else None,
+        num_blank=num_blank,
+        tokens_N=all_of((each.numbers(size, column=0) for each in pieces), num_blank),
+        positions_N=all_of((each.positions for each in pieces), num_blank),
+        scored_S=all_of(
+            (last[each.prompt], *range(places[each], places[each] + each.length - 1))
+            for each in responses
+        ),
+        responses_S=all_of(
+            each.numbers(num_response, column=size - num_response) for each in responses
+        ),
+    )  # fmt: skip
+
+
+def _pieces(
+    is_token_BT: Tensor, prompts_B: Tensor, first_response: int
+) -> tuple[list[_Piece], list[_Piece]]:
+    """Return prompts by length, and responses by their prompts' and their own."""
+    lengths = (each.sum(dim=1).tolist() for each in is_token_BT.tensor_split([first_response], 1))
+    prompts, responses = [], []
+    for row, (first, prompt, response) in enumerate(zip(prompts_B.tolist(), *lengths, strict=True)):
+        if first == row:
+            prompts.append(_Piece(row, row, first_response - prompt, 0, prompt))
+        if response:
+            responses.append(_Piece(row, first, first_response, prompt, response))
+    prompts.sort(key=lambda each: each.length)
+    responses.sort(key=lambda each: (each.position, each.length))
+    return prompts, responses
+
+
+def _response_runs(
+    prompts: list[_Piece], responses: list[_Piece], device: torch.device
+) -> Iterator[ResponseRun]:
+    by_length = [list(alike) for _, alike in groupby(prompts, key=lambda each: each.length)]
+    run_of = {alike[0].length: number for number, alike in enumerate(by_length)}
+    place = {each.row: number for alike in by_length for number, each in enumerate(alike)}
+    for (prompt_length, length), alike in groupby(
+        responses, key=lambda each: (each.position, each.length)
+    ):
+        everything = torch.ones(length, prompt_length + length, dtype=torch.bool, device=device)
+        yield ResponseRun(
+            length=length,
+            prompt_run=run_of[prompt_length],
+            prompts=torch.tensor([place[each.prompt] for each in alike], device=device),
+            sees=everything.tril(prompt_length),
+        )
+
+
+def kernel_of(is_token_BT: Tensor, prompts_B: Tensor, num_response: int) -> Kernel:
+    """Return what a kernel is told of the same places."""
+    device = is_token_BT.device
+    prompts, responses = _pieces(is_token_BT, prompts_B, is_token_BT.shape[1] - num_response)
+    pieces = [*prompts, *responses]
+    places = dict(
+        zip(pieces, accumulate((each.length for each in pieces), initial=0), strict=False)
+    )
+    prompt_of = {each.row: range(places[each], places[each] + each.length) for each in prompts}
+    keys = [
+        *(prompt_of[each.row] for each in prompts),
+        *(
+            (*prompt_of[each.prompt], *range(places[each], places[each] + each.length))
+            for each in responses
+        ),
+    ]
+    queries = [each.length for each in (*prompts, *responses)]
+
+    def ends(lengths: Iterable[int]) -> Tensor:
+        return torch.tensor([*accumulate(lengths, initial=0)], dtype=torch.int32, device=device)
+
+    return Kernel(
+        keys_M=torch.tensor([*chain.from_iterable(keys)], device=device),
+        query_ends=ends(queries),
+        key_ends=ends(map(len, keys)),
+        longest_query=max(queries),
+        longest_key=max(map(len, keys)),
+    )
+
+
+def reason_against(config: Any) -> str:
+    """Return why a model's passes must be padded, or nothing where they need not be."""
+    if config.model_type not in FAMILIES:
+        return f"{config.model_type} is not among {', '.join(sorted(FAMILIES))}"
+    kinds = sorted(set(getattr(config, "layer_types", None) or ()) - {"full_attention"})
+    return f"it has layers of {', '.join(kinds)}" if kinds else ""
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    pack: Pack | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend as ``pack`` says; without one, as transformers itself does.
+
+    ``query`` is ``(1, H, N, D)``, what is returned ``(1, N, H, D)``. For transformers to call.
+    """
+    if pack is None:
+        found, _ = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **others
+        )
+        return found, None
+    attended = _by_kernel if pack.kernel else _by_runs
+    return attended(query, key, value, pack, scaling)[None], None
+
+
+def _by_kernel(
+    query: Tensor, key: Tensor, value: Tensor, pack: Pack, scaling: float | None
+) -> Tensor:
+    kernel = pack.kernel
+    assert kernel
+    # Norms of queries and keys leave autocast's precision, and the kernel knows no other.
+    queries, keys, values = (
+        each[0].transpose(0, 1).to(KERNEL_DTYPE) for each in (query, key, value)
+    )
+    found = varlen_attn(
+        queries[: len(queries) - pack.num_blank],
+        keys.index_select(0, kernel.keys_M), values.index_select(0, kernel.keys_M),
+        kernel.query_ends, kernel.key_ends, kernel.longest_query, kernel.longest_key,
+        # Aligned at the ends: a row's last token sees all of its keys.
+        window_size=(-1, 0), scale=scaling, enable_gqa=queries.shape[1] != keys.shape[1],
+    )  # fmt: skip
+    assert isinstance(found, Tensor)
+    return F.pad(found, (0, 0, 0, 0, 0, pack.num_blank))
+
+
+def _by_runs(
+    query: Tensor, key: Tensor, value: Tensor, pack: Pack, scaling: float | None
+) -> Tensor:
+    """Attend in each run at once, whose rows are as long."""
+    groups = query.shape[1] // key.shape[1]
+    queries = _rows_of_runs(query, pack)
+    keys = _rows_of_runs(_repeated(key, groups), pack)
+    values = _rows_of_runs(_repeated(value, groups), pack)
+    num_prompts = len(pack.prompt_runs)
+    found = [
+        F.scaled_dot_product_attention(
+            queries[number], keys[number], values[number], is_causal=True, scale=scaling
+        )
+        for number in range(num_prompts)
+    ]
+    for number, run in enumerate(pack.response_runs, start=num_prompts):
+        seen_keys, seen_values = (
+            torch.cat([each[run.prompt_run].index_select(0, run.prompts), each[number]], dim=2)
+            for each in (keys, values)
+        )
+        rows = F.scaled_dot_product_attention(
+            queries[number], seen_keys, seen_values, attn_mask=run.sees, scale=scaling
+        )
+        found.append(rows)
+    flat = [each.transpose(1, 2).flatten(0, 1) for each in found]
+    blank = query.new_zeros(pack.num_blank, *flat[0].shape[1:])
+    return torch.cat([*flat, blank])
+
+
+def _rows_of_runs(tensor_1HND: Tensor, pack: Pack) -> list[Tensor]:
+    """Return a view ``(rows, H, length, D)`` of each run."""
+    shapes = [
+        *((run.num_rows, run.length) for run in pack.prompt_runs),
+        *((len(run.prompts), run.length) for run in pack.response_runs),
+    ]
+    sizes = [rows * length for rows, length in shapes]
+    # One split: the gradients of as many slices would each be as long as the whole.
+    parts = torch.split(tensor_1HND[0], [*sizes, pack.num_blank], dim=1)
+    heads, _, size = tensor_1HND.shape[1:]
+    return [
+        part.view(heads, *shape, size).transpose(0, 1)
+        for part, shape in zip(parts, shapes, strict=False)
+    ]
+
+
+def _repeated(tensor_1HND: Tensor, groups: int) -> Tensor:
+    return tensor_1HND.repeat_interleave(groups, dim=1) if groups > 1 else tensor_1HND
+
+
+def _mask(*arguments: Any, attention_mask: Tensor | None = None, **others: Any) -> Tensor | None:
+    if attention_mask is None:
+        return None
+    found: Tensor | None = sdpa_mask(*arguments, attention_mask=attention_mask, **others)
+    return found
+
+
+AttentionInterface.register(ATTENTION, attend)
+AttentionMaskInterface.register(ATTENTION, _mask)

@@ -1,0 +1,67 @@
+"""What stands in for GPUs in the bench of splits, and the task of all sides."""
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.runtime.paced import PacedEngine
+from bench.runtime.task import LONG, SHORT, Lengths, reward
+from hetrl_runtime.rollout.engine import Generation, GenerationRequest
+
+REQUEST = GenerationRequest(id="1", prompt_tokens=(1,), max_tokens=16)
+TEN = Lengths(name="10", fewest=10, most=10)
+
+
+async def generated(engine: PacedEngine, count: int) -> tuple[list[Generation], float]:
+    """Ask for responses at once; return them and the seconds they took."""
+    started = time.monotonic()
+    found = await asyncio.gather(*(engine.generate(REQUEST) for _ in range(count)))
+    return found, time.monotonic() - started
+
+
+async def test_responses_take_the_time_of_their_tokens_at_the_pace_of_all() -> None:
+    engine = PacedEngine(token_seconds=(0.001, 0.005), load_seconds=0.0, lengths=TEN, seed=1)
+    await engine.start()
+
+    _, alone = await generated(engine, 1)
+    found, together = await generated(engine, 2)
+
+    await engine.stop()
+    assert alone >= 0.01
+    assert together >= 0.05
+    assert [len(each.tokens) for each in found] == [10, 10]
+
+
+async def test_tokens_keep_the_version_that_they_were_sampled_by() -> None:
+    engine = PacedEngine(token_seconds=(0.03,), load_seconds=0.01, lengths=TEN, seed=1)
+    await engine.start()
+    response = asyncio.create_task(engine.generate(REQUEST))
+    while engine.version == 0:
+        await asyncio.sleep(0.1)
+        await engine.update_weights(Path(), version=1)
+
+    versions = (await response).versions
+
+    await engine.stop()
+    assert len(versions) == 10
+    assert set(versions) == {0, 1}
+    assert list(versions) == sorted(versions)
+
+
+@pytest.mark.parametrize("lengths", [SHORT, LONG], ids=lambda each: each.name)
+def test_lengths_keep_to_their_range(lengths: Lengths) -> None:
+    source = random.Random(1)
+    drawn = {lengths.draw(source) for _ in range(2_000)}
+    assert min(drawn) == lengths.fewest
+    assert max(drawn) == lengths.most
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [("aaaa", 1.0), ("abab", 0.5), ("zzz", 0.0), ("", 0.0)],
+)
+def test_a_reward_is_the_share_of_right_letters(response: str, expected: float) -> None:
+    assert reward("abcdefghijk=", response) == expected
