@@ -172,7 +172,7 @@ class Keeper:
         self._note_kill(watched, number)
         watched.was_asked_to_end |= number == signal.SIGTERM
         with contextlib.suppress(ProcessLookupError):
-            # It alone and not its group, as the kernel or a node's agent does.
+            # It alone and not its group, as the kernel or a kubelet does.
             os.kill(watched.process.group, number)
 
     def _note_kill(self, watched: Watched, number: int, *, point: str = "") -> None:

@@ -50,8 +50,7 @@ def _opening(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         "that was trained on twice along the surviving",
         "history, or staler than the bound of 2 when it was; a gap between versions; a prompt that "
         "is passed over; a trainer that came",
-        "back with other weights than, byte for byte, those that its history had made; versions "
-        "taken back though their trainer lived;",
+        "back with other weights than, byte for byte, those that its history had made;",
         "a version without a step record; a wait beyond its limit; a process that was left behind.",
     ]
 
