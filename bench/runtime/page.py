@@ -36,7 +36,7 @@ _HEAD = """\
 float32 on one thread; sides take turns, step by step, on the same task
 (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. The machine was not idle:
 rates are per second of *processor time*, medians of the turns after a warm-up; the ratio by the
-clock stands beside them.
+clock stands beside them. {note}
 
 ![Ratios](speed.png)
 
@@ -68,6 +68,7 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
         cores=os.cpu_count(),
         python=platform.python_version(),
         commit=found.get("commit", {}).get("commit", MISSING),
+        note=found.get("commit", {}).get("note", ""),
     )
     yield f"| {' | '.join(_STEPS)} |"
     yield "|---" * len(_STEPS) + "|"

@@ -49,14 +49,18 @@ class Case:
         yield f"passes of {whole}", plain
         yield f"passes of {quarter}", plain | {"micro_batch_size": quarter}
         yield f"passes of {whole}, bfloat16", plain | {"bf16": True}
-        yield f"passes of {whole}, continuous batching", plain | {"continuous": True}
+        # Else it takes nearly all memory for keys and values.
+        blocks = whole * (2 + self.lengths.most // 32)
+        cache = {"page_size": 32, "num_blocks": blocks, "max_batch_tokens": max(512, whole)}
+        continuous = {"continuous": True, "continuous_config": cache}
+        yield f"passes of {whole}, continuous batching", plain | continuous
 
 
 CASES = (
     Case(size=SMALL, lengths=SHORT, batch_size=256, learning_rate=1e-3),
-    Case(size=SMALL, lengths=LONG, batch_size=128, learning_rate=1e-3),
+    Case(size=SMALL, lengths=LONG, batch_size=64, learning_rate=1e-3),
     Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=1e-4),
-    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4),
+    Case(size=LARGE, lengths=LONG, batch_size=8, learning_rate=1e-4),
 )
 
 

@@ -61,15 +61,17 @@ class Batch:
     @property
     def num_places(self) -> int:
         """Tokens that a pass computes: a prompt that rows share counts once."""
-        is_first_B = self.prompts_B == torch.arange(len(self))
+        is_first_B = (self.prompts_B == torch.arange(len(self))).to(self.is_token_BT.device)
         prompts_BP = self.is_token_BT[is_first_B, : self.num_prompt_positions]
         return int(prompts_BP.sum()) + self.num_tokens
 
     @property
     def prompts_B(self) -> Tensor:
-        """For each row the first row that has the same prompt; of a batch on the CPU."""
+        """For each row the first row that has the same prompt, on the CPU."""
         size = self.num_prompt_positions
-        tokens, is_token = (each[:, :size].numpy() for each in (self.tokens_BT, self.is_token_BT))
+        tokens, is_token = (
+            each[:, :size].cpu().numpy() for each in (self.tokens_BT, self.is_token_BT)
+        )
         first: dict[bytes, int] = {}
         return torch.tensor(
             [

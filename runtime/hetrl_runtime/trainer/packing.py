@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, groupby
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from torch import Tensor
@@ -87,7 +88,7 @@ class Pack:
     """And its own number among all ``B·R``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
     """A prompt or a response: tokens that stand together, in their row and in the pack."""
 
@@ -128,9 +129,9 @@ def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_place
     places = dict(zip(pieces, begins, strict=False))
     last = {each.row: places[each] + each.length - 1 for each in prompts}
 
-    def all_of(values: Iterable[Iterable[int]], num_blank: int = 0) -> Tensor:
-        flat = [*chain.from_iterable(values), *([0] * num_blank)]
-        return torch.tensor(flat, dtype=torch.int64, device=device)
+    def all_of(ranges: Iterable[range], num_blank: int = 0) -> Tensor:
+        flat = [np.arange(each.start, each.stop) for each in ranges]
+        return torch.from_numpy(np.concatenate([*flat, np.zeros(num_blank, np.int64)])).to(device)
 
     return Pack(
         prompt_runs=tuple(
@@ -143,8 +144,12 @@ def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_place
         tokens_N=all_of((each.numbers(size, column=0) for each in pieces), num_blank),
         positions_N=all_of((each.positions for each in pieces), num_blank),
         scored_S=all_of(
-            (last[each.prompt], *range(places[each], places[each] + each.length - 1))
+            part
             for each in responses
+            for part in (
+                range(last[each.prompt], last[each.prompt] + 1),
+                range(places[each], places[each] + each.length - 1),
+            )
         ),
         responses_S=all_of(
             each.numbers(num_response, column=size - num_response) for each in responses
