@@ -10,11 +10,13 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Self
 
 _MARK = "@turn "
-_DEADLINE_SECONDS = 600
+_DEADLINE_SECONDS = 1800
+"""Of one turn, start included; a side that takes longer is ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +73,18 @@ class Side:
         """Let it do one step.
 
         Raises:
-            RuntimeError: it ended.
+            RuntimeError: it ended, or was ended for being late.
         """
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith(_MARK):
-                return Turn(**json.loads(line.removeprefix(_MARK)))
+        deadline = Timer(_DEADLINE_SECONDS, self._process.kill)
+        deadline.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith(_MARK):
+                    return Turn(**json.loads(line.removeprefix(_MARK)))
+        finally:
+            deadline.cancel()
         raise RuntimeError(f"{self._process.args} ended with {self._process.wait()}")
