@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hetrl_core.job import AlgorithmSpec
+from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.state import RunState
 from hetrl_runtime.wire import codec

@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+from hetrl_core.algorithm import AlgorithmSpec, Mode
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.catalogue import catalogued
 from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job import (
-    AlgorithmSpec,
     DataSpec,
     Engine,
     JobSpec,
-    Mode,
     ModelSpec,
     Objective,
     PlanningSpec,

@@ -6,13 +6,11 @@ verl's equal chunks are dealt out more cleverly than verl does; its training sha
 
 import numpy as np
 
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
 from hetrl_core.job import (
-    AlgorithmSpec,
-    AlgorithmType,
     DataSpec,
     Engine,
     JobSpec,
-    Mode,
     ModelSpec,
     PlanningSpec,
     ResourcesSpec,

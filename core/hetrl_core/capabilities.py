@@ -4,9 +4,10 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 ``hetrl run`` ask here before they start anything. Which tasks may share GPUs is ``groupings``'.
 """
 
+from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.groupings import GENERATES, GROUPINGS, TRAINS, grouping, named
-from hetrl_core.job import AlgorithmType, Engine, JobSpec
+from hetrl_core.job import Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 

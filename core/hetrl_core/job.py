@@ -8,21 +8,9 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_core.architecture import ModelArchitecture
-
-
-class AlgorithmType(StrEnum):
-    """The RL algorithm."""
-
-    GRPO = "GRPO"
-    PPO = "PPO"
-
-
-class Mode(StrEnum):
-    """Whether generation runs ahead of training. ``SYNC`` promises staleness zero."""
-
-    ASYNC = "Async"
-    SYNC = "Sync"
+from hetrl_core.limits import above_zero, at_least
 
 
 class Engine(StrEnum):
@@ -40,140 +28,6 @@ class Strategy(StrEnum):
     HETRL = "HetRL"
     ILP = "ILP"
     HOMOGENEOUS = "Homogeneous"
-
-
-class Advantage(StrEnum):
-    """What a reward is compared with, within its group."""
-
-    GROUP_NORMALISED = "GroupNormalised"
-    """The mean, in standard deviations: GRPO."""
-
-    GROUP_CENTRED = "GroupCentred"
-    """The mean: Dr. GRPO, for which easy and hard prompts count alike."""
-
-    LEAVE_ONE_OUT = "LeaveOneOut"
-    """The mean of the others: RLOO."""
-
-
-class LossAggregation(StrEnum):
-    """What every token of a minibatch counts."""
-
-    TOKEN_MEAN = "TokenMean"  # noqa: S105  # of a text
-    """All tokens the same: DAPO."""
-
-    SEQUENCE_MEAN = "SequenceMean"
-    """All trajectories the same, whatever their lengths: GRPO as first published."""
-
-    LENGTH_BUDGET = "LengthBudget"
-    """All tokens the same in all minibatches, over the longest response allowed: Dr. GRPO."""
-
-
-class StaleWeights(StrEnum):
-    """What becomes of a token whose weight proximal/behaviour is beyond the cap."""
-
-    TRUNCATE = "Truncate"
-    """It counts with the cap."""
-
-    MASK = "Mask"
-    """It does not count."""
-
-
-class KlPlacement(StrEnum):
-    """Where the divergence from the first policy is charged."""
-
-    LOSS = "Loss"
-    """Token by token, beside the policy's loss."""
-
-    REWARD = "Reward"
-    """In the reward: trajectory by trajectory before rewards are compared, and token by token
-    where a critic says what to expect of each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriticSpec:
-    """How PPO's critic learns, and what advantages are made of its values."""
-
-    learning_rate: float | None = None
-    """None: the policy's."""
-
-    discount: float = 1.0
-    """Gamma: what a reward is worth one token earlier."""
-
-    trace_decay: float = 0.95
-    """Lambda: 1 trusts rewards alone, 0 the critic's next value."""
-
-    value_clip: float = 0.5
-    """How far a step's loss follows a value from where the step found it."""
-
-    warm_up_steps: int = 0
-    """Steps at the beginning in which only the critic learns."""
-
-    whiten_advantages: bool = True
-    """Whether a batch's advantages are brought to mean zero and variance one."""
-
-    def __post_init__(self) -> None:
-        if self.learning_rate is not None:
-            _at_least("algorithm.critic.learningRate", self.learning_rate, 0)
-        _above_zero("algorithm.critic.discount", self.discount)
-        _at_most("algorithm.critic.discount", self.discount, 1)
-        _at_least("algorithm.critic.traceDecay", self.trace_decay, 0)
-        _at_most("algorithm.critic.traceDecay", self.trace_decay, 1)
-        _above_zero("algorithm.critic.valueClip", self.value_clip)
-        _at_least("algorithm.critic.warmUpSteps", self.warm_up_steps, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlgorithmSpec:
-    """The algorithm and its constants; the defaults are those of the API reference."""
-
-    type: AlgorithmType = AlgorithmType.GRPO
-    mode: Mode = Mode.ASYNC
-    max_staleness: int = 2
-    group_size: int = 8
-    global_batch_size: int = 256
-    """Trajectories consumed per policy version."""
-
-    minibatches: int = 1
-    """Optimizer steps per version, each on an equal share of the batch."""
-
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    behaviour_weight_cap: float = 5.0
-    """Largest importance weight proximal/behaviour in the decoupled objective."""
-
-    stale_weights: StaleWeights = StaleWeights.TRUNCATE
-    advantage: Advantage = Advantage.GROUP_NORMALISED
-    """Of GRPO; PPO's are its critic's."""
-
-    critic: CriticSpec = field(default_factory=CriticSpec)
-    """Of PPO; GRPO has none."""
-
-    loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
-    dynamic_sampling: bool = False
-    """Whether groups whose rewards are all equal make room for others: DAPO."""
-
-    kl_coefficient: float = 0.0
-    kl_placement: KlPlacement = KlPlacement.LOSS
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        _at_least("algorithm.maxStaleness", self.max_staleness, 0)
-        _at_least("algorithm.groupSize", self.group_size, 1)
-        _at_least("algorithm.globalBatchSize", self.global_batch_size, 1)
-        _at_least("algorithm.minibatches", self.minibatches, 1)
-        _at_least("algorithm.klCoefficient", self.kl_coefficient, 0)
-        if self.global_batch_size % self.group_size:
-            raise ValueError(
-                f"algorithm.globalBatchSize ({self.global_batch_size}) must be a multiple of "
-                f"algorithm.groupSize ({self.group_size})"
-            )
-        if self.dynamic_sampling and self.group_size == 1:
-            raise ValueError("algorithm.dynamicSampling needs algorithm.groupSize >= 2, got 1")
-        if self.mode is Mode.SYNC and self.max_staleness:
-            raise ValueError(
-                f"algorithm.maxStaleness must be 0 when algorithm.mode is Sync, "
-                f"got {self.max_staleness}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,9 +78,9 @@ class PythonReward:
     memory_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        _above_zero("data.python.timeoutSeconds", self.timeout_seconds)
-        _at_least("data.python.cpuSeconds", self.cpu_seconds, 1)
-        _at_least("data.python.memoryMiB, in bytes", self.memory_bytes, 64 << 20)
+        above_zero("data.python.timeoutSeconds", self.timeout_seconds)
+        at_least("data.python.cpuSeconds", self.cpu_seconds, 1)
+        at_least("data.python.memoryMiB, in bytes", self.memory_bytes, 64 << 20)
         if not self.function.isidentifier():
             raise ValueError(
                 f"data.python.function must be a name of Python, got {self.function!r}"
@@ -241,8 +95,8 @@ class LengthPenalty:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _at_least("data.lengthPenalty.bufferTokens", self.buffer_tokens, 1)
-        _above_zero("data.lengthPenalty.weight", self.weight)
+        at_least("data.lengthPenalty.bufferTokens", self.buffer_tokens, 1)
+        above_zero("data.lengthPenalty.weight", self.weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +118,10 @@ class DataSpec:
     """What planning expects; None: half of ``max_response_tokens``."""
 
     def __post_init__(self) -> None:
-        _at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
-        _at_least("data.maxResponseTokens", self.max_response_tokens, 1)
+        at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
+        at_least("data.maxResponseTokens", self.max_response_tokens, 1)
         if self.mean_response_tokens is not None:
-            _at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
+            at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
         for name, options in ((Reward.REGEX, self.regex), (Reward.PYTHON, self.python)):
             if (self.reward == name) is not (options is not None):
                 raise ValueError(
@@ -308,9 +162,9 @@ class TrainingSpec:
     """Deal each batch's rewards out at random: the control that a learning curve needs."""
 
     def __post_init__(self) -> None:
-        _at_least("training.steps", self.steps, 1)
-        _at_least("training.checkpointEverySteps", self.checkpoint_every_steps, 1)
-        _at_least("training.learningRate", self.learning_rate, 0)
+        at_least("training.steps", self.steps, 1)
+        at_least("training.checkpointEverySteps", self.checkpoint_every_steps, 1)
+        at_least("training.learningRate", self.learning_rate, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +181,9 @@ class PoolSpec:
 
     def __post_init__(self) -> None:
         if self.max_gpus is not None:
-            _at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
+            at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
         if self.dollars_per_gpu_hour is not None:
-            _at_least(f"resources.pools {self.name}: pricePerGPUHour", self.dollars_per_gpu_hour, 0)
+            at_least(f"resources.pools {self.name}: pricePerGPUHour", self.dollars_per_gpu_hour, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,9 +196,9 @@ class ResourcesSpec:
 
     def __post_init__(self) -> None:
         if self.budget_dollars_per_hour is not None:
-            _above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
+            above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
         if self.max_gpus is not None:
-            _at_least("resources.maxGPUs", self.max_gpus, 1)
+            at_least("resources.maxGPUs", self.max_gpus, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,9 +210,9 @@ class RolloutSpec:
     replicas: int | None = None
 
     def __post_init__(self) -> None:
-        _at_least("rollout.minReplicas", self.min_replicas, 1)
+        at_least("rollout.minReplicas", self.min_replicas, 1)
         if self.replicas is not None:
-            _at_least("rollout.replicas", self.replicas, 1)
+            at_least("rollout.replicas", self.replicas, 1)
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:
             raise ValueError(
                 f"rollout.maxReplicas must be >= minReplicas ({self.min_replicas}), "
@@ -378,7 +232,7 @@ class MinimiseCost:
     required_samples_per_second: float
 
     def __post_init__(self) -> None:
-        _above_zero(
+        above_zero(
             "planning.objective.cost.requiredSamplesPerSecond", self.required_samples_per_second
         )
 
@@ -390,7 +244,7 @@ class MeetDeadline:
     seconds_left: float
 
     def __post_init__(self) -> None:
-        _above_zero("planning.objective.deadline: seconds left", self.seconds_left)
+        above_zero("planning.objective.deadline: seconds left", self.seconds_left)
 
 
 Objective = MaximiseThroughput | MinimiseCost | MeetDeadline
@@ -423,18 +277,3 @@ class JobSpec:
 
 
 # Not-a-number passes no comparison, so limits are written to fail on it.
-
-
-def _at_least(name: str, value: float, limit: int) -> None:
-    if not value >= limit:
-        raise ValueError(f"{name} must be >= {limit}, got {value}")
-
-
-def _at_most(name: str, value: float, limit: int) -> None:
-    if not value <= limit:
-        raise ValueError(f"{name} must be <= {limit}, got {value}")
-
-
-def _above_zero(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be > 0, got {value}")

@@ -10,7 +10,8 @@ from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, TrainingSpec
+from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role
 from hetrl_core.training_split import UNDIVIDED, TrainingSplit

@@ -17,6 +17,7 @@ from hetrl_api.model import Architecture, Model
 from hetrl_api.planning import Objective, Planning
 from hetrl_api.resources import Resources, Rollout
 from hetrl_api.source import Claim, Source
+from hetrl_core import algorithm
 from hetrl_core import job as core
 from hetrl_core.architecture import ModelArchitecture
 
@@ -26,7 +27,7 @@ CLAIMS_PATH = "/hetrl/claims"
 CHECKPOINTS_PATH = "/hetrl/checkpoints"
 """Where pods mount the claim of checkpoints."""
 
-DEFAULT_MAX_STALENESS = {core.Mode.ASYNC: 2, core.Mode.SYNC: 0}
+DEFAULT_MAX_STALENESS = {algorithm.Mode.ASYNC: 2, algorithm.Mode.SYNC: 0}
 
 
 def to_spec(
@@ -113,9 +114,9 @@ def _architecture(given: Architecture) -> ModelArchitecture:
     )
 
 
-def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
+def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
     bound = given.max_staleness
-    return core.AlgorithmSpec(
+    return algorithm.AlgorithmSpec(
         type=given.type,
         mode=given.mode,
         max_staleness=DEFAULT_MAX_STALENESS[given.mode] if bound is None else bound,
@@ -126,8 +127,8 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
         clip_high=given.clip_high,
         behaviour_weight_cap=given.behaviour_weight_cap,
         stale_weights=given.stale_weights,
-        advantage=given.advantage or core.Advantage.GROUP_NORMALISED,
-        critic=_critic(given.critic) if given.critic else core.CriticSpec(),
+        advantage=given.advantage or algorithm.Advantage.GROUP_NORMALISED,
+        critic=_critic(given.critic) if given.critic else algorithm.CriticSpec(),
         loss_aggregation=given.loss_aggregation,
         dynamic_sampling=given.dynamic_sampling,
         kl_coefficient=given.kl_coefficient,
@@ -136,8 +137,8 @@ def _algorithm(given: Algorithm) -> core.AlgorithmSpec:
     )
 
 
-def _critic(given: Critic) -> core.CriticSpec:
-    return core.CriticSpec(
+def _critic(given: Critic) -> algorithm.CriticSpec:
+    return algorithm.CriticSpec(
         learning_rate=given.learning_rate,
         discount=given.discount,
         trace_decay=given.trace_decay,

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_fleet, load_job, read_fleet
+from hetrl_core.algorithm import Mode
 from hetrl_core.job import (
     JobSpec,
     LengthPenalty,
     MaximiseThroughput,
     MeetDeadline,
     MinimiseCost,
-    Mode,
     PoolSpec,
     PythonReward,
     ResourcesSpec,

@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core import groupings
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.capabilities import obstacles, split_obstacle
-from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, Strategy
+from hetrl_core.job import Engine, Strategy
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 from tests.builders import a_job

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
+from hetrl_core.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job import (
-    AlgorithmSpec,
     DataSpec,
     LengthPenalty,
     MeetDeadline,
     MinimiseCost,
-    Mode,
     PoolSpec,
     PythonReward,
     RegexReward,

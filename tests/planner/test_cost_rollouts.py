@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.job import Mode
+from hetrl_core.algorithm import Mode
 from hetrl_core.plan import Parallelism
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync

@@ -3,10 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import (
-    AlgorithmSpec,
-    AlgorithmType,
     Engine,
     JobSpec,
     MeetDeadline,

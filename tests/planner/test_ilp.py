@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, Mode, Strategy
+from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import Plan
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies

@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import Mode, ResourcesSpec
+from hetrl_core.job import ResourcesSpec
 from hetrl_core.plan import REPLICATED
 from hetrl_core.task import Task
 from hetrl_planner.goals import Fastest

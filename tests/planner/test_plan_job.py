@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot, Link, Machine
 from hetrl_core.job import (
@@ -15,7 +16,6 @@ from hetrl_core.job import (
     JobSpec,
     MeetDeadline,
     MinimiseCost,
-    Mode,
     Objective,
     PoolSpec,
     RolloutSpec,

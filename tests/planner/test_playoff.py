@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hetrl_core.job import AlgorithmSpec, JobSpec, Mode, Strategy
+from hetrl_core.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job import JobSpec, Strategy
 from hetrl_planner import playoff
 from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.evaluate import Evaluator

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import MinimiseCost, Mode, Strategy
+from hetrl_core.job import MinimiseCost, Strategy
 from hetrl_core.plan import Plan, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on

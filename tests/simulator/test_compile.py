@@ -5,8 +5,9 @@ from functools import cache
 
 import pytest
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import Link
-from hetrl_core.job import JobSpec, Mode
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.lengths import lognormal_of_max

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec, Mode
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan

@@ -8,8 +8,9 @@ from dataclasses import replace
 from bench.planner.measured.calibration import Parameters
 from bench.planner.measured.case import Run
 from bench.planner.measured.layouts import evaluated, evaluator_of, places
+from hetrl_core.algorithm import AlgorithmSpec, Mode
 from hetrl_core.cluster import GpuKind
-from hetrl_core.job import AlgorithmSpec, DataSpec, JobSpec, Mode, ModelSpec, Strategy, TrainingSpec
+from hetrl_core.job import DataSpec, JobSpec, ModelSpec, Strategy, TrainingSpec
 from hetrl_core.plan import Parallelism, Plan
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import inference_pace

@@ -5,7 +5,7 @@ What becomes of a group that is left out is ``run``'s to do.
 
 from collections.abc import Sequence
 
-from hetrl_core.job import AlgorithmSpec
+from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.wire.trajectory import EQUAL_REWARDS, SampledTrajectory
 from hetrl_runtime.wire.values import NO_LEARNING_SIGNAL, Ending
 

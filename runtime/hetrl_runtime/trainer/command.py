@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from hetrl_core import launch as contract
+from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.groupings import TRAINS, named
-from hetrl_core.job import AlgorithmType
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan import Recompute
 from hetrl_core.podset import Rank

@@ -14,7 +14,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hetrl_core.job import AlgorithmSpec, TrainingSpec
+from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.gae import Estimate, generalised_advantages, whitened
 from hetrl_runtime.trainer.loss import Whole, masked_mean, token_weights

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hetrl_core.job import AlgorithmSpec, KlPlacement, TrainingSpec
+from hetrl_core.algorithm import AlgorithmSpec, KlPlacement
+from hetrl_core.job import TrainingSpec
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches
 from hetrl_runtime.trainer.checkpoint import Checkpoint

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import AlgorithmType
+from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.faults import Point, passing

@@ -3,12 +3,9 @@
 import pytest
 from hypothesis import given, settings
 
+from hetrl_core.algorithm import AlgorithmSpec, Mode
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import (
-    AlgorithmSpec,
-    JobSpec,
-    Mode,
-)
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan
 from tests.builders import a_fleet, a_job, both
 from tests.planner.properties.limits import footprints, keeps_every_limit

@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetrl_core.algorithm import AlgorithmType, Mode
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import (
-    AlgorithmType,
-    JobSpec,
-    Mode,
-)
+from hetrl_core.job import JobSpec
 from hetrl_core.plan import Infeasible, Plan
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, Question, a_fleet_of, small
 

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given, settings
 
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import AlgorithmSpec, AlgorithmType, Engine, JobSpec, Strategy
+from hetrl_core.job import Engine, JobSpec, Strategy
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from tests.builders import a_fleet, a_job

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hetrl_core.job import AlgorithmSpec
+from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.state import (
     MAX_FAILURES,
     CommitRefused,

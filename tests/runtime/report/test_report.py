@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import TypeAdapter
 
-from hetrl_core.job import AlgorithmSpec, DataSpec, Engine, Strategy, TrainingSpec
+from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job import DataSpec, Engine, Strategy, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, to_json
 from hetrl_core.plan import MemoryUse, Parallelism, Plan, Prediction, Replica, ReplicaGroup, Share
 from hetrl_core.task import Role, Task

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
 from hetrl_core.capabilities import obstacles
 from hetrl_core.groupings import GROUPINGS, grouping
-from hetrl_core.job import AlgorithmSpec, AlgorithmType, JobSpec, Mode, TrainingSpec
+from hetrl_core.job import JobSpec, TrainingSpec
 from hetrl_core.launch import ModelFiles
 from hetrl_core.plan import Plan
 from hetrl_core.podset import pod_sets

@@ -9,16 +9,14 @@ import pytest
 import torch
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import (
+from hetrl_core.algorithm import (
     Advantage,
     AlgorithmSpec,
     AlgorithmType,
-    DataSpec,
-    Engine,
     KlPlacement,
     LossAggregation,
-    TrainingSpec,
 )
+from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_core.training_split import TrainingSplit

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.groupings import TRAINS, named
-from hetrl_core.job import AlgorithmSpec, AlgorithmType
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.trainer import command

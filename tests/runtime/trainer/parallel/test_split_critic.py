@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hetrl_core.job import KlPlacement
+from hetrl_core.algorithm import KlPlacement
 from hetrl_core.launch import Address, Launch, ModelFiles
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.critic import ValueModel
