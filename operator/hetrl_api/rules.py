@@ -56,7 +56,7 @@ class Rule:
             return {"message": self.message}
         # The API server knows what `format` costs at most; of `string(x) + y` it does not,
         # and refuses the whole CRD.
-        template = self.message.replace("{}", "%s")
+        template = self.message.replace("'", r"\'").replace("{}", "%s")
         return {"messageExpression": f"'{template}'.format([{', '.join(self.values)}])"}
 
 

@@ -59,6 +59,10 @@ PHASE_2_SHARE = 0.1
 """Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
 
 
+UNPROMISING_SHARE = 0.2
+"""Of these evaluations, where neither the ILP nor phase 1 found anything on more than a few GPUs:
+enough to see that nothing fits. Ours."""
+
 CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
 """Of what a plan costs, for which a faster one is looked for. Ours."""
 
@@ -143,9 +147,10 @@ class Portfolio:
         return self._better(self._phase_1(homogeneous=False), divided)
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
-        found = self._evolve(first, others, self._groupings)
         if not self._is_small:
-            return found
+            share = 1.0 if first else UNPROMISING_SHARE
+            return self._evolve(first, others, self._groupings, share=share)
+        found = self._evolve(first, others, self._groupings)
         return self._better(found, self._partition(to_begin=True))
 
     @property

@@ -2,6 +2,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import cel
 import pytest
 from pydantic import Field
 
@@ -143,7 +144,7 @@ def test_every_field_is_described_and_bounded(kind: Kind) -> None:
     assert not loose
 
 
-@pytest.mark.parametrize(
+each_rule = pytest.mark.parametrize(
     ("where", "rule"),
     [
         pytest.param(part.__name__, rule, id=f"{part.__name__}: {rule.condition[:40]}")
@@ -152,8 +153,18 @@ def test_every_field_is_described_and_bounded(kind: Kind) -> None:
         for rule in part.rules
     ],
 )
+
+
+@each_rule
 def test_every_rule_names_its_field_in_full(where: str, rule: Rule) -> None:
     assert rule.message.startswith(("spec", "metadata.name")), where
+
+
+@each_rule
+def test_every_rule_and_what_it_says_can_be_compiled(where: str, rule: Rule) -> None:
+    schema = rule.to_schema()
+    for name in {"rule", "messageExpression"} & schema.keys():
+        assert cel.compile(schema[name]), where
 
 
 def _loose(node: dict[str, Any], path: str) -> list[str]:

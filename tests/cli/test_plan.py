@@ -227,6 +227,7 @@ users: [{name: nobody, user: {}}]
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.slow
 def test_planning_imports_no_torch(folder: Path) -> None:
     code = (
         "import sys; from click.testing import CliRunner; from hetrl_cli.main import hetrl;"

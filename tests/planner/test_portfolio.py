@@ -108,6 +108,7 @@ def test_a_stop_from_outside_still_gives_a_plan() -> None:
     assert found.ended_by == "time"
 
 
+@pytest.mark.slow
 def test_evolution_spends_no_more_than_a_pace_needs() -> None:
     job = a_job("Qwen3-1.7B", objective=MinimiseCost(required_samples_per_second=20))
     first = plan(SMALL, job, evaluations=0)
