@@ -33,10 +33,10 @@ WORTH_ANOTHER_ROUND = 1e-3
 COST_ROUNDS = 3
 """How often a smaller price is asked for."""
 
-HASTENING_ROUNDS = 4
+HASTENING_ROUNDS = 2
 """How often a shorter step is asked for. Ours."""
 
-MOST_HASTENED_GPUS = 16
+MOST_HASTENED_GPUS = 8
 """On larger fleets evolution makes more of the time. Ours."""
 
 ALIKE = 1.05
@@ -190,9 +190,11 @@ class Searcher:
     def _hastened(self, problem: Problem, found: Found) -> Found:
         """Ask for shorter steps than the fastest choice has, as far as the bound allows.
 
-        What admission refuses the MILP learns only where a step is asked for.
+        What admission refuses, which a synchronous job knows nothing of, the MILP learns only
+        where a step is asked for.
         """
-        if sum(site.num_gpus for site in problem.sites) > MOST_HASTENED_GPUS:
+        num_gpus = sum(site.num_gpus for site in problem.sites)
+        if problem.work.is_synchronous or num_gpus > MOST_HASTENED_GPUS:
             return found
         budget = problem.limits.budget_dollars_per_hour
         part = 1 / 2
