@@ -59,10 +59,9 @@ def repartition(
     moved = mover.task(best.partition)
     if moved is None:
         return found
-    together = found.layout.tasks if runnable_only else (task,)
-    again = evaluator.evaluate(
-        _with(found.layout, moved, [each.task for each in together if each.gpus == task.gpus])
-    )
+    (group,) = (tasks for tasks in found.layout.groups if task in tasks)
+    movers = {each.task for each in group} if runnable_only else {task.task}
+    again = evaluator.evaluate(_with(found.layout, moved, movers))
     if isinstance(again, Evaluation) and objective.score(again) < objective.score(found):
         return again
     return found

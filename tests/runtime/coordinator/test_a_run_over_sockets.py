@@ -5,8 +5,8 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -157,30 +157,52 @@ async def test_a_process_of_another_job_is_refused(tmp_path: Path) -> None:
                 pass
 
 
+@dataclass
+class Pause:
+    """Between two of four steps, for something to befall the coordinator."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, version: int) -> None:
+        if version == 2:
+            self.begun.set()
+            assert self.over.wait(30)
+
+
+def nothing(version: int) -> None:
+    """Take no pause."""
+
+
+def four_steps(
+    launch: Launch,
+    *,
+    before_batch: Callable[[int], None] = nothing,
+    before_commit: Callable[[int], None] = nothing,
+) -> list[str]:
+    consumed = []
+    with TrainerClient(launch, process="trainer-0") as client:
+        client.register(ResumePoint())
+        for version in range(4):
+            before_batch(version)
+            ids = [each.id for each in client.next_batch(version=version)]
+            before_commit(version)
+            client.commit(version=version + 1, consumed=ids, report=StepReport())
+            consumed += ids
+        client.conclude(version=4, ending=DONE)
+    return [str(identity) for identity in consumed]
+
+
 async def test_a_restarted_coordinator_goes_on_where_it_was(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=4)
-    halfway, restarted = threading.Event(), threading.Event()
-
-    def four_steps() -> list[str]:
-        consumed = []
-        with TrainerClient(launch, process="trainer-0") as client:
-            client.register(ResumePoint())
-            for version in range(4):
-                if version == 2:
-                    halfway.set()
-                    assert restarted.wait(30)
-                ids = [each.id for each in client.next_batch(version=version)]
-                client.commit(version=version + 1, consumed=ids, report=StepReport())
-                consumed += ids
-            client.conclude(version=4, ending=DONE)
-        return [str(identity) for identity in consumed]
+    pause = Pause()
 
     worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-    training = asyncio.create_task(asyncio.to_thread(four_steps))
+    training = asyncio.create_task(asyncio.to_thread(four_steps, launch, before_batch=pause.take))
     async with a_coordinator(launch):
-        assert await asyncio.to_thread(halfway.wait, 30)
+        assert await asyncio.to_thread(pause.begun.wait, 30)
     async with a_coordinator(launch) as coordinator:
-        restarted.set()
+        pause.over.set()
         consumed = await training
         await worker
         ending = await coordinator
@@ -210,31 +232,17 @@ async def test_a_restarted_trainer_takes_the_run_back_to_its_checkpoint(tmp_path
 
 async def test_a_trainer_that_is_further_than_a_damaged_journal_is_followed(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=4)
-    trained, damaged = threading.Event(), threading.Event()
-
-    def four_steps() -> list[str]:
-        consumed = []
-        with TrainerClient(launch, process="trainer-0") as client:
-            client.register(ResumePoint())
-            for version in range(4):
-                ids = [each.id for each in client.next_batch(version=version)]
-                if version == 2:
-                    trained.set()
-                    assert damaged.wait(30)
-                client.commit(version=version + 1, consumed=ids, report=StepReport())
-                consumed += ids
-            client.conclude(version=4, ending=DONE)
-        return [str(identity) for identity in consumed]
+    pause = Pause()
 
     worker = asyncio.create_task(a_worker(launch, process="rollout-0"))
-    training = asyncio.create_task(asyncio.to_thread(four_steps))
+    training = asyncio.create_task(asyncio.to_thread(four_steps, launch, before_commit=pause.take))
     async with a_coordinator(launch):
-        assert await asyncio.to_thread(trained.wait, 30)
+        assert await asyncio.to_thread(pause.begun.wait, 30)
     (journal,) = Path(launch.state_path).glob("journal-*")
     # Of two versions that were committed, the disk has lost one or both.
     os.truncate(journal, journal.stat().st_size // 2)
     async with a_coordinator(launch) as coordinator:
-        damaged.set()
+        pause.over.set()
         consumed = await training
         await worker
         ending = await coordinator
