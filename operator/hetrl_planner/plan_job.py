@@ -14,6 +14,7 @@ from hetrl_core.job import (
 from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
+from hetrl_planner.collection import collecting_rarely
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.layout.to_plan import prediction, replica_groups
@@ -32,6 +33,7 @@ def never() -> bool:
     return False
 
 
+@collecting_rarely()
 def plan(
     snapshot: ClusterSnapshot,
     job: JobSpec,

@@ -9,6 +9,7 @@ valid.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_planner import milp
@@ -147,14 +148,14 @@ class Searcher:
         """
         found: list[tuple[Problem, Found]] = []
         is_complete = True
-        least = float("inf")
+        least = inf
         for bound, problem in _by_bound(_problems(space)):
             if bound >= least:
                 break
             if found and self.should_stop():
                 is_complete = False
                 break
-            best = self._fastest_of(problem)
+            best = self._fastest_of(problem, below=least)
             best = best and self._hastened(problem, best)
             if best:
                 found.append((problem, best))
@@ -167,13 +168,14 @@ class Searcher:
         bound = (1 - won.gap) * won.choice.step_seconds
         return replace(won, choice=choice, gap=max(0.0, 1 - bound / choice.step_seconds))
 
-    def _fastest_of(self, problem: Problem) -> Found | None:
+    def _fastest_of(self, problem: Problem, *, below: float = inf) -> Found | None:
         """Return the fastest choice of a problem that stays within its budget.
 
-        A faster step sends weights more often than the program was told. So the budget is
+        ``None`` as well where its bound says that no choice has a step below so many seconds. A
+        faster step sends weights more often than the program was told. So the budget is
         lowered by what a choice overdraws it, until one does not.
         """
-        found = self._fastest_unchecked(problem)
+        found = self._fastest_unchecked(problem, below=below)
         budget = problem.limits.budget_dollars_per_hour
         tried, rounds = problem, 0
         while found and budget and (over := found.choice.dollars_per_hour - budget) > 1e-9 * budget:
@@ -182,7 +184,7 @@ class Searcher:
             if rounds > MAX_ROUNDS or left <= 0:
                 return None
             tried = replace(tried, limits=replace(tried.limits, budget_dollars_per_hour=left))
-            again = self._fastest_unchecked(tried)
+            again = self._fastest_unchecked(tried, below=below)
             bound = (1 - found.gap) * found.choice.step_seconds
             found = again and replace(again, gap=max(0.0, 1 - bound / again.choice.step_seconds))
         return found
@@ -213,9 +215,9 @@ class Searcher:
             found = replace(found, choice=faster.choice, gap=gap)
         return found
 
-    def _fastest_unchecked(self, problem: Problem) -> Found | None:
-        best = self._solve(problem, Fastest(), window_seconds=float("inf"))
-        if best is None:
+    def _fastest_unchecked(self, problem: Problem, *, below: float) -> Found | None:
+        best = self._solve(problem, Fastest(), window_seconds=inf)
+        if best is None or best.bound >= below:
             return None
         bound = best.bound
         for _ in range(MAX_ROUNDS):

@@ -97,7 +97,7 @@ def _tile(space: Space, copies: int) -> Space | None:
             budget_dollars_per_hour=None if budget is None else budget / copies,
             max_gpus=None if limits.max_gpus is None else limits.max_gpus // copies,
         ),
-        runnable_only=False,
+        runnable_only=space.runnable_only,
     )
 
 

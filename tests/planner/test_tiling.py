@@ -41,6 +41,12 @@ def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
     assert tiling.tile.work.batch_size * 4 == space.work.batch_size
 
 
+def test_a_tile_of_what_must_run_holds_only_what_runs() -> None:
+    tiling = tiling_of(space_of(FOUR_TIMES, JOB, runnable_only=True))
+    assert tiling is not None
+    assert tiling.tile.runnable_only
+
+
 @pytest.mark.slow
 def test_fewest_gpus_are_left_over() -> None:
     _, tiling = tiled(a_fleet(a100=8 * 35), JOB)

@@ -67,9 +67,16 @@ def generated(rollouts: Sequence[Rollouts], work: Workload, beside: Beside) -> G
     """
     if work.is_synchronous:
         return _in_turn(rollouts, work)
-    lags = sorted({each.weights.transfer_seconds for each in rollouts})
-    tried = [_Asynchronous(rollouts, work, beside, longest_lag=lag).generated() for lag in lags]
-    return min(tried, key=lambda each: each.seconds)
+    best: Generated | None = None
+    for lag in sorted({each.weights.transfer_seconds for each in rollouts}):
+        tried = _Asynchronous(rollouts, work, beside, longest_lag=lag)
+        if best and tried.is_longer_than(best.seconds):
+            continue
+        found = tried.generated()
+        if best is None or found.seconds < best.seconds:
+            best = found
+    assert best
+    return best
 
 
 def useful_seconds(
@@ -173,13 +180,17 @@ class _Asynchronous:
             WeightSync(transfer_seconds=longest_lag, load_seconds=each.weights.load_seconds)
             for each in rollouts
         ]
+        self._least_seconds = max(0.0, beside.others_seconds - beside.same_gpus_seconds)
+
+    def is_longer_than(self, seconds: float) -> bool:
+        """Tell whether a batch surely takes longer: in so long, less than one is made."""
+        return seconds >= self._least_seconds and self._made(seconds) < self._batch
 
     def generated(self) -> Generated:
         """Return the shortest time for a batch, and the concurrency that it takes."""
-        least = max(0.0, self._beside.others_seconds - self._beside.same_gpus_seconds)
-        window = self._least_window(least)
+        window = self._least_window(self._least_seconds)
         concurrency = self._concurrency(window)
-        if window > least:
+        if window > self._least_seconds:
             return Generated(seconds=window, concurrency=concurrency)
         seconds = generation_window_seconds(self._streams(concurrency), batch_size=self._batch)
         return Generated(seconds=seconds, concurrency=concurrency)

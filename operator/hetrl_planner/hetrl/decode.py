@@ -211,14 +211,11 @@ class Decoder:
         _, cut, taken = found
         return only_on(owned, taken, site_of), cut
 
-    def _places(self, owned: Owned, room: Room | None) -> Places:
+    def _places(self, owned: Owned, room: Room) -> Places:
         """Return what GPUs are alike by: their sites and what is reserved on them."""
         site_of = self._devices.machine_sites
         return tuple(
-            (
-                site_of[machine],
-                tuple(room.reserved(gpu) if room else 0 for gpu in range(first, first + count)),
-            )
+            (site_of[machine], room.reserved_on(first, count))
             for machine, first, count in owned.machines
         )
 
@@ -258,7 +255,7 @@ class Decoder:
 
     def _search_cuts(self, owned: Owned, room: Room) -> Timed:
         """Return the fastest cut of these GPUs; what is fastest on empty ones is tried first."""
-        places, empty = self._places(owned, room), self._places(owned, None)
+        places, empty = self._places(owned, room), self._places(owned, Room())
         if places not in self._cuts:
             if empty not in self._cuts:
                 self._cuts[empty] = self._timed_cut(owned, Room())

@@ -6,6 +6,7 @@ cut, is the callers' choice.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise, product
+from operator import itemgetter
 
 from hetrl_core.plan import TrainingMode
 from hetrl_core.task import Task
@@ -124,9 +125,10 @@ class Laying:
         by_site: dict[int, dict[int, list[Segment]]] = {}
         for machine, first, count in owned.machines:
             here = by_site.setdefault(self._devices.machine_sites[machine], {})
-            for reserved, gpus in groupby(range(first, first + count), key=room.reserved):
-                numbers = list(gpus)
-                here.setdefault(reserved, []).append((machine, numbers[0], len(numbers)))
+            numbered = zip(room.reserved_on(first, count), range(first, first + count), strict=True)
+            for reserved, alike in groupby(numbered, key=itemgetter(0)):
+                (_, begin), *others = alike
+                here.setdefault(reserved, []).append((machine, begin, 1 + len(others)))
         for site, places in sorted(by_site.items()):
             filling = Filling(
                 self.fitting, task, site, chosen.get(site), room.is_before_generation, self._filled

@@ -69,6 +69,12 @@ class Room:
         kept += max(0.0, self.working_bytes.get(gpu, 0.0) - self.own_bytes)
         return reserved_step(kept)
 
+    def reserved_on(self, first: int, count: int) -> tuple[int, ...]:
+        """Return the bytes that a task must leave of each of so many GPUs from the first on."""
+        if not self.kept_bytes and not self.working_bytes:
+            return (self.reserved(first),) * count
+        return tuple([self.reserved(gpu) for gpu in range(first, first + count)])
+
     def most_reserved(self, block: Block) -> int:
         """Return the bytes that a task must leave of the fullest of some GPUs."""
         if not self.kept_bytes and not self.working_bytes:

@@ -68,11 +68,7 @@ class Evaluator(TaskCosts):
         servings = self._servings(generating, keys[Task.ACTOR_GENERATION], kept)
         if isinstance(servings, Misfit):
             return servings
-        found = self._together(layout, costs, servings)
-        late = [not each for each in found.tasks[Task.ACTOR_GENERATION].rates]
-        if not any(late) or late.count(False) < self.work.min_replicas:
-            return found
-        return self.evaluate(_without(layout, late))
+        return self._in_time(layout, costs, servings)
 
     def alone_seconds(self, group: Sequence[TaskLayout]) -> dict[Task, float] | Misfit:
         """Return what each task of one group takes, or which GPU is too small for them.
@@ -138,22 +134,39 @@ class Evaluator(TaskCosts):
         }
 
     def _misfit(self, footprints: GroupFootprints) -> Misfit | None:
+        usable, machine_of = self.devices.usable_bytes, self.devices.gpu_machines
+        site_of = self.devices.machine_sites
         worst, where = 1.0, -1
         for gpu, tasks in footprints.items():
-            kind = self.devices.kind(self.devices.gpu_machines[gpu])
-            needed = (
-                sum(each.resident_bytes for each in tasks)
-                + max(each.working_bytes for each in tasks)
-                + memory.overhead_bytes(kind)
-            )
-            if needed > kind.memory_bytes * worst:
-                worst, where = needed / kind.memory_bytes, gpu
+            needed = sum([each.resident_bytes for each in tasks])
+            needed += max([each.working_bytes for each in tasks])
+            if needed <= usable[site_of[machine_of[gpu]]]:
+                continue
+            kind = self.devices.kind(machine_of[gpu])
+            share = (needed + memory.overhead_bytes(kind)) / kind.memory_bytes
+            if share > worst:
+                worst, where = share, gpu
         if where < 0:
             return None
         machine = self.devices.gpu_machines[where]
         return Misfit(f"a GPU of {self.devices.machine_names[machine]} is too small", worst)
 
     # The step
+
+    def _in_time(
+        self, layout: Layout, costs: dict[Task, TaskCost], servings: Sequence[Serving]
+    ) -> Evaluation:
+        """Price a layout without the replicas that are always late, as long as that leaves enough.
+
+        Those that stay keep their caches: nothing that served shared their GPUs.
+        """
+        while True:
+            found = self._together(layout, costs, servings)
+            late = [not each for each in found.tasks[Task.ACTOR_GENERATION].rates]
+            if not any(late) or late.count(False) < self.work.min_replicas:
+                return found
+            layout = _without(layout, late)
+            servings = [each for each, is_late in zip(servings, late, strict=True) if not is_late]
 
     def _together(
         self,
