@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from threading import Thread
 
 import math_verify
 import pytest
@@ -15,6 +16,16 @@ from hetrl_runtime.reward.command import command
 from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.verifiers import verifier
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries_have_loaded() -> None:
+    # In another thread no judgement is cut short: on a busy machine loading alone may take longer
+    # than one may.
+    judges = Thread(target=verifier("math"), args=(r"\left(1, \frac{\pi}{2}\right]", r"\sqrt{3}"))
+    judges.start()
+    judges.join()
+
 
 integers = st.integers(-(10**12) + 1, 10**12 - 1)
 
