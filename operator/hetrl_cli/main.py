@@ -15,10 +15,21 @@ import click
 ENTRY_POINTS = "hetrl.commands"
 
 OWN_COMMANDS = {
-    "demo": EntryPoint(name="demo", value="hetrl_cli.demo:command", group=ENTRY_POINTS),
-    "plan": EntryPoint(name="plan", value="hetrl_cli.plan:command", group=ENTRY_POINTS),
-    "run": EntryPoint(name="run", value="hetrl_cli.run.command:command", group=ENTRY_POINTS),
-    "simulate": EntryPoint(name="simulate", value="hetrl_cli.simulate:command", group=ENTRY_POINTS),
+    name: EntryPoint(name=name, value=f"hetrl_cli.{value}", group=ENTRY_POINTS)
+    for name, value in {
+        "demo": "demo:command",
+        "events": "jobs.events:command",
+        "logs": "jobs.logs:command",
+        "plan": "plan:command",
+        "resume": "jobs.changes:resume",
+        "run": "run.command:command",
+        "scale": "jobs.changes:scale",
+        "simulate": "simulate:command",
+        "status": "jobs.status:command",
+        "submit": "jobs.submit:command",
+        "suspend": "jobs.changes:suspend",
+        "top": "jobs.top:command",
+    }.items()
 }
 
 DEBUG_VARIABLE = "HETRL_DEBUG"

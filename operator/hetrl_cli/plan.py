@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 import yaml
-from rich.console import Console
 
 from hetrl_api.decision import from_plan
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.plan import HetRLPlan
+from hetrl_cli.console import console
 from hetrl_cli.files import read_job
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.show import show_frontier, show_plan
@@ -25,9 +25,6 @@ from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.explanation import Explanation, explanation
 from hetrl_planner.frontier import frontier
 from hetrl_planner.plan_job import plan
-
-TABLE_WIDTH = 160
-"""Columns where nobody's terminal tells a width."""
 
 
 @click.command("plan")
@@ -109,7 +106,7 @@ def _frontier(
     if isinstance(found, Infeasible):
         _refuse(found, output=output, left_out=())
     elif output == "table":
-        show_frontier(_console(), found)
+        show_frontier(console(), found)
     else:
         plans = {"kind": "Frontier", "plans": [as_object(each, job) for each in found]}
         click.echo(_text(plans, output), nl=False)
@@ -150,16 +147,11 @@ def _print(
     why: Explanation | None,
 ) -> None:
     if output == "table":
-        show_plan(_console(), found, job, fleet, notes, why=why)
+        show_plan(console(), found, job, fleet, notes, why=why)
         return
     click.echo(_text(as_object(found, job), output), nl=False)
     for note in notes:
         click.echo(f"note: {note}", err=True)
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=TABLE_WIDTH, color_system=None)
 
 
 def as_object(found: Plan, job: JobSpec) -> dict[str, Any]:

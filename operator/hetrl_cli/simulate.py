@@ -12,7 +12,6 @@ from typing import Any
 import click
 import numpy as np
 from pydantic.alias_generators import to_camel
-from rich.console import Console
 
 from hetrl_api.decision import to_plan
 from hetrl_api.documents import documents
@@ -20,6 +19,7 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import parse
 from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
 from hetrl_api.plan import HetRLPlan
+from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.simulation_table import show_simulation
 from hetrl_cli.topology import asked_fleet
@@ -243,11 +243,8 @@ def _print(result: SimulationResult, question: Question, *, output: str) -> None
         document["predictedStepSeconds"] = question.predicted_step_seconds
         click.echo(json.dumps(document, indent=1))
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=TABLE_WIDTH, color_system=None)
     show_simulation(
-        console, result, predicted_step_seconds=question.predicted_step_seconds,
+        console(width=TABLE_WIDTH), result, predicted_step_seconds=question.predicted_step_seconds,
         max_staleness=question.pipeline.max_staleness,
     )  # fmt: skip
 

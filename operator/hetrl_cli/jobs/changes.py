@@ -1,0 +1,93 @@
+"""``hetrl suspend``, ``resume`` and ``scale``: one field of the spec each."""
+
+import click
+
+from hetrl_cli.jobs.connection import Connection, connect
+from hetrl_cli.jobs.options import moments, on_a_cluster
+from hetrl_cli.jobs.standing import Standing
+from hetrl_operator.labels import ConditionType
+
+_waits = click.option(
+    "--wait/--no-wait", "is_waiting", default=True, show_default=True,
+    help="Wait until it has happened.",
+)  # fmt: skip
+_timeout = click.option(
+    "--timeout", "timeout_seconds", type=click.FloatRange(min=1), default=600.0,
+    show_default=True, help="Seconds to wait at most.",
+)  # fmt: skip
+
+
+@click.command("suspend")
+@click.argument("name")
+@_waits
+@_timeout
+@on_a_cluster
+def suspend(
+    *,
+    name: str,
+    is_waiting: bool,
+    timeout_seconds: float,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Stop a job's pods after a checkpoint; its GPUs are free for others."""
+    connection = connect(context=context, namespace=namespace)
+    _refuse_if_ended(connection, name)
+    connection.change(name, {"suspend": True})
+    if is_waiting:
+        _wait_until(connection, name, is_suspended=True, seconds=timeout_seconds)
+    click.echo(f"{name} {'suspended' if is_waiting else 'is being suspended'}")
+
+
+@click.command("resume")
+@click.argument("name")
+@_waits
+@_timeout
+@on_a_cluster
+def resume(
+    *,
+    name: str,
+    is_waiting: bool,
+    timeout_seconds: float,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Go on with a suspended job, from its checkpoint."""
+    connection = connect(context=context, namespace=namespace)
+    _refuse_if_ended(connection, name)
+    connection.change(name, {"suspend": False})
+    if is_waiting:
+        _wait_until(connection, name, is_suspended=False, seconds=timeout_seconds)
+    click.echo(f"{name} {'resumed' if is_waiting else 'is being resumed'}")
+
+
+@click.command("scale")
+@click.argument("name")
+@click.option(
+    "--replicas", required=True, type=click.IntRange(min=0),
+    help="Within spec.rollout's minReplicas and maxReplicas; 0: as many as are planned.",
+)  # fmt: skip
+@on_a_cluster
+def scale(*, name: str, replicas: int, context: str | None, namespace: str | None) -> None:
+    """Ask for so many rollout replicas; the trainer goes on meanwhile."""
+    connection = connect(context=context, namespace=namespace)
+    _refuse_if_ended(connection, name)
+    connection.scale(name, replicas)
+    wanted = f"{replicas} rollout replicas" if replicas else "as many rollouts as are planned"
+    click.echo(f"{name} asked for {wanted}")
+
+
+def _refuse_if_ended(connection: Connection, name: str) -> None:
+    if Standing(connection.job(name)).has_succeeded is not None:
+        raise click.ClickException(f"{name} has ended: it can be deleted, not changed")
+
+
+def _wait_until(connection: Connection, name: str, *, is_suspended: bool, seconds: float) -> None:
+    what = f"{name} is {'not ' if is_suspended else 'still '}suspended"
+    for _ in moments(seconds, what=what):
+        standing = Standing(connection.job(name))
+        found = standing.condition(ConditionType.SUSPENDED)
+        if (found is not None and found.get("status") == "True") is is_suspended:
+            return
+        if standing.has_succeeded is not None:
+            raise click.ClickException(f"{name} has ended meanwhile: {standing.phase}")

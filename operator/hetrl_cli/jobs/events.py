@@ -1,0 +1,29 @@
+"""``hetrl events``: what the operator said about a job, the oldest first."""
+
+import click
+
+from hetrl_cli.jobs.connection import Object, connect, event_time
+from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.standing import ago
+
+
+@click.command("events")
+@click.argument("name")
+@on_a_cluster
+def command(*, name: str, context: str | None, namespace: str | None) -> None:
+    """List the events about a job: plans, starts, restarts, and why things failed."""
+    connection = connect(context=context, namespace=namespace)
+    events = connection.events(connection.job(name))
+    if not events:
+        click.echo(f"no events about {name}: the API server keeps them for an hour")
+    for event in events:
+        click.echo(_line(event))
+
+
+def _line(event: Object) -> str:
+    count = (event.get("series") or {}).get("count") or event.get("count") or 1
+    times = f" ({count} times)" if count > 1 else ""
+    return (
+        f"{ago(event_time(event)):>6}  {event.get('type', 'Normal'):<8}"
+        f"{event['reason']}: {event['message']}{times}"
+    )

@@ -1,0 +1,85 @@
+"""``hetrl logs``: what the pods of a job write, of one role or of all, one after the other or live.
+
+Each line begins with its pod where there are several.
+"""
+
+import threading
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+
+import click
+
+from hetrl_cli.jobs.connection import Connection, connect
+from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_core.task import Role
+
+_LOOK_SECONDS = 0.5
+
+
+@click.command("logs")
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice([role.value for role in Role]),
+    help="Only pods of this role.  [default: all]",
+)  # fmt: skip
+@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on as they write.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), default=100, show_default=True,
+    help="Lines of each pod, the last ones.",
+)  # fmt: skip
+@click.option("--previous", "-p", is_flag=True, help="Of containers before their last restart.")
+@on_a_cluster
+def command(
+    *,
+    name: str,
+    role: str | None,
+    is_followed: bool,
+    tail: int,
+    previous: bool,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Print what a job's pods write."""
+    if is_followed and previous:
+        raise click.ClickException("--previous is about containers that have ended: no --follow")
+    connection = connect(context=context, namespace=namespace)
+    connection.job(name)
+    pods = [str(pod["metadata"]["name"]) for pod in connection.pods(name, role=role)]
+    if not pods:
+        raise click.ClickException(f"{name} has no {role or ''} pods now".replace("  ", " "))
+    if is_followed:
+        _follow(connection, pods, tail=tail)
+        return
+    for pod in pods:
+        for line in connection.log(pod, tail=tail, previous=previous):
+            click.echo(_marked(pod, line, pods))
+
+
+def _follow(connection: Connection, pods: Sequence[str], *, tail: int) -> None:
+    """Print the lines of several pods as they come, until all have ended."""
+    lines: SimpleQueue[tuple[str, str]] = SimpleQueue()
+    until = threading.Event()
+
+    def read(pod: str) -> None:
+        try:
+            for line in connection.follow(pod, tail=tail, until=until):
+                lines.put((pod, line))
+        except click.ClickException as error:
+            lines.put((pod, f"[{error.message}]"))
+
+    readers = [threading.Thread(target=read, args=(pod,), daemon=True) for pod in pods]
+    for reader in readers:
+        reader.start()
+    try:
+        while any(reader.is_alive() for reader in readers) or not lines.empty():
+            try:
+                pod, line = lines.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                continue
+            click.echo(_marked(pod, line, pods))
+    finally:
+        until.set()
+
+
+def _marked(pod: str, line: str, pods: Sequence[str]) -> str:
+    return f"{pod}  {line}" if len(pods) > 1 else line

@@ -1,0 +1,33 @@
+"""Options that all commands on jobs share, and the moments at which they stop to wait."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+POLL_SECONDS = 1.0
+
+
+def on_a_cluster(command: Command) -> Command:
+    """Add ``--context`` and ``--namespace``."""
+    context = click.option("--context", help="The kubeconfig's context.  [default: the current]")
+    namespace = click.option(
+        "-n", "--namespace", help="The job's namespace.  [default: the context's]"
+    )
+    return namespace(context(command))
+
+
+def moments(seconds: float, *, what: str) -> Iterator[None]:
+    """Yield about every second until so many have passed.
+
+    Raises:
+        ClickException: at the end, saying what was waited for.
+    """
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        yield
+        time.sleep(POLL_SECONDS)
+    raise click.ClickException(f"not within {seconds:g} s: {what}")

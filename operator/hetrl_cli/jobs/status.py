@@ -1,0 +1,187 @@
+"""``hetrl status``: all jobs in a table, or one with its plan, progress, pods and conditions."""
+
+import json
+
+import click
+import yaml
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetrl_cli.console import console
+from hetrl_cli.jobs.connection import Connection, Object, connect, event_time
+from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, span
+
+_EVENTS_SHOWN = 5
+_STYLES = {
+    "Running": "green", "Succeeded": "green", "Failed": "bold red", "Suspended": "yellow",
+    "Suspending": "yellow", "Restarting": "yellow",
+}  # fmt: skip
+
+
+@click.command("status")
+@click.argument("name", required=False)
+@click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table",
+    show_default=True, help="json and yaml give the objects as the API server has them.",
+)  # fmt: skip
+@on_a_cluster
+def command(
+    *,
+    name: str | None,
+    is_everywhere: bool,
+    output: str,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Say how jobs stand; of one job, all that is known."""
+    connection = connect(context=context, namespace=namespace)
+    if name:
+        job = connection.job(name)
+        _print(job, output) if output != "table" else _show_one(connection, Standing(job))
+        return
+    jobs = connection.jobs(everywhere=is_everywhere)
+    if output != "table":
+        _print({"apiVersion": "v1", "kind": "List", "items": jobs}, output)
+    elif jobs:
+        console().print(listed([Standing(each) for each in jobs], with_namespace=is_everywhere))
+    else:
+        where = "any namespace" if is_everywhere else f"namespace {connection.namespace}"
+        click.echo(f"no HetRLJobs in {where}")
+
+
+def listed(jobs: list[Standing], *, with_namespace: bool) -> Table:
+    """Return a table of jobs, one a line."""
+    table = Table(box=None, header_style="bold")
+    for title in ("namespace",) * with_namespace + ("name", "phase", "steps"):
+        table.add_column(title, no_wrap=True)
+    for title in ("reward", "samples/s", "staleness", "trainers", "rollouts", "$/h", "left", "age"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("why", overflow="ellipsis", no_wrap=True)
+    for job in jobs:
+        table.add_row(*([job.namespace] if with_namespace else []), *_row(job))
+    return table
+
+
+def phase(job: Standing) -> Text:
+    """Return a job's phase in its colour."""
+    return Text(job.phase, style=_STYLES.get(job.phase, ""))
+
+
+def _row(job: Standing) -> list[RenderableType]:
+    progress = job.progress
+    return [
+        job.name,
+        phase(job),
+        job.steps,
+        figure(progress.get("reward"), ".3f"),
+        figure(progress.get("samplesPerSecond"), ".1f"),
+        f"{figure(progress.get('stalenessP95'), '.0f')} of {job.max_staleness}",
+        job.ready("trainer"),
+        job.ready("rollout"),
+        figure(job.plan.get("dollarsPerHour")),
+        left(job),
+        ago(job.job["metadata"].get("creationTimestamp")),
+        job.why,
+    ]
+
+
+def left(job: Standing) -> str:
+    """Return how long a job still takes, as it was reported."""
+    seconds = job.seconds_left
+    return UNKNOWN if seconds is None else span(seconds)
+
+
+def _show_one(connection: Connection, job: Standing) -> None:
+    parts: list[RenderableType] = [_head(job)]
+    for title, rows in (("Plan", _plan(job)), ("Progress", _progress(job))):
+        if rows:
+            parts += [Text(), _pairs(title, rows)]
+    if job.status.get("podSets"):
+        parts += [Text(), _pod_sets(job)]
+    if job.conditions:
+        parts += [Text(), _conditions(job)]
+    if events := connection.events(job.job):
+        parts += [Text(), _events(events[-_EVENTS_SHOWN:])]
+    console().print(Group(*parts))
+
+
+def _head(job: Standing) -> Text:
+    age = ago(job.job["metadata"].get("creationTimestamp"))
+    head = Text.assemble((job.name, "bold"), f" in {job.namespace}: ", phase(job), f", {age} old")
+    return head.append(f"\n{job.why}", style="yellow") if job.why else head
+
+
+def _plan(job: Standing) -> list[tuple[str, str]]:
+    plan = job.plan
+    if not plan:
+        return []
+    gap = plan.get("gapRatio")
+    return [
+        ("name", f"{plan.get('name')}, by {plan.get('strategy', UNKNOWN)}"),
+        ("step", f"{figure(plan.get('predictedStepSeconds'))} s predicted"),
+        ("samples/s", f"{figure(plan.get('samplesPerSecond'))} predicted"),
+        ("price", f"{figure(plan.get('dollarsPerHour'))} $/h"),
+        ("binds", str(plan.get("bottleneck", UNKNOWN))),
+        ("gap to bound", "not known" if gap is None else f"{100 * gap:.2f} %"),
+    ]
+
+
+def _progress(job: Standing) -> list[tuple[str, str]]:
+    progress = job.progress
+    if not progress:
+        return []
+    return [
+        ("steps", f"{job.steps} ({100 * job.share_done:.0f} %), {left(job)} left"),
+        ("samples/s", figure(progress.get("samplesPerSecond"), ".1f")),
+        ("reward", figure(progress.get("reward"), ".3f")),
+        ("staleness", f"{figure(progress.get('stalenessP95'), '.0f')} at the 95th percentile, "
+                      f"bound {job.max_staleness}"),
+        ("restarts", str(job.status.get("restarts", 0))),
+        ("reported", f"{ago(progress.get('lastUpdateTime'))} ago"),
+    ]  # fmt: skip
+
+
+def _pairs(title: str, rows: list[tuple[str, str]]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _pod_sets(job: Standing) -> Table:
+    table = Table(title="Pods", title_justify="left", box=None, header_style="bold")
+    for title in ("set", "role", "GPU", "ready"):
+        table.add_column(title)
+    for each in job.status["podSets"]:
+        ready = f"{each.get('readyReplicas', 0)}/{each.get('replicas', 0)}"
+        table.add_row(each["name"], each["role"], each.get("gpuKind") or UNKNOWN, ready)
+    return table
+
+
+def _conditions(job: Standing) -> Table:
+    table = Table(title="Conditions", title_justify="left", box=None, header_style="bold")
+    for title in ("type", "status", "since", "reason", "message"):
+        table.add_column(title, overflow="fold")
+    for each in job.conditions:
+        since = ago(each.get("lastTransitionTime"))
+        table.add_row(each["type"], each["status"], since, each["reason"], each["message"])
+    return table
+
+
+def _events(events: list[Object]) -> Table:
+    table = Table(title="Last events", title_justify="left", box=None, header_style="bold")
+    for title in ("ago", "type", "reason", "message"):
+        table.add_column(title, overflow="fold")
+    for each in events:
+        table.add_row(ago(event_time(each)), each.get("type"), each["reason"], each["message"])
+    return table
+
+
+def _print(found: Object, output: str) -> None:
+    text = json.dumps(found, indent=1) if output == "json" else yaml.safe_dump(dict(found))
+    click.echo(text.rstrip("\n"))

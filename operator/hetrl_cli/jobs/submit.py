@@ -1,0 +1,72 @@
+"""``hetrl submit``: check a job here, apply it there, and follow it to its end if asked."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetrl_api.documents import documents
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import read_job
+from hetrl_cli.files import read_text
+from hetrl_cli.jobs.connection import Connection, connect
+from hetrl_cli.jobs.follow import follow
+from hetrl_cli.jobs.options import on_a_cluster
+
+
+@click.command("submit")
+@click.option(
+    "-f", "--file", "job_file", required=True, type=click.Path(dir_okay=False, allow_dash=True,
+    path_type=Path), help="The HetRLJob, as YAML; - for standard input.",
+)  # fmt: skip
+@click.option(
+    "--follow/--no-follow", "is_followed", default=False,
+    help="Print what happens until the job has ended; end 0 only if it succeeded.",
+)  # fmt: skip
+@click.option(
+    "--timeout", "timeout_seconds", type=click.FloatRange(min=1), default=86_400.0,
+    show_default=True, help="Seconds to follow at most.",
+)  # fmt: skip
+@on_a_cluster
+def command(
+    *,
+    job_file: Path,
+    is_followed: bool,
+    timeout_seconds: float,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Create a job, or change one to what its file says now.
+
+    Mistakes are named before anything is sent.
+    """
+    manifest = _checked(read_text(job_file))
+    connection = connect(
+        context=context, namespace=namespace or manifest["metadata"].get("namespace")
+    )
+    name = _applied(connection, manifest)
+    if is_followed:
+        follow(connection, name, seconds=timeout_seconds)
+
+
+def _checked(text: str) -> dict[str, Any]:
+    """Return the one job of a text as it was written.
+
+    Raises:
+        ClickException: it is not valid.
+    """
+    try:
+        read_job(text)
+    except InvalidObjectError as error:
+        raise click.ClickException("; ".join(error.messages)) from error
+    (found,) = [each for each in documents(text) if each.get("kind") == "HetRLJob"]
+    return found
+
+
+def _applied(connection: Connection, manifest: dict[str, Any]) -> str:
+    applied = connection.apply(manifest)
+    metadata = applied["metadata"]
+    is_new = metadata.get("generation") == 1 and not applied.get("status")
+    what = "created" if is_new else "applied"
+    click.echo(f"hetrljob {metadata['namespace']}/{metadata['name']} {what}")
+    return str(metadata["name"])

@@ -1,0 +1,93 @@
+"""``hetrl top``: the jobs of a cluster, live, with how far each has come."""
+
+import time
+from math import inf
+
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from hetrl_cli.console import console
+from hetrl_cli.jobs.connection import Connection, connect
+from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.standing import Standing, figure
+from hetrl_cli.jobs.status import left, phase
+
+_BAR_WIDTH = 24
+
+
+@click.command("top")
+@click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
+@click.option(
+    "--every", "every_seconds", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
+    help="Seconds between two looks.",
+)  # fmt: skip
+@click.option("--once", "is_once", is_flag=True, help="Look once; as where nobody watches.")
+@on_a_cluster
+def command(
+    *,
+    is_everywhere: bool,
+    every_seconds: float,
+    is_once: bool,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Watch jobs make steps, the slowest to finish last, until interrupted."""
+    connection = connect(context=context, namespace=namespace)
+    screen = console()
+    if is_once or not screen.is_terminal:
+        screen.print(_view(connection, is_everywhere=is_everywhere))
+        return
+    with Live(console=screen, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(_view(connection, is_everywhere=is_everywhere), refresh=True)
+            time.sleep(every_seconds)
+
+
+def _view(connection: Connection, *, is_everywhere: bool) -> RenderableType:
+    jobs = [Standing(each) for each in connection.jobs(everywhere=is_everywhere)]
+    return Group(summary(jobs), Text(), steps(jobs, with_namespace=is_everywhere))
+
+
+def summary(jobs: list[Standing]) -> Text:
+    """Return one line on all jobs together."""
+    running = [each for each in jobs if each.phase == "Running"]
+    rate = sum(each.progress.get("samplesPerSecond") or 0.0 for each in running)
+    dollars = sum(each.plan.get("dollarsPerHour") or 0.0 for each in running)
+    return Text.assemble(
+        (f"{len(jobs)} jobs", "bold"), f", {len(running)} running: {rate:.1f} samples/s, "
+        f"{dollars:.2f} $/h",
+    )  # fmt: skip
+
+
+def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:
+    """Return jobs with bars of their steps, those that run first, the nearest to its end first."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("job", no_wrap=True)
+    table.add_column("phase", no_wrap=True)
+    table.add_column("steps", width=_BAR_WIDTH)
+    for title in ("", "left", "samples/s", "reward", "staleness", "trainers", "rollouts"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for job in sorted(jobs, key=_order):
+        progress = job.progress
+        table.add_row(
+            f"{job.namespace}/{job.name}" if with_namespace else job.name,
+            phase(job),
+            ProgressBar(total=1.0, completed=job.share_done, width=_BAR_WIDTH),
+            job.steps,
+            left(job),
+            figure(progress.get("samplesPerSecond"), ".1f"),
+            figure(progress.get("reward"), ".3f"),
+            f"{figure(progress.get('stalenessP95'), '.0f')} of {job.max_staleness}",
+            job.ready("trainer"),
+            job.ready("rollout"),
+        )
+    return table
+
+
+def _order(job: Standing) -> tuple[bool, float, str, str]:
+    seconds = job.seconds_left
+    return (job.phase != "Running", inf if seconds is None else seconds, job.namespace, job.name)
