@@ -1,7 +1,8 @@
 """One connection to a cluster: its HetRLJobs, their pods and events, and what may be changed.
 
 Whatever the API server refuses ends as one line that names what was asked for. What the objects
-mean is for the commands.
+mean is for the commands. Requests are plain JSON over the official client's connections and
+credentials: loading its generated models would take longer than most commands.
 """
 
 import json
@@ -13,137 +14,126 @@ from http import HTTPStatus
 from typing import Any
 
 import click
-from kubernetes import client, config
+from kubernetes.client.api_client import ApiClient
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import list_kube_config_contexts, new_client_from_config
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from hetrl_operator.labels import GROUP, JOB_NAME, ROLE
+from hetrl_operator.labels import API_VERSION, JOB_NAME, ROLE
 
-VERSION = "v1alpha1"
-JOBS = "hetrljobs"
 FIELD_MANAGER = "hetrl-cli"
 REQUEST_SECONDS = 30.0
 DEFAULT_NAMESPACE = "default"
 
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+
 Object = Mapping[str, Any]
 """A Kubernetes object, as JSON."""
-
-
-@contextmanager
-def _refusals_in_words() -> Iterator[None]:
-    """Turn what a request raises into one line for people."""
-    try:
-        yield
-    except client.ApiException as error:
-        raise click.ClickException(_refusal(error)) from error
-    except (HTTPError, OSError) as error:
-        raise click.ClickException(f"the API server does not answer: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """An API server, and the namespace that commands are about."""
 
-    api: client.ApiClient
+    api: ApiClient
     namespace: str
 
-    @_refusals_in_words()
     def job(self, name: str) -> Object:
         """Return one job."""
-        found: Object = self._custom.get_namespaced_custom_object(
-            GROUP, VERSION, self.namespace, JOBS, name, _request_timeout=REQUEST_SECONDS
-        )
-        return found
+        return self._request("GET", self._jobs(name))
 
-    @_refusals_in_words()
     def jobs(self, *, everywhere: bool = False) -> list[Object]:
         """Return the jobs of the namespace, or of all."""
-        if everywhere:
-            listed = self._custom.list_cluster_custom_object(
-                GROUP, VERSION, JOBS, _request_timeout=REQUEST_SECONDS
-            )
-        else:
-            listed = self._custom.list_namespaced_custom_object(
-                GROUP, VERSION, self.namespace, JOBS, _request_timeout=REQUEST_SECONDS
-            )
-        return list(listed["items"])
+        path = f"/apis/{API_VERSION}/hetrljobs" if everywhere else self._jobs()
+        return list(self._request("GET", path)["items"])
 
-    @_refusals_in_words()
     def apply(self, manifest: Object) -> Object:
         """Create a job, or make one what its file says; fields of other managers stay."""
-        name = manifest["metadata"]["name"]
-        self._custom.patch_namespaced_custom_object(
-            GROUP, VERSION, self.namespace, JOBS, name, manifest,
-            field_manager=FIELD_MANAGER, field_validation="Strict",
-            _content_type="application/apply-patch+yaml", _request_timeout=REQUEST_SECONDS,
-        )  # fmt: skip
-        # The client gives nothing back of an object that applying created.
-        return self.job(name)
+        path = self._jobs(manifest["metadata"]["name"])
+        return self._request("PATCH", path, body=manifest, content_type=APPLY)
 
-    @_refusals_in_words()
     def change(self, name: str, spec: Object) -> Object:
         """Change fields of a job's spec."""
-        found: Object = self._custom.patch_namespaced_custom_object(
-            GROUP, VERSION, self.namespace, JOBS, name, {"spec": spec},
-            field_manager=FIELD_MANAGER, field_validation="Strict",
-            _content_type="application/merge-patch+json", _request_timeout=REQUEST_SECONDS,
-        )  # fmt: skip
-        return found
+        return self._request("PATCH", self._jobs(name), body={"spec": spec}, content_type=MERGE)
 
-    @_refusals_in_words()
     def scale(self, name: str, replicas: int) -> None:
         """Ask for so many rollout replicas, as an autoscaler does."""
-        self._custom.patch_namespaced_custom_object_scale(
-            GROUP, VERSION, self.namespace, JOBS, name, {"spec": {"replicas": replicas}},
-            field_manager=FIELD_MANAGER,
-            _content_type="application/merge-patch+json", _request_timeout=REQUEST_SECONDS,
-        )  # fmt: skip
+        wanted = {"spec": {"replicas": replicas}}
+        self._request("PATCH", f"{self._jobs(name)}/scale", body=wanted, content_type=MERGE)
 
-    @_refusals_in_words()
     def events(self, job: Object) -> list[Object]:
         """Return the events about a job, the oldest first."""
-        listed = self._core.list_namespaced_event(
-            self.namespace, field_selector=f"involvedObject.uid={job['metadata']['uid']}",
-            _request_timeout=REQUEST_SECONDS,
-        )  # fmt: skip
-        found: list[Object] = self.api.sanitize_for_serialization(listed.items)
-        return sorted(found, key=event_time)
+        query = {"fieldSelector": f"involvedObject.uid={job['metadata']['uid']}"}
+        found = self._request("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
+        return sorted(found["items"], key=event_time)
 
-    @_refusals_in_words()
     def pods(self, name: str, *, role: str | None = None) -> list[Object]:
         """Return a job's pods by name, of one role or of all."""
         selector = f"{JOB_NAME}={name}" + (f",{ROLE}={role}" if role else "")
-        listed = self._core.list_namespaced_pod(
-            self.namespace, label_selector=selector, _request_timeout=REQUEST_SECONDS
-        )
-        found: list[Object] = self.api.sanitize_for_serialization(listed.items)
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+        found = self._request("GET", self._pods(), query={"labelSelector": selector})
+        return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
-    @_refusals_in_words()
-    def log(self, pod: str, *, tail: int | None, previous: bool) -> list[str]:
+    def log(self, pod: str, *, tail: int, previous: bool) -> list[str]:
         """Return the lines of a pod's log; ``previous``: of its container before the last."""
-        text = self._core.read_namespaced_pod_log(
-            pod, self.namespace, previous=previous, _request_timeout=REQUEST_SECONDS,
-            **({"tail_lines": tail} if tail is not None else {}),
-        )  # fmt: skip
-        return str(text).splitlines()
-
-    def follow(self, pod: str, *, tail: int | None, until: threading.Event) -> Iterator[str]:
-        """Yield the lines of a pod's log as they come, until its container ends."""
+        query = {"tailLines": str(tail), "previous": str(previous).lower()}
         with _refusals_in_words():
-            stream = self._core.read_namespaced_pod_log(
-                pod, self.namespace, follow=True, _preload_content=False,
-                **({"tail_lines": tail} if tail is not None else {}),
-            )  # fmt: skip
-            yield from _lines(stream, until)
+            return _text(self._answer("GET", f"{self._pods()}/{pod}/log", query)).splitlines()
 
-    @property
-    def _custom(self) -> client.CustomObjectsApi:
-        return client.CustomObjectsApi(self.api)
+    def follow(self, pod: str, *, tail: int, until: threading.Event) -> Iterator[str]:
+        """Yield the lines of a pod's log as they come, until its container ends."""
+        query = {"tailLines": str(tail), "follow": "true"}
+        with _refusals_in_words():
+            # However long it is silent: what it waits for is the pod.
+            answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)
+            yield from _lines(answer.response, until)
 
-    @property
-    def _core(self) -> client.CoreV1Api:
-        return client.CoreV1Api(self.api)
+    def _jobs(self, name: str = "") -> str:
+        path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrljobs"
+        return f"{path}/{name}" if name else path
+
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str | None = None,
+    ) -> Object:
+        asked = dict(query or {})
+        if body is not None:
+            asked |= {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        with _refusals_in_words():
+            answer = self._answer(method, path, asked, body=body, content_type=content_type)
+            found: Object = json.loads(_text(answer))
+            return found
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        body: Object | None = None,
+        content_type: str | None = None,
+        seconds: float | None = REQUEST_SECONDS,
+    ) -> Any:
+        headers = {"Accept": "application/json, */*"}
+        if content_type:
+            headers["Content-Type"] = content_type
+        serialized = self.api.param_serialize(
+            method, path, query_params=list(query.items()), header_params=headers, body=body,
+            auth_settings=["BearerToken"],
+        )  # fmt: skip
+        answer = self.api.call_api(*serialized, _request_timeout=seconds)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise ApiException(status=answer.status, reason=answer.reason, body=_text(answer))
+        return answer
 
 
 def connect(*, context: str | None, namespace: str | None) -> Connection:
@@ -153,8 +143,8 @@ def connect(*, context: str | None, namespace: str | None) -> Connection:
         ClickException: there is no kubeconfig, or it cannot be used.
     """
     try:
-        api = config.new_client_from_config(context=context)
-        contexts, current = config.list_kube_config_contexts()
+        api = new_client_from_config(context=context)
+        contexts, current = list_kube_config_contexts()
     except (ConfigException, OSError) as error:
         raise click.ClickException(f"no cluster: {error}") from error
     chosen = next((each for each in contexts if each["name"] == context), current)
@@ -172,6 +162,35 @@ def event_time(event: Object) -> str:
     return next((str(each) for each in times if each), "")
 
 
+@contextmanager
+def _refusals_in_words() -> Iterator[None]:
+    """Turn what a request raises into one line for people."""
+    try:
+        yield
+    except ApiException as error:
+        raise click.ClickException(_refusal(error)) from error
+    except (HTTPError, OSError) as error:
+        raise click.ClickException(f"the API server does not answer: {error}") from error
+
+
+def _refusal(error: ApiException) -> str:
+    """Say what the API server said, and what it means where that is not plain."""
+    try:
+        said = str(json.loads(error.body or "").get("message") or error.reason)
+    except (ValueError, AttributeError):
+        said = str(error.body or error.reason)
+    is_unknown = error.status == HTTPStatus.NOT_FOUND and (
+        "could not find the requested resource" in said or "page not found" in said
+    )
+    if is_unknown:
+        return "the cluster knows no HetRLJobs: HetRL's chart is not installed there"
+    return f"{said.strip()} (HTTP {error.status})"
+
+
+def _text(answer: Any) -> str:
+    return bytes(answer.read()).decode(errors="replace")
+
+
 def _lines(stream: Any, until: threading.Event) -> Iterator[str]:
     rest = b""
     for part in stream.stream():
@@ -182,15 +201,3 @@ def _lines(stream: Any, until: threading.Event) -> Iterator[str]:
             return
     if rest:
         yield rest.decode(errors="replace")
-
-
-def _refusal(error: client.ApiException) -> str:
-    """Say what the API server said, and what it means where that is not plain."""
-    try:
-        body = json.loads(error.body or "")
-        said = str(body.get("message") or error.reason)
-    except (ValueError, AttributeError):
-        said = str(error.body or error.reason)
-    if error.status == HTTPStatus.NOT_FOUND and "the server could not find" in said:
-        return "the cluster knows no HetRLJobs: HetRL's chart is not installed there"
-    return f"{said.strip()} (HTTP {error.status})"
