@@ -125,6 +125,16 @@ class Tenant:
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
 
+    def hetrl(self, *arguments: str) -> str:
+        """Run the command line as a user of this namespace, and return what it prints."""
+        done = subprocess.run(
+            [Path(sys.executable).with_name("hetrl"), *arguments, "-n", self.name],
+            check=False, capture_output=True, text=True, timeout=WAIT_SECONDS,
+            env=os.environ | {"KUBECONFIG": str(self.cluster.kubeconfig)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def create(self, job: dict[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
 
@@ -235,22 +245,22 @@ def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
     tenant.create(the_example(training=training, storage=storage))
     eventually(lambda: tenant.step() >= 2, what="steps are done")
 
-    tenant.kubectl("patch", "hrj", "arithmetic", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    assert "Running" in tenant.hetrl("status")
+    assert tenant.hetrl("suspend", "arithmetic") == "arithmetic suspended\n"
     tenant.wait_for_phase("Suspended")
     assert tenant.pods() == {}
     kept = max((tmp_path / "arithmetic").glob("step-*"))
-    tenant.kubectl("patch", "hrj", "arithmetic", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+    assert tenant.hetrl("resume", "arithmetic") == "arithmetic resumed\n"
     tenant.wait_for_phase("Running")
 
-    trainer = next(name for name in tenant.pods() if "trainer" in name)
     step = int(kept.name.removeprefix("step-"))
     registered = f"role=trainer epoch=[0-9]+ version={step}\n"
     eventually(
-        lambda: f"/arithmetic/{kept.name}" in tenant.kubectl("logs", trainer),
+        lambda: f"/arithmetic/{kept.name}" in tenant.hetrl("logs", "arithmetic", "--role=trainer"),
         what=f"the trainer resumes from {kept.name}",
     )
     eventually(
-        lambda: re.search(registered, tenant.kubectl("logs", "arithmetic-coordinator-0")),
+        lambda: re.search(registered, tenant.hetrl("logs", "arithmetic", "--role=coordinator")),
         what=f"the coordinator goes on at version {step}",
     )
     eventually(lambda: tenant.step() > step, what="the job goes on")
