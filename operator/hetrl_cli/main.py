@@ -18,6 +18,7 @@ OWN_COMMANDS = {
     name: EntryPoint(name=name, value=f"hetrl_cli.{value}", group=ENTRY_POINTS)
     for name, value in {
         "demo": "demo:command",
+        "doctor": "doctor.command:command",
         "events": "jobs.events:command",
         "logs": "jobs.logs:command",
         "plan": "plan:command",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from hetrl_cli.jobs.connection import Connection, event_time
+from hetrl_cli.connection import Connection, event_time
 from hetrl_cli.jobs.options import moments
 from hetrl_cli.jobs.standing import Standing, figure
 

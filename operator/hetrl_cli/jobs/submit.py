@@ -8,8 +8,8 @@ import click
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import read_job
+from hetrl_cli.connection import Connection, connect
 from hetrl_cli.files import read_text
-from hetrl_cli.jobs.connection import Connection, connect
 from hetrl_cli.jobs.follow import follow
 from hetrl_cli.jobs.options import on_a_cluster
 

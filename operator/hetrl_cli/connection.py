@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -31,6 +33,14 @@ MERGE = "application/merge-patch+json"
 
 Object = Mapping[str, Any]
 """A Kubernetes object, as JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """What the API server answers where it gives nothing."""
+
+    status: int
+    said: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +98,26 @@ class Connection:
             # However long it is silent: what it waits for is the pod.
             answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)
             yield from _lines(answer.response, until)
+
+    def look(self, path: str, *, body: Object | None = None) -> "Object | Refused":
+        """Return what is at a path, or what a question is answered; a refusal is an answer too.
+
+        Raises:
+            ClickException: nothing answers.
+        """
+        with _refusals_in_words():
+            try:
+                answer = self._answer("POST" if body else "GET", path, {}, body=body)
+            except ApiException as error:
+                return Refused(status=error.status, said=_refusal(error))
+            found: Object = json.loads(_text(answer))
+            return found
+
+    def server_time(self) -> datetime:
+        """Return the API server's clock, to the second."""
+        with _refusals_in_words():
+            answer = self._answer("GET", "/version", {})
+            return parsedate_to_datetime(answer.headers["Date"])
 
     def _jobs(self, name: str = "") -> str:
         path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrljobs"

@@ -1,0 +1,150 @@
+"""What a cluster answers when it is asked about HetRL: read once, judged elsewhere.
+
+What the asker may not see stays ``None``: nothing is found there, and ``unseen`` says so.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from hetrl_cli.connection import Connection, Object, Refused
+from hetrl_operator.labels import API_VERSION, GROUP
+
+Objects = tuple[Object, ...]
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+WANTED_RIGHTS = (
+    (GROUP, "hetrljobs", "create"), (GROUP, "hetrljobs", "patch"), (GROUP, "hetrljobs", "list"),
+    ("", "pods", "list"), ("", "events", "list"),
+)  # fmt: skip
+"""Group, resource and verb of what the commands on jobs ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """One job and what belongs to it."""
+
+    job: Object
+    pods: Objects = ()
+    claims: Objects = ()
+    """Claims of its namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A cluster at one moment."""
+
+    server_time: datetime
+    asked_at: datetime
+    """By this machine's clock."""
+
+    fields: frozenset[str] | None = frozenset()
+    """Fields of the spec that the cluster's HetRLJob has, dotted; ``None`` without HetRLJobs."""
+
+    missing_rights: tuple[str, ...] = ()
+    nodes: Objects | None = None
+    topologies: Objects = ()
+    leases: Objects | None = None
+    storage_classes: Objects | None = None
+    operators: Objects | None = None
+    """Pods of the operator, wherever they are."""
+
+    job: JobFacts | None = None
+    unseen: tuple[str, ...] = field(default=())
+    """What could not be looked at, and why."""
+
+
+def facts_of(connection: Connection, *, name: str | None) -> Facts:
+    """Ask a cluster about HetRL, and about one of its jobs.
+
+    Raises:
+        ClickException: it does not answer, or has no such job.
+    """
+    unseen: list[str] = []
+
+    def items(path: str, what: str) -> Objects | None:
+        found = connection.look(path)
+        if isinstance(found, Refused):
+            unseen.append(f"{what}: {found.said}")
+            return None
+        return tuple(found["items"])
+
+    fields = _fields(connection)
+    job = _job(connection, name) if name and fields is not None else None
+    began = time.time()
+    server_time = connection.server_time()
+    return Facts(
+        server_time=server_time,
+        asked_at=datetime.fromtimestamp((began + time.time()) / 2, UTC),
+        fields=fields,
+        missing_rights=tuple(_missing_rights(connection)),
+        nodes=items("/api/v1/nodes", "nodes"),
+        topologies=_topologies(connection) if fields is not None else (),
+        leases=items(LEASES, "node leases"),
+        storage_classes=items("/apis/storage.k8s.io/v1/storageclasses", "storage classes"),
+        operators=items(
+            "/api/v1/pods?labelSelector=app.kubernetes.io/name=hetrl,"
+            "app.kubernetes.io/component=operator",
+            "the operator's pods",
+        ),
+        job=job,
+        unseen=tuple(unseen),
+    )
+
+
+def _fields(connection: Connection) -> frozenset[str] | None:
+    """Return the fields of a job's spec that the cluster knows, as its OpenAPI tells them."""
+    found = connection.look(f"/openapi/v3/apis/{API_VERSION}")
+    if isinstance(found, Refused):
+        return None
+    schemas = found.get("components", {}).get("schemas", {})
+    jobs = [
+        schema for schema in schemas.values()
+        if any(kind.get("kind") == "HetRLJob"
+               for kind in schema.get("x-kubernetes-group-version-kind", ()))
+    ]  # fmt: skip
+    if not jobs:
+        return None
+    return frozenset(dotted(jobs[0]["properties"]["spec"], "spec"))
+
+
+def dotted(schema: Any, path: str) -> Iterable[str]:
+    """Yield the path of every field of a schema, those of list items too."""
+    items = schema.get("items")
+    if isinstance(items, dict):
+        yield from dotted(items, f"{path}[]")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield f"{path}.{name}"
+        yield from dotted(inner, f"{path}.{name}")
+
+
+def _missing_rights(connection: Connection) -> Iterable[str]:
+    for group, resource, verb in WANTED_RIGHTS:
+        attributes = {
+            "namespace": connection.namespace, "group": group, "resource": resource, "verb": verb,
+        }  # fmt: skip
+        body = {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }  # fmt: skip
+        found = connection.look(REVIEW, body=body)
+        if not isinstance(found, Refused) and not found.get("status", {}).get("allowed"):
+            yield f"{verb} {resource}"
+
+
+def _topologies(connection: Connection) -> Objects:
+    found = connection.look(f"/apis/{API_VERSION}/hetrltopologies")
+    return () if isinstance(found, Refused) else tuple(found["items"])
+
+
+def _job(connection: Connection, name: str) -> JobFacts:
+    job = connection.job(name)
+    claims = connection.look(f"/api/v1/namespaces/{connection.namespace}/persistentvolumeclaims")
+    return JobFacts(
+        job=job,
+        pods=tuple(connection.pods(name)),
+        claims=() if isinstance(claims, Refused) else tuple(claims["items"]),
+    )

@@ -1,0 +1,129 @@
+"""Findings on one job: images, claims, its coordinator, disks, and what the operator said."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from hetrl_cli.doctor.facts import Facts, JobFacts
+from hetrl_cli.doctor.finding import Finding, Weight
+from hetrl_cli.doctor.pods import Pod, disk_trouble, image_trouble, is_ready, name_of
+from hetrl_cli.jobs.standing import Standing, moment, span
+from hetrl_core.task import Role
+from hetrl_operator.labels import ROLE, ConditionType
+
+MOST_SILENCE = timedelta(seconds=60)
+"""Coordinators report every few seconds."""
+
+
+def findings(facts: Facts) -> Iterator[Finding]:
+    """Yield what is wrong with the job that was asked about."""
+    if facts.job is None:
+        return
+    standing = Standing(facts.job.job)
+    yield from _images(facts.job)
+    yield from _claims(facts, facts.job, standing)
+    yield from _disks(facts.job, standing)
+    yield from _coordinator(facts, facts.job, standing)
+    yield from _said(standing)
+
+
+def _images(job: JobFacts) -> Iterator[Finding]:
+    for pod in job.pods:
+        if trouble := image_trouble(pod):
+            yield Finding(
+                about="images",
+                said=f"{name_of(pod)} has no image: {trouble}",
+                remedy="set spec.runtime's images to some that nodes can pull, and a pull secret "
+                "where the registry asks who they are",
+            )
+
+
+def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding]:
+    known = {claim["metadata"]["name"]: claim for claim in job.claims}
+    has_default = any(
+        (each["metadata"].get("annotations") or {}).get(
+            "storageclass.kubernetes.io/is-default-class"
+        )
+        == "true"
+        for each in facts.storage_classes or ()
+    )
+    for name in sorted(_named_claims(standing)):
+        claim = known.get(name)
+        if claim is None:
+            yield Finding(
+                about="storage",
+                said=f"claim {name} does not exist in {standing.namespace}",
+                remedy=f"create a PersistentVolumeClaim {name}",
+            )
+        elif claim.get("status", {}).get("phase") != "Bound":
+            asked = claim["spec"].get("storageClassName")
+            no_class = asked is None and facts.storage_classes is not None and not has_default
+            yield Finding(
+                about="storage",
+                said=f"claim {name} is not bound: "
+                + ("the cluster has no default StorageClass, and it names none" if no_class
+                   else f"no volume of class {asked!r} fits it yet"),
+                remedy="name a class in spec.storageClassName of the claim (kubectl get "
+                "storageclass lists them), or make a volume for it",
+            )  # fmt: skip
+
+
+def _named_claims(standing: Standing) -> set[str]:
+    spec = standing.job["spec"]
+    checkpoints = (spec.get("storage") or {}).get("checkpoints") or {}
+    data = spec.get("data") or {}
+    sources = [
+        (spec.get("model") or {}).get("source"), data.get("prompts"),
+        (data.get("python") or {}).get("source"),
+    ]  # fmt: skip
+    names = {(each.get("claim") or {}).get("name") for each in sources if each}
+    return {str(each) for each in {*names, checkpoints.get("persistentVolumeClaim")} if each}
+
+
+def _disks(job: JobFacts, standing: Standing) -> Iterator[Finding]:
+    said = {name_of(pod): trouble for pod in job.pods if (trouble := disk_trouble(pod))}
+    failed = standing.condition(ConditionType.FAILED) or {}
+    if failed.get("status") == "True" and "No space left" in str(failed.get("message")):
+        said[standing.name] = str(failed["message"])
+    for name, trouble in said.items():
+        yield Finding(
+            about="disks",
+            said=f"{name} met a full disk: {trouble}",
+            remedy="enlarge the claim of checkpoints, or keep fewer: "
+            "spec.storage.checkpoints.keepLast; then resume or submit the job again",
+        )
+
+
+def _coordinator(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding]:
+    by_role: dict[str, list[Pod]] = {}
+    for pod in job.pods:
+        by_role.setdefault(pod["metadata"].get("labels", {}).get(ROLE, ""), []).append(pod)
+    coordinators = by_role.pop(Role.COORDINATOR.value, [])
+    others = [name_of(pod) for pods in by_role.values() for pod in pods]
+    for pod in coordinators:
+        if others and not is_ready(pod) and not image_trouble(pod):
+            yield Finding(
+                about="coordinator",
+                said=f"{name_of(pod)} is not ready: the {len(others)} other pods cannot reach it",
+                remedy=f"hetrl logs {standing.name} --role coordinator, and kubectl describe pod "
+                f"{name_of(pod)} say why",
+            )
+    reported = moment(standing.progress.get("lastUpdateTime"))
+    silent = facts.server_time - reported if reported else timedelta()
+    if standing.phase == "Running" and silent > MOST_SILENCE:
+        yield Finding(
+            about="coordinator",
+            said=f"no progress was reported for {span(silent.total_seconds())}: the operator does "
+            "not hear the coordinator, or nothing is made",
+            remedy="see whether a NetworkPolicy forbids the coordinator's way to the operator's "
+            f"Service; hetrl logs {standing.name} --role coordinator says what it tries",
+        )
+
+
+def _said(standing: Standing) -> Iterator[Finding]:
+    if standing.why:
+        yield Finding(
+            about="operator says",
+            said=standing.why,
+            remedy=f"hetrl events {standing.name} tells how it came to this",
+            weight=Weight.PROBLEM if standing.phase == "Failed" else Weight.NOTE,
+        )

@@ -1,0 +1,213 @@
+"""`hetrl doctor` on a real API server with ten things wrong at once, and on facts alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster.cluster import Cluster
+from hetrl_cli.doctor.command import diagnosis
+from hetrl_cli.doctor.facts import Facts, JobFacts
+from hetrl_cli.doctor.installation import own_fields
+from tests.api.objects import a_job
+
+pytest_plugins = ["e2e.cluster.fixtures"]
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NODE = {
+    "metadata": {"name": "good", "labels": {"nvidia.com/gpu.product": "NVIDIA-L4"}},
+    "status": {"allocatable": {"nvidia.com/gpu": "8"}},
+}
+HEALTHY = Facts(
+    server_time=NOW, asked_at=NOW, fields=own_fields(), nodes=(NODE,), leases=(),
+    storage_classes=(), operators=({"metadata": {"name": "operator"}},),
+)  # fmt: skip
+
+
+def said(facts: Facts) -> str:
+    return "\n".join(each.said for each in diagnosis(facts))
+
+
+def test_where_nothing_is_wrong_nothing_is_found() -> None:
+    assert diagnosis(HEALTHY) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param({"fields": None}, "knows no HetRLJob", id="no kinds"),
+        pytest.param(
+            {"fields": own_fields() - {"spec.data.regex", "spec.data.regex.pattern"}},
+            "has no spec.data.regex", id="old kinds",
+        ),
+        pytest.param({"missing_rights": ("create hetrljobs",)}, "may not create", id="rights"),
+        pytest.param({"operators": ()}, "no pod of the operator", id="no operator"),
+        pytest.param({"asked_at": NOW - timedelta(minutes=2)}, "120 s ahead of", id="a clock"),
+        pytest.param({"nodes": ()}, "none of 0 nodes has nvidia.com/gpu", id="no nodes"),
+    ],
+)  # fmt: skip
+def test_each_cause_is_named(change: Mapping[str, Any], expected: str) -> None:
+    assert expected in said(replace(HEALTHY, **change))
+
+
+def test_problems_come_before_notes() -> None:
+    cordoned = NODE | {"metadata": {**NODE["metadata"], "name": "away"},
+                       "spec": {"unschedulable": True}}  # fmt: skip
+    found = diagnosis(replace(HEALTHY, nodes=(cordoned, NODE), operators=()))
+    assert [each.weight for each in found] == ["problem", "note"]
+
+
+def test_a_coordinator_that_is_silent_while_the_job_runs_is_found() -> None:
+    status = {
+        "phase": "Running",
+        "progress": {"lastUpdateTime": (NOW - timedelta(minutes=5)).isoformat()},
+    }
+    assert "no progress was reported for 5m" in said(
+        replace(HEALTHY, job=JobFacts(job=a_job() | {"status": status}))
+    )
+
+
+# On a real API server.
+
+
+def hetrl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).parent / "hetrl", "doctor", *arguments],
+        check=False, capture_output=True, text=True, timeout=120,
+        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
+    )  # fmt: skip
+
+
+def found_by(kubeconfig: Path, *arguments: str) -> str:
+    done = hetrl(kubeconfig, *arguments, "-n", "ward", "-o", "json")
+    assert done.returncode == 1, done.stderr
+    return "\n".join(each["said"] for each in json.loads(done.stdout)["findings"])
+
+
+def patch_status(cluster: Cluster, kind: str, name: str, status: Mapping[str, Any]) -> None:
+    place = [] if kind == "node" else ["-n", "ward"]
+    cluster.kubectl(
+        "patch", kind, name, *place, "--subresource=status", "--type=merge", "-p",
+        json.dumps({"status": status}),
+    )  # fmt: skip
+
+
+def a_pod(role: str) -> dict[str, Any]:
+    labels = {"hetrl.dev/job-name": "sick", "hetrl.dev/role": role}
+    container = {"name": role, "image": "nowhere.invalid/hetrl:none"}
+    return {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": f"sick-{role}-0", "namespace": "ward", "labels": labels},
+        "spec": {"containers": [container], "automountServiceAccountToken": False},
+    }  # fmt: skip
+
+
+def a_node(name: str, **labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.fixture(scope="module")
+def ward(api_server: Cluster) -> Iterator[dict[str, str]]:
+    """What was found at each stage of a cluster on which nearly everything is wrong."""
+    found = {"bare": found_by(api_server.kubeconfig)}
+    crds(api_server, ROOT / "tests" / "fixtures" / "v0.1.0" / "crds")
+    found["old"] = found_by(api_server.kubeconfig)
+    crds(api_server, ROOT / "crds")
+    make_sick(api_server)
+    found["sick"] = found_by(api_server.kubeconfig, "sick")
+    found["stranger"] = found_by(api_server.kubeconfig_for("stranger"))
+    yield found
+    api_server.kubectl("delete", "namespace", "ward", "--wait=false")
+    api_server.kubectl("delete", "node", "plain", "empty")
+
+
+def crds(cluster: Cluster, folder: Path) -> None:
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(folder))
+
+
+def make_sick(cluster: Cluster) -> None:
+    cluster.kubectl("create", "namespace", "ward")
+    renewed = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="microseconds")
+    objects: list[dict[str, Any]] = [
+        a_node("plain"),
+        a_node("empty", **{"nvidia.com/gpu.product": "NVIDIA-L4"}),
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+         "metadata": {"name": "plain", "namespace": "kube-node-lease"},
+         "spec": {"holderIdentity": "plain", "leaseDurationSeconds": 40,
+                  "renewTime": renewed.replace("+00:00", "Z")}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+         "metadata": {"name": "weights", "namespace": "ward"},
+         "spec": {"accessModes": ["ReadWriteMany"],
+                  "resources": {"requests": {"storage": "1Gi"}}}},
+        a_job({"metadata.name": "sick", "metadata.namespace": "ward",
+               "spec.model.source": {"claim": {"name": "weights", "path": "model"}}}),
+        *(a_pod(role) for role in ("coordinator", "trainer", "rollout")),
+    ]  # fmt: skip
+    for each in objects:
+        cluster.apply(json.dumps(each))
+    patch_status(cluster, "node", "plain", {"allocatable": {"nvidia.com/gpu": "8"},
+                                            "capacity": {"nvidia.com/gpu": "8"}})  # fmt: skip
+    patch_status(
+        cluster,
+        "pod",
+        "sick-rollout-0",
+        container_status(
+            "rollout", {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+        ),
+    )
+    patch_status(cluster, "pod", "sick-trainer-0", container_status(
+        "trainer", {"terminated": {"exitCode": 1, "message": "[Errno 28] No space left on device"}}
+    ))  # fmt: skip
+
+
+def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "containerStatuses": [
+            {"name": name, "image": "nowhere.invalid/hetrl:none", "imageID": "", "ready": False,
+             "restartCount": 0, "state": state},
+        ]
+    }  # fmt: skip
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        pytest.param("bare", "the cluster knows no HetRLJob", id="missing CRD"),
+        pytest.param("old", "HetRLJob is of another release: it has no spec.", id="old CRD"),
+        pytest.param("sick", "node plain is left out: ", id="an unlabelled node"),
+        pytest.param("sick", "node empty is left out: its label names a GPU, but it has no "
+                     "nvidia.com/gpu", id="no GPU capacity"),
+        pytest.param("sick", "claim weights is not bound: the cluster has no default StorageClass",
+                     id="no storage class"),
+        pytest.param("stranger", "you may not create hetrljobs, patch hetrljobs", id="forbidden"),
+        pytest.param("sick", "sick-coordinator-0 is not ready: the 2 other pods cannot reach it",
+                     id="unreachable coordinator"),
+        pytest.param("sick", "the clock of node plain is 3", id="clock skew"),
+        pytest.param("sick", "sick-rollout-0 has no image: ImagePullBackOff of "
+                     "nowhere.invalid/hetrl:none", id="wrong image"),
+        pytest.param("sick", "sick-trainer-0 met a full disk: [Errno 28]", id="full disk"),
+    ],
+)  # fmt: skip
+def test_the_cause_of_a_broken_set_up_is_named(
+    ward: dict[str, str], stage: str, expected: str
+) -> None:
+    assert expected in ward[stage], ward[stage]
+
+
+@pytest.mark.cluster
+def test_what_the_asker_may_not_see_is_told_and_not_guessed(
+    api_server: Cluster, ward: dict[str, str]
+) -> None:
+    assert "node plain" not in ward["stranger"]
+    done = hetrl(api_server.kubeconfig_for("stranger"), "-n", "ward")
+    assert "not looked at  nodes: " in done.stdout
