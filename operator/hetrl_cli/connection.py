@@ -73,6 +73,11 @@ class Connection:
         wanted = {"spec": {"replicas": replicas}}
         self._request("PATCH", f"{self._jobs(name)}/scale", body=wanted, content_type=MERGE)
 
+    def plan(self, name: str) -> Object:
+        """Return one HetRLPlan."""
+        path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrlplans/{name}"
+        return self._request("GET", path)
+
     def events(self, job: Object) -> list[Object]:
         """Return the events about a job, the oldest first."""
         query = {"fieldSelector": f"involvedObject.uid={job['metadata']['uid']}"}
@@ -174,6 +179,8 @@ def connect(*, context: str | None, namespace: str | None) -> Connection:
     """
     try:
         api = new_client_from_config(context=context)
+        # A server that is busy, or has just learned a kind, answers 429 for a moment.
+        api.configuration.client_go_retries = True
         contexts, current = list_kube_config_contexts()
     except (ConfigException, OSError) as error:
         raise click.ClickException(f"no cluster: {error}") from error

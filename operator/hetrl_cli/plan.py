@@ -3,15 +3,16 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
 
-from hetrl_api.decision import from_plan
+from hetrl_api.decision import from_plan, to_plan
 from hetrl_api.errors import InvalidObjectError
+from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job
@@ -53,6 +54,10 @@ from hetrl_planner.plan_job import plan
     help="Plan for this many budgets instead, and list what each buys.  [default: 8]",
 )  # fmt: skip
 @click.option(
+    "--diff", "is_compared", is_flag=True,
+    help="Say what would change of the plan that the job follows on the cluster.",
+)  # fmt: skip
+@click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), callback=checked,
     help="Draw the plan as well: machines, links, stages, flows, into FILE.svg or FILE.png.",
 )  # fmt: skip
@@ -65,14 +70,15 @@ def command(
     runnable: bool,
     explain: bool,
     frontier_points: int | None,
+    is_compared: bool,
     picture: Path | None,
 ) -> None:
     """Plan a job, and say what would run where, how fast, for how much, and what binds.
 
     Ends 0 with a plan, 2 with the reasons why there is none, 1 when the question is wrong.
     """
-    if picture and frontier_points:
-        raise click.ClickException("--picture draws one plan, and --frontier makes several")
+    if frontier_points and (picture or is_compared):
+        raise click.ClickException("--picture and --diff are of one plan: --frontier makes several")
     try:
         job = read_job(job_file)
         machines = asked_fleet(topology, context=context)
@@ -83,17 +89,35 @@ def command(
         _frontier(fleet, job, points=frontier_points, output=output, runnable=runnable)
         return
     outcome = plan(
-        fleet, job, should_stop=_deadline(job.planning.time_budget_seconds), runnable_only=runnable
-    )
+        fleet, job, should_stop=_deadline(job.planning.time_budget_seconds),
+        runnable_only=runnable or is_compared,
+    )  # fmt: skip
     if isinstance(outcome, Infeasible):
         _refuse(outcome, output=output, left_out=left_out)
     else:
         notes = (*left_out, *_assumed(fleet), *_notes(outcome, job))
+        if is_compared:
+            _compare(outcome, job, context=context, notes=notes)
+            return
         why = explanation(fleet, job, outcome, runnable_only=runnable) if explain else None
         _print(outcome, job, fleet, output=output, notes=notes, why=why)
         if picture:
             write_picture(picture, outcome, fleet, job)
             click.echo(f"drawn: {picture}", err=True)
+
+
+def _compare(found: Plan, job: JobSpec, *, context: str | None, notes: Sequence[str]) -> None:
+    # Only here is a cluster's job asked about.
+    from hetrl_cli.connection import connect  # noqa: PLC0415
+    from hetrl_cli.difference import show_difference  # noqa: PLC0415
+
+    connection = connect(context=context, namespace=job.namespace)
+    name = (connection.job(job.name).get("status") or {}).get("plan", {}).get("name")
+    if not name:
+        raise click.ClickException(f"--diff: {job.namespace}/{job.name} follows no plan yet")
+    followed = to_plan(parse(HetRLPlan, connection.plan(name)).spec)
+    others = "GPUs that other jobs hold now are planned with as if they were free"
+    show_difference(console(), followed, found, name=name, notes=(*notes, others))
 
 
 def _frontier(

@@ -70,11 +70,10 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
         table.add_column(name, justify="right")
     for group in plan.groups:
         table.add_row(
-            " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks),
-            _runs(kind for kind, _ in _stage_sites(group)),
-            _runs(region for _, region in _stage_sites(group)),
+            task_words(group),
+            *gpus_and_regions(group),
             _machines(group),
-            _split(group),
+            split(group),
             _memory(group.memory, _largest_memory_bytes(group, fleet)),
             str(len(group.replicas)),
             str(group.num_gpus),
@@ -194,7 +193,19 @@ def _machines(group: ReplicaGroup) -> str:
     return ", ".join(runs[:_MAX_RUNS]) + more
 
 
-def _split(group: ReplicaGroup) -> str:
+def task_words(group: ReplicaGroup) -> str:
+    """Say what a group does."""
+    return " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks)
+
+
+def gpus_and_regions(group: ReplicaGroup) -> tuple[str, str]:
+    """Name the GPUs of a group, and where they are, in the order of its stages."""
+    sites = _stage_sites(group)
+    return _runs(kind for kind, _ in sites), _runs(region for _, region in sites)
+
+
+def split(group: ReplicaGroup) -> str:
+    """Say how a group's replicas are cut."""
     stages = group.parallelism.stage_layers
     layers = f" ({'+'.join(str(each) for each in stages)} layers)" if len(stages) > 1 else ""
     return f"{group.parallelism}{layers}{_mode(group.training_mode)}"

@@ -39,12 +39,15 @@ async def read_fleet(*, context: str | None = None) -> Fleet:
     paths = [Path(each).expanduser() for each in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)]
     if not any(path.is_file() for path in paths):
         raise NoClusterError(f"no kubeconfig at {', '.join(str(path) for path in paths)}")
+    configuration = client.Configuration()
+    # A server that has just learned a kind answers 429 for a moment.
+    configuration.client_go_retries = True
     try:
-        await config.load_kube_config(context=context)
+        await config.load_kube_config(context=context, client_configuration=configuration)
     except (ConfigException, OSError) as error:
         raise NoClusterError(f"the kubeconfig cannot be used: {error}") from error
     try:
-        async with client.ApiClient() as api:
+        async with client.ApiClient(configuration) as api:
             return fleet_of_cluster(await _nodes(api), topologies=await _topologies(api))
     except client.ApiException as error:
         raise NoClusterError(f"the API server refused: {error.status} {error.reason}") from error

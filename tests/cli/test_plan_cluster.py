@@ -1,5 +1,6 @@
 """`hetrl plan` against a real API server: its nodes are the fleet."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from e2e.cluster.cluster import Cluster
 from e2e.cluster.machines import NodePool, kind
 from hetrl_operator.fleet import fleet_of_cluster
 from tests.cli.test_plan import write_job
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +39,43 @@ def test_the_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) 
     machines = {run["machines"] for each in groups for place in each["placements"]
                 for run in place["runs"]}  # fmt: skip
     assert all(name.startswith(("a100-", "l4-")) for name in machines)
+
+
+@pytest.mark.cluster
+def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+    cluster.kubectl(
+        "wait", "--for=condition=Established", "--timeout=60s", "-f", str(ROOT / "crds")
+    )
+    job = write_job(tmp_path)
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
+
+    def hetrl_plan(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [Path(sys.executable).parent / "hetrl", "plan", "-f", job, *arguments],
+            check=False, capture_output=True, text=True, timeout=120, env=environment,
+        )  # fmt: skip
+
+    planned = hetrl_plan("--runnable", "-o", "yaml")
+    assert planned.returncode == 0, planned.stderr
+    followed = yaml.safe_load(planned.stdout)
+    name, namespace = followed["metadata"]["name"], followed["metadata"]["namespace"]
+    rollouts = next(each for each in followed["spec"]["groups"] if each.get("concurrency"))
+    cluster.apply(json.dumps(followed))
+    cluster.apply(Path(job).read_text())
+    assert "follows no plan yet" in hetrl_plan("--diff").stderr
+    cluster.kubectl(
+        "patch", "hetrljob", name, "-n", namespace, "--subresource=status", "--type=merge", "-p",
+        json.dumps({"status": {"plan": {"name": name, "hash": "0"}}}),
+    )  # fmt: skip
+
+    assert "nothing would change" in hetrl_plan("--diff").stdout
+    for node in {run["machines"] for place in rollouts["placements"] for run in place["runs"]}:
+        cluster.kubectl("cordon", node)
+    found = hetrl_plan("--diff")
+    assert found.returncode == 0, found.stderr
+    assert "nothing would change" not in found.stdout
+    assert "as if they were free" in found.stdout
 
 
 def test_a_topology_prices_nodes_and_adds_none() -> None:
