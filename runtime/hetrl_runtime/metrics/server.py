@@ -4,7 +4,7 @@ import logging
 from types import TracebackType
 from typing import Self
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
 from hetrl_core.launch import Launch
 
@@ -15,7 +15,7 @@ class MetricsServer:
     """Serves a registry on ``Launch.metrics_port`` from a thread; use it as a context manager."""
 
     def __init__(self, registry: CollectorRegistry, launch: Launch) -> None:
-        """Listen at once.
+        """Listen at once, and show the process's own memory, time and start beside its series.
 
         Raises:
             OSError: the port is taken.
@@ -30,6 +30,7 @@ class MetricsServer:
                 f"cannot serve metrics on {launch.listen_host}:{launch.metrics_port}: "
                 f"{error.strerror}",
             ) from error
+        ProcessCollector(registry=registry)
         log.info("serving metrics: port=%d", self.port)
 
     @property
