@@ -208,6 +208,13 @@ def the_example(**spec: Any) -> dict[str, Any]:
     return job
 
 
+def test_the_release_is_tested_and_nothing_is_wrong(installed: Cluster, tenant: Tenant) -> None:
+    assert "Succeeded" in installed.helm(
+        "test", "hetrl", "--namespace", SYSTEM, "--logs", "--timeout=5m"
+    )
+    assert "problem" not in tenant.hetrl("doctor")
+
+
 def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
     tenant: Tenant,
 ) -> None:

@@ -6,6 +6,7 @@ credentials: loading its generated models would take longer than most commands.
 """
 
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,12 +14,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import click
 from kubernetes.client.api_client import ApiClient
+from kubernetes.client.configuration import Configuration
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import list_kube_config_contexts, new_client_from_config
+from kubernetes.config import (
+    list_kube_config_contexts,
+    load_incluster_config,
+    new_client_from_config,
+)
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
@@ -27,6 +34,7 @@ from hetrl_operator.labels import API_VERSION, JOB_NAME, ROLE
 FIELD_MANAGER = "hetrl-cli"
 REQUEST_SECONDS = 30.0
 DEFAULT_NAMESPACE = "default"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -54,6 +62,11 @@ class Connection:
         """Return one job."""
         return self._request("GET", self._jobs(name))
 
+    def has_job(self, name: str) -> bool:
+        """Tell whether a job is there."""
+        found = self.look(self._jobs(name))
+        return not isinstance(found, Refused) or found.status != HTTPStatus.NOT_FOUND
+
     def jobs(self, *, everywhere: bool = False) -> list[Object]:
         """Return the jobs of the namespace, or of all."""
         path = f"/apis/{API_VERSION}/hetrljobs" if everywhere else self._jobs()
@@ -67,6 +80,13 @@ class Connection:
     def change(self, name: str, spec: Object) -> Object:
         """Change fields of a job's spec."""
         return self._request("PATCH", self._jobs(name), body={"spec": spec}, content_type=MERGE)
+
+    def delete(self, name: str) -> bool:
+        """Begin to delete a job; tell whether there was one."""
+        found = self.look(self._jobs(name), method="DELETE")
+        if isinstance(found, Refused) and found.status != HTTPStatus.NOT_FOUND:
+            raise click.ClickException(found.said)
+        return not isinstance(found, Refused)
 
     def scale(self, name: str, replicas: int) -> None:
         """Ask for so many rollout replicas, as an autoscaler does."""
@@ -104,7 +124,9 @@ class Connection:
             answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)
             yield from _lines(answer.response, until)
 
-    def look(self, path: str, *, body: Object | None = None) -> "Object | Refused":
+    def look(
+        self, path: str, *, method: str = "GET", body: Object | None = None
+    ) -> "Object | Refused":
         """Return what is at a path, or what a question is answered; a refusal is an answer too.
 
         Raises:
@@ -112,7 +134,7 @@ class Connection:
         """
         with _refusals_in_words():
             try:
-                answer = self._answer("POST" if body else "GET", path, {}, body=body)
+                answer = self._answer("POST" if body else method, path, {}, body=body)
             except ApiException as error:
                 return Refused(status=error.status, said=_refusal(error))
             found: Object = json.loads(_text(answer))
@@ -172,21 +194,34 @@ class Connection:
 
 
 def connect(*, context: str | None, namespace: str | None) -> Connection:
-    """Connect as the kubeconfig says; its context's namespace is taken where none is given.
+    """Connect as the kubeconfig says, or in a pod without one as its service account.
+
+    The namespace of either is taken where none is given.
 
     Raises:
         ClickException: there is no kubeconfig, or it cannot be used.
     """
     try:
-        api = new_client_from_config(context=context)
-        # A server that is busy, or has just learned a kind, answers 429 for a moment.
-        api.configuration.client_go_retries = True
-        contexts, current = list_kube_config_contexts()
+        in_pod = SERVICE_ACCOUNT.exists() and not os.environ.get("KUBECONFIG") and not context
+        api, own = _as_the_pod() if in_pod else _as_the_kubeconfig_says(context)
     except (ConfigException, OSError) as error:
         raise click.ClickException(f"no cluster: {error}") from error
+    # A server that is busy, or has just learned a kind, answers 429 for a moment.
+    api.configuration.client_go_retries = True
+    return Connection(api=api, namespace=namespace or own or DEFAULT_NAMESPACE)
+
+
+def _as_the_pod() -> tuple[ApiClient, str]:
+    configuration = Configuration()
+    load_incluster_config(client_configuration=configuration)
+    return ApiClient(configuration), (SERVICE_ACCOUNT / "namespace").read_text().strip()
+
+
+def _as_the_kubeconfig_says(context: str | None) -> tuple[ApiClient, str]:
+    api = new_client_from_config(context=context)
+    contexts, current = list_kube_config_contexts()
     chosen = next((each for each in contexts if each["name"] == context), current)
-    configured = chosen["context"].get("namespace")
-    return Connection(api=api, namespace=namespace or configured or DEFAULT_NAMESPACE)
+    return api, str(chosen["context"].get("namespace") or "")
 
 
 def event_time(event: Object) -> str:

@@ -24,7 +24,17 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 def rendered(*settings: str, namespace: str = "hetrl-system") -> tuple[dict[str, Any], ...]:
     """Return the objects of a release: ``rendered("metrics.podMonitor.enabled=always")``."""
     options = [option for each in settings for option in ("--set-json", each)]
-    done = helm("template", "hetrl", str(CHART), "--namespace", namespace, *options)
+    return _objects("--namespace", namespace, "--skip-tests", *options)
+
+
+def hooks() -> tuple[dict[str, Any], ...]:
+    """Return what only ``helm test`` makes."""
+    every = _objects("--show-only", "templates/tests/plan.yaml")
+    return tuple(each for each in every if "helm.sh/hook" in each["metadata"]["annotations"])
+
+
+def _objects(*options: str) -> tuple[dict[str, Any], ...]:
+    done = helm("template", "hetrl", str(CHART), *options)
     assert done.returncode == 0, done.stderr
     return tuple(each for each in yaml.safe_load_all(done.stdout) if each)
 

@@ -5,10 +5,11 @@ import pytest
 import yaml
 
 from hetrl_api.crd import KINDS
+from hetrl_api.load import read_job
 from hetrl_core.task import Role
 from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
 from hetrl_operator.settings import from_environment
-from tests.chart.rendering import CHART, ROOT, helm, of_kind, rendered
+from tests.chart.rendering import CHART, ROOT, helm, hooks, of_kind, rendered
 
 pytestmark = pytest.mark.cluster
 
@@ -167,6 +168,19 @@ def test_pod_monitors_select_what_the_operator_labels() -> None:
         [f"__meta_kubernetes_pod_label_{label.translate(str.maketrans('./-', '___'))}"]
         for label in (JOB_NAME, ROLE, POOL)
     ]
+
+
+def test_what_helm_test_makes_is_cleaned_up_and_is_no_operator() -> None:
+    kinds = {each["kind"]: each for each in hooks()}
+    assert set(kinds) == {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Pod"}
+    for each in kinds.values():
+        assert (
+            "before-hook-creation" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        )
+    (service,) = of_kind("Service")
+    labels = kinds["Pod"]["metadata"]["labels"]
+    assert not service["spec"]["selector"].items() <= labels.items()
+    read_job(kinds["ConfigMap"]["data"]["job.yaml"])
 
 
 def test_dashboards_are_config_maps_that_grafanas_sidecar_finds() -> None:

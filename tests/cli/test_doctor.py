@@ -18,8 +18,6 @@ from hetrl_cli.doctor.facts import Facts, JobFacts
 from hetrl_cli.doctor.installation import own_fields
 from tests.api.objects import a_job
 
-pytest_plugins = ["e2e.cluster.fixtures"]
-
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NODE = {
@@ -115,18 +113,23 @@ def a_node(name: str, **labels: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ward(api_server: Cluster) -> Iterator[dict[str, str]]:
+def hospital() -> Iterator[Cluster]:
+    """An API server of its own: it begins without HetRL, and nodes are made sick on it."""
+    with Cluster.start(name=f"doctor-{os.getpid()}") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ward(hospital: Cluster) -> dict[str, str]:
     """What was found at each stage of a cluster on which nearly everything is wrong."""
-    found = {"bare": found_by(api_server.kubeconfig)}
-    crds(api_server, ROOT / "tests" / "fixtures" / "v0.1.0" / "crds")
-    found["old"] = found_by(api_server.kubeconfig)
-    crds(api_server, ROOT / "crds")
-    make_sick(api_server)
-    found["sick"] = found_by(api_server.kubeconfig, "sick")
-    found["stranger"] = found_by(api_server.kubeconfig_for("stranger"))
-    yield found
-    api_server.kubectl("delete", "namespace", "ward", "--wait=false")
-    api_server.kubectl("delete", "node", "plain", "empty")
+    found = {"bare": found_by(hospital.kubeconfig)}
+    crds(hospital, ROOT / "tests" / "fixtures" / "v0.1.0" / "crds")
+    found["old"] = found_by(hospital.kubeconfig)
+    crds(hospital, ROOT / "crds")
+    make_sick(hospital)
+    found["sick"] = found_by(hospital.kubeconfig, "sick")
+    found["stranger"] = found_by(hospital.kubeconfig_for("stranger"))
+    return found
 
 
 def crds(cluster: Cluster, folder: Path) -> None:
@@ -206,8 +209,8 @@ def test_the_cause_of_a_broken_set_up_is_named(
 
 @pytest.mark.cluster
 def test_what_the_asker_may_not_see_is_told_and_not_guessed(
-    api_server: Cluster, ward: dict[str, str]
+    hospital: Cluster, ward: dict[str, str]
 ) -> None:
     assert "node plain" not in ward["stranger"]
-    done = hetrl(api_server.kubeconfig_for("stranger"), "-n", "ward")
+    done = hetrl(hospital.kubeconfig_for("stranger"), "-n", "ward")
     assert "not looked at  nodes: " in done.stdout

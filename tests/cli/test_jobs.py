@@ -227,6 +227,41 @@ def test_following_ends_as_the_job_does(served: Cluster) -> None:
     assert "step 5/20  reward 0.625" in done.stdout
 
 
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [
+        pytest.param("True", 0, "planned: 3 GPUs", id="a plan"),
+        pytest.param("False", 2, "no plan: Infeasible: 3 GPUs", id="none"),
+    ],
+)
+def test_following_until_a_job_is_planned_ends_as_planning_does(
+    served: Cluster, status: str, code: int, told: str
+) -> None:
+    name = f"planned-{code}"
+    submitted(served, name)
+    planned = {"type": "Planned", "status": status, "reason": "Infeasible", "message": "3 GPUs",
+               "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    served.kubectl(
+        "patch", "hetrljob", name, "-n", "team", "--subresource=status", "--type=merge", "-p",
+        json.dumps({"status": {"conditions": [planned]}}),
+    )  # fmt: skip
+    job = a_job({"metadata.name": name, "metadata.namespace": "team"})
+    done = hetrl(served, "submit", "-f", "-", "--until", "planned", stdin=yaml.safe_dump(job))
+    assert done.returncode == code
+    assert told in done.stdout + done.stderr
+
+
+@pytest.mark.cluster
+def test_a_job_is_deleted_once(served: Cluster) -> None:
+    submitted(served, "goes")
+    assert hetrl(served, "delete", "goes", "-n", "team").stdout == "goes deleted\n"
+    again = hetrl(served, "delete", "goes", "-n", "team")
+    assert again.returncode == 1
+    assert again.stderr == "Error: no HetRLJob goes in team\n"
+    assert hetrl(served, "delete", "goes", "-n", "team", "--ignore-not-found").returncode == 0
+
+
 def test_without_a_cluster_a_command_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "status"],

@@ -86,8 +86,7 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
         leases=items(LEASES, "node leases"),
         storage_classes=items("/apis/storage.k8s.io/v1/storageclasses", "storage classes"),
         operators=items(
-            "/api/v1/pods?labelSelector=app.kubernetes.io/name=hetrl,"
-            "app.kubernetes.io/component=operator",
+            "/api/v1/pods?labelSelector=app.kubernetes.io/name=hetrl-operator",
             "the operator's pods",
         ),
         job=job,

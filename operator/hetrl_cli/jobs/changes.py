@@ -1,4 +1,4 @@
-"""``hetrl suspend``, ``resume`` and ``scale``: one field of the spec each."""
+"""``hetrl suspend``, ``resume``, ``scale``, one field of the spec each, and ``delete``."""
 
 import click
 
@@ -75,6 +75,35 @@ def scale(*, name: str, replicas: int, context: str | None, namespace: str | Non
     connection.scale(name, replicas)
     wanted = f"{replicas} rollout replicas" if replicas else "as many rollouts as are planned"
     click.echo(f"{name} asked for {wanted}")
+
+
+@click.command("delete")
+@click.argument("name")
+@click.option(
+    "--ignore-not-found", "is_missing_fine", is_flag=True, help="End 0 where there is none."
+)
+@_waits
+@_timeout
+@on_a_cluster
+def delete(
+    *,
+    name: str,
+    is_missing_fine: bool,
+    is_waiting: bool,
+    timeout_seconds: float,
+    context: str | None,
+    namespace: str | None,
+) -> None:
+    """Delete a job with its pods; what its claims hold stays."""
+    connection = connect(context=context, namespace=namespace)
+    if not connection.delete(name):
+        if is_missing_fine:
+            return
+        raise click.ClickException(f"no HetRLJob {name} in {connection.namespace}")
+    for _ in moments(timeout_seconds, what=f"{name} is still being deleted") if is_waiting else ():
+        if not connection.has_job(name):
+            break
+    click.echo(f"{name} {'deleted' if is_waiting else 'is being deleted'}")
 
 
 def _refuse_if_ended(connection: Connection, name: str) -> None:

@@ -1,30 +1,67 @@
-"""A job followed to its end: a line for each event and each step, and whether it went well."""
+"""A job followed for a while: a line for each event and each step, and how it went."""
 
-import sys
 from collections.abc import Iterator
+from enum import StrEnum
 
 import click
 
 from hetrl_cli.connection import Connection, event_time
 from hetrl_cli.jobs.options import moments
 from hetrl_cli.jobs.standing import Standing, figure
+from hetrl_operator.labels import ConditionType, Reason
+
+WELL, BADLY, NO_PLAN = 0, 1, 2
+"""Exit codes, as of ``hetrl plan``."""
 
 
-def follow(connection: Connection, name: str, *, seconds: float) -> None:
-    """Print what is new until a job has ended, then leave: 0 if it succeeded, else 1.
+class Until(StrEnum):
+    """What is waited for."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+def follow(connection: Connection, name: str, *, until: Until, seconds: float) -> int:
+    """Print what is new until a job has come so far; return how that went.
 
     Raises:
-        ClickException: it has not ended within so many seconds.
+        ClickException: it has not come so far within so many seconds.
     """
     said: set[str] = set()
-    for _ in moments(seconds, what=f"{name} has not ended; it goes on without being followed"):
+    for _ in moments(seconds, what=f"{name} is not {until}; it goes on without being followed"):
         standing = Standing(connection.job(name))
         for line in (*_events(connection, standing), *_step(standing)):
             if line not in said:
                 said.add(line)
                 click.echo(line)
-        if standing.has_succeeded is not None:
-            sys.exit(0 if standing.has_succeeded else 1)
+        code = _reached(standing, until)
+        if code is not None:
+            return code
+    raise AssertionError("moments ends by raising")
+
+
+def _reached(standing: Standing, until: Until) -> int | None:
+    """Return the exit code of a job that has come so far, or has ended before."""
+    if standing.has_succeeded is not None:
+        return WELL if standing.has_succeeded else BADLY
+    if until is Until.RUNNING:
+        running = standing.condition(ConditionType.RUNNING) or {}
+        return WELL if running.get("status") == "True" else None
+    if until is Until.PLANNED:
+        return _planned(standing)
+    return None
+
+
+def _planned(standing: Standing) -> int | None:
+    planned = standing.condition(ConditionType.PLANNED) or {}
+    if planned.get("status") == "True":
+        click.echo(f"planned: {planned.get('message')}")
+        return WELL
+    if planned.get("status") == "False" and planned.get("reason") != Reason.PLANNING:
+        click.echo(f"no plan: {planned.get('reason')}: {planned.get('message')}", err=True)
+        return NO_PLAN
+    return None
 
 
 def _events(connection: Connection, standing: Standing) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """``hetrl submit``: check a job here, apply it there, and follow it to its end if asked."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import read_job
 from hetrl_cli.connection import Connection, connect
 from hetrl_cli.files import read_text
-from hetrl_cli.jobs.follow import follow
+from hetrl_cli.jobs.follow import Until, follow
 from hetrl_cli.jobs.options import on_a_cluster
 
 
@@ -20,9 +21,11 @@ from hetrl_cli.jobs.options import on_a_cluster
     path_type=Path), help="The HetRLJob, as YAML; - for standard input.",
 )  # fmt: skip
 @click.option(
-    "--follow/--no-follow", "is_followed", default=False,
-    help="Print what happens until the job has ended; end 0 only if it succeeded.",
+    "--until", type=click.Choice([each.value for each in Until]),
+    help="Follow the job: until it is planned (ends 2 where there is no plan), until it runs, or "
+    "until it has ended (ends 1 where it failed).",
 )  # fmt: skip
+@click.option("--follow", "until", flag_value=Until.ENDED.value, help="The same as --until ended.")
 @click.option(
     "--timeout", "timeout_seconds", type=click.FloatRange(min=1), default=86_400.0,
     show_default=True, help="Seconds to follow at most.",
@@ -31,7 +34,7 @@ from hetrl_cli.jobs.options import on_a_cluster
 def command(
     *,
     job_file: Path,
-    is_followed: bool,
+    until: str | None,
     timeout_seconds: float,
     context: str | None,
     namespace: str | None,
@@ -45,8 +48,8 @@ def command(
         context=context, namespace=namespace or manifest["metadata"].get("namespace")
     )
     name = _applied(connection, manifest)
-    if is_followed:
-        follow(connection, name, seconds=timeout_seconds)
+    if until:
+        sys.exit(follow(connection, name, until=Until(until), seconds=timeout_seconds))
 
 
 def _checked(text: str) -> dict[str, Any]:
