@@ -71,6 +71,9 @@ class ClusterModel:
     lost_nodes: dict[str, datetime] = field(default_factory=dict)
     is_deleted: bool = False
     is_gone: bool = False
+    sets_do_nothing: bool = False
+    """Whether pods stay whatever their StatefulSets say, as where a kubelet hangs."""
+
     wake_after_seconds: float | None = None
     """When the operator wants to look again."""
 
@@ -166,10 +169,10 @@ class ClusterModel:
         del self.pods[name]
         self._sync()
 
-    def crash(self, name: str, exit_code: int, message: str = "") -> None:
+    def crash(self, name: str, exit_code: int, message: str = "", *, reason: str = "Error") -> None:
         """Let a container end; the kubelet starts it again."""
         pod = self.pods[name]
-        end = Termination(exit_code=exit_code, message=message, at=self.now)
+        end = Termination(exit_code=exit_code, reason=reason, message=message, at=self.now)
         self.pods[name] = replace(pod, termination=end, restarts=pod.restarts + 1, is_ready=False)
 
     def change(self, **spec: Any) -> None:
@@ -237,6 +240,8 @@ class ClusterModel:
 
     def _sync(self) -> None:
         """Make the pods what the StatefulSets want."""
+        if self.sets_do_nothing:
+            return
         wanted = {
             f"{name}-{ordinal}": (manifest, ordinal)
             for name, manifest in self.sets.items()

@@ -73,7 +73,7 @@ def uids(space: Namespace, word: str = "") -> dict[str, str]:
 
 
 def pod_of(space: Namespace, role: str) -> str:
-    return sorted(uids(space, f"-{role}-"))[0]
+    return min(uids(space, f"-{role}-"))
 
 
 def events(space: Namespace, reason: str) -> list[str]:
@@ -540,7 +540,7 @@ def test_a_changed_spec_replaces_the_pods_that_it_concerns(
     ],
 )  # fmt: skip
 def test_what_a_run_is_made_of_cannot_change(
-    cluster: Cluster, space: Namespace, change: dict[str, Any], said: str
+    space: Namespace, change: dict[str, Any], said: str
 ) -> None:
     space.apply(a_job(planning={"mode": "PlanOnly"}))
 
