@@ -181,10 +181,10 @@ class Controller:
                 return Done(object={})
             case _:
                 outcome = await self.writer.perform(job, action, _child(seen, action))
-                self._remember(seen, action, outcome)
+                self._remember(seen, outcome)
                 return outcome
 
-    def _remember(self, seen: Observed, action: Action | WriteStatus, outcome: Outcome) -> None:
+    def _remember(self, seen: Observed, outcome: Outcome) -> None:
         """Keep what we wrote until the watches show it."""
         if not isinstance(outcome, Done) or not outcome.object:
             return
@@ -195,7 +195,7 @@ class Controller:
         value = _read(kind, body)
         if value is None:
             return
-        owned = value if isinstance(action, WriteStatus) else (job.uid, value)
+        owned = value if isinstance(value, JobSeen) else (job.uid, value)
         self.views.recent.wrote(place, owned, resource_version=version)
 
     def _again(self, key: JobKey, job: JobSeen, decision: Decision, outcome: Outcome) -> str:
