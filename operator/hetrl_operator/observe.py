@@ -267,7 +267,12 @@ def _termination(container: Body) -> Termination | None:
 
 
 def _affinity_nodes(spec: Body) -> frozenset[str]:
-    """Return the machines that our template names, as ``render.pod`` writes them."""
+    """Return the machines that our template names, as ``render.pod`` writes them.
+
+    None once the pod is bound: a large set names thousands, and each of its pods would hold them.
+    """
+    if spec.get("nodeName"):
+        return frozenset()
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return frozenset(

@@ -108,7 +108,7 @@ class PodSeen:
     """What it was started with; empty: an earlier release made it."""
 
     affinity_nodes: frozenset[str] = frozenset()
-    """The nodes that its affinity names; empty: any."""
+    """The nodes that its affinity names, while it waits for one of them; empty: any."""
 
     selected_hostname: str = ""
     """The one that its gate was lifted for, if any."""

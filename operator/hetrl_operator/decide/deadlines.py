@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conditions import ConditionStatus
+from hetrl_api.conditions import Condition, ConditionStatus
 from hetrl_api.job import JobSpec
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.pods import names_and_reasons
@@ -105,7 +105,7 @@ def _unschedulable(seen: Observed, written: JobSpec, now: "datetime") -> _Deadli
     if waiting:
         since = min(pod.unschedulable_since for pod in waiting if pod.unschedulable_since)
         waits_for = names_and_reasons(waiting)
-    elif planned and planned.status is not ConditionStatus.TRUE and not _was_suspended(seen):
+    elif planned and planned.status is not ConditionStatus.TRUE and _lacks_gpus(planned):
         resumed = condition(seen.job.status, ConditionType.SUSPENDED)
         since = max(each.last_transition_time for each in (planned, resumed) if each)
         waits_for = f"a plan: {planned.message}"
@@ -124,10 +124,9 @@ def _waiting_pods(seen: Observed) -> list[PodSeen]:
     return [pod for pod in seen.pods if pod.unschedulable_since and not pod.is_deleting]
 
 
-def _was_suspended(seen: Observed) -> bool:
-    """Tell whether status still speaks of a suspension that has just ended."""
-    found = condition(seen.job.status, ConditionType.PLANNED)
-    return found is not None and found.reason == Reason.SUSPENDED
+def _lacks_gpus(planned: Condition) -> bool:
+    """Tell a wait for GPUs from planning, which has a budget, and from a suspension just ended."""
+    return planned.reason not in {Reason.PLANNING, Reason.SUSPENDED}
 
 
 def _active(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
