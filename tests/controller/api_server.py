@@ -6,6 +6,8 @@ kubelet writes them.
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from e2e.cluster.cluster import Cluster
@@ -22,7 +24,8 @@ L4 = {"pools": [{"name": "l4", "gpuProduct": "L4"}]}
 
 def start(space: Namespace, **spec: Any) -> dict[str, str]:
     """Have a job run, and return its pods' uids by name."""
-    space.apply(a_job(**spec))
+    # How good the plan is does not matter here.
+    space.apply(a_job(**{"planning": {"timeBudgetSeconds": 1}, **spec}))
     space.wait_for_phase("Running")
     return uids(space)
 
@@ -97,13 +100,14 @@ def not_ready(space: Namespace, pod: str, waiting: str) -> None:
     say(space, pod, containerStatuses=[container], conditions=conditions)
 
 
-def hold_back(space: Namespace, pod: str) -> None:
+@contextmanager
+def held_back(space: Namespace, pod: str) -> Iterator[None]:
     """Keep a pod from going, as a kubelet does that cannot stop it."""
     _finalizers(space, pod, ["example.com/held"])
-
-
-def let_go(space: Namespace, pod: str) -> None:
-    _finalizers(space, pod, [])
+    try:
+        yield
+    finally:
+        _finalizers(space, pod, [])
 
 
 def _finalizers(space: Namespace, pod: str, finalizers: list[str]) -> None:
@@ -115,27 +119,25 @@ def is_stopping(space: Namespace, pod: str) -> bool:
     return "deletionTimestamp" in space.get("pod", pod)["metadata"]
 
 
-class silent:  # noqa: N801  # reads as a word at its use
-    """A node whose kubelet does not answer, until the block ends."""
+@contextmanager
+def silent(cluster: Cluster, node: str) -> Iterator[None]:
+    """Have a node's kubelet not answer."""
+    cluster.kubectl("annotate", "node", node, "kwok.x-k8s.io/node-")
+    _say_ready(cluster, node, "Unknown")
+    try:
+        yield
+    finally:
+        cluster.kubectl("annotate", "node", node, "kwok.x-k8s.io/node=fake")
+        _say_ready(cluster, node, "True")
 
-    def __init__(self, cluster: Cluster, node: str) -> None:
-        self._cluster, self._node = cluster, node
 
-    def __enter__(self) -> None:
-        self._cluster.kubectl("annotate", "node", self._node, "kwok.x-k8s.io/node-")
-        self._say("Unknown")
-
-    def __exit__(self, *_: object) -> None:
-        self._cluster.kubectl("annotate", "node", self._node, "kwok.x-k8s.io/node=fake")
-        self._say("True")
-
-    def _say(self, status: str) -> None:
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        ready = {
-            "type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": now,
-            "lastHeartbeatTime": now,
-        }  # fmt: skip
-        self._cluster.kubectl(
-            "patch", "node", self._node, "--subresource=status", "--type=strategic",
-            "-p", json.dumps({"status": {"conditions": [ready]}}),
-        )  # fmt: skip
+def _say_ready(cluster: Cluster, node: str, status: str) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    ready = {
+        "type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": now,
+        "lastHeartbeatTime": now,
+    }  # fmt: skip
+    cluster.kubectl(
+        "patch", "node", node, "--subresource=status", "--type=strategic",
+        "-p", json.dumps({"status": {"conditions": [ready]}}),
+    )  # fmt: skip

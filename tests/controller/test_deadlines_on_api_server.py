@@ -28,7 +28,9 @@ def test_a_run_longer_than_its_deadline_fails_and_frees_its_gpus(space: Namespac
 
     assert "spec.activeDeadlineSeconds (6 s)" in failed["message"]
     eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
-    assert space.job()["metadata"].get("finalizers", []) == []
+    eventually(
+        lambda: not space.job()["metadata"].get("finalizers"), what="the job is held no more"
+    )
     assert tells(space, EventReason.FAILED)
 
 

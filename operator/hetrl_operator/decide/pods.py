@@ -48,7 +48,9 @@ def has_failed(pod: PodSeen) -> bool:
 
 def names_and_reasons(pods: Iterable[PodSeen]) -> str:
     """Say which pods are not ready, and why, as far as Kubernetes tells."""
-    waiting = sorted((pod for pod in pods if not pod.is_ready), key=lambda pod: pod.name)
+    waiting = sorted(
+        (pod for pod in pods if pod.is_deleting or not pod.is_ready), key=lambda pod: pod.name
+    )
     if not waiting:
         return "every pod that there is is ready"
     said = [f"{pod.name}: {trouble(pod)}" for pod in waiting[:_MOST_NAMED]]
