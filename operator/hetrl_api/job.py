@@ -82,11 +82,23 @@ class JobSpec(ApiModel):
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
     """From the pods' creation to the first step's start, or the job fails."""
 
+    unschedulable_deadline_seconds: Seconds | None = None
+    """Longest wait for GPUs before the job fails: without a plan, or with pods that no node takes.
+    Unset: without a plan for ever, and pods as long as startupDeadlineSeconds."""
+
+    progress_deadline_seconds: Seconds = 1800
+    """Longest time from one step to the next before condition Progressing turns False. Nothing else
+    follows."""
+
     active_deadline_seconds: Seconds | None = None
     """Longest run since the start or the last resume; unset: no limit."""
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
     """Delete the job this long after it finished; unset: keep it."""
+
+    release_deadline_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
+    """Once the job is deleted, the longest wait for its pods to write a checkpoint and stop; then
+    it is let go whatever is left of them."""
 
     managed_by: Annotated[str, StringConstraints(min_length=1, max_length=63)] = MANAGER
     """The controller of this job. Others than hetrl.dev/operator are not supported yet."""
@@ -95,6 +107,16 @@ class JobSpec(ApiModel):
         _never_changes("model"),
         _never_changes("algorithm"),
         _never_changes("data"),
+        Rule(
+            condition="!has(oldSelf.storage) || self.storage == oldSelf.storage || self.suspend",
+            message="spec.storage can change only while spec.suspend is true",
+            field=".storage",
+        ),
+        Rule(
+            condition="self.training.seed == oldSelf.training.seed",
+            message="spec.training.seed cannot change: delete the job and make another",
+            field=".training.seed",
+        ),
         Rule(
             condition=(
                 "!has(self.algorithm.critic) || "

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from hetrl_api.rules import ApiModel, Rule, not_yet
 from hetrl_api.source import ObjectName
@@ -27,34 +27,83 @@ class FailedRole(StrEnum):
     COORDINATOR = "coordinator"
 
 
+class FailureReason(StrEnum):
+    """How a pod failed, where it is more than an exit code."""
+
+    OOM_KILLED = "OOMKilled"
+    EVICTED = "Evicted"
+    POD_LOST = "PodLost"
+
+
+Restarts = Annotated[int, Field(ge=0, le=1000)]
+MOST_WITHIN_A_WINDOW = 100
+"""Restarts whose times status keeps; a limit within a window cannot be larger."""
+
+
 class FailureRule(ApiModel):
-    """What follows the failure of one role's pods."""
+    """What follows the failure of one role's pods. Of several rules the first that fits counts."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = None
+    """What events and conditions call the rule; unset: its place in the list."""
 
     role: FailedRole
     """Whose failure."""
 
     action: FailureAction
-    """What follows."""
+    """RestartPod: the container starts again where it is. RestartRole: all pods of the role are
+    replaced, a trainer's from the last checkpoint. RestartJob: all pods. Replan: the role's, on
+    another plan if there is a better one now. Fail: the job fails. A trainer of several pods is
+    always restarted whole."""
 
     on_exit_codes: Annotated[
         tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=16)
     ] = ()
     """Only for these exit codes; none: all."""
 
+    on_reasons: Annotated[tuple[FailureReason, ...], Field(max_length=8)] = ()
+    """Only for these reasons; none: all. PodLost: deleted, or gone with its node."""
+
+    max_restarts: Restarts | None = None
+    """Restarts by this rule before the job fails, within `windowSeconds` of the policy; unset: they
+    count towards the policy's `maxRestarts`, those of rollouts towards nothing."""
+
 
 class FailurePolicy(ApiModel):
     """When failures end the job. Lost rollouts never do: their prompts are issued again."""
 
-    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Restarts of trainer and coordinator containers together before the job fails."""
+    max_restarts: Restarts = 3
+    """Restarts of trainers and of the coordinator together before the job fails."""
+
+    window_seconds: Annotated[int, Field(ge=1, le=31_536_000)] | None = None
+    """Only restarts of the last so many seconds count; unset: all since the job's creation."""
+
+    node_lost_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """After a node has been gone or not ready for so long, the job's pods there are replaced, on
+    other machines where the node stays away."""
 
     rules_by_role: Annotated[tuple[FailureRule, ...], Field(max_length=16)] | None = Field(
         default=None, alias="rules"
     )
-    """Exceptions by role and exit code. Not supported yet."""
+    """Exceptions by role, exit code and reason."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        not_yet("spec.failurePolicy.rules", path="self.rules", instead="use maxRestarts"),
+        Rule(
+            condition=f"!has(self.windowSeconds) || self.maxRestarts <= {MOST_WITHIN_A_WINDOW}",
+            message=(
+                "spec.failurePolicy.maxRestarts must be <= "
+                f"{MOST_WITHIN_A_WINDOW} with windowSeconds, got {{}}"
+            ),
+            values=("self.maxRestarts",),
+            field=".maxRestarts",
+        ),
+        Rule(
+            condition=(
+                "!has(self.rules) || self.rules.all(each, !has(each.maxRestarts) || "
+                f"each.maxRestarts <= {MOST_WITHIN_A_WINDOW})"
+            ),
+            message=f"spec.failurePolicy.rules.maxRestarts must be <= {MOST_WITHIN_A_WINDOW}",
+            field=".rules",
+        ),
     )
 
 

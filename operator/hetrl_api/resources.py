@@ -62,7 +62,9 @@ class Rollout(ApiModel):
     """Most that a plan may have; unset: as many as help."""
 
     replicas: Annotated[int, Field(ge=0, le=100_000)] = 0
-    """The target that `kubectl scale` and autoscalers set; 0: the planner decides."""
+    """The target that `kubectl scale` and autoscalers set; 0: the planner decides, and autoscalers,
+    which take 0 for switched off, leave it alone. A running job follows at once, and its trainers
+    stay where they are if they can."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(

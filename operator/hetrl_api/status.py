@@ -83,6 +83,34 @@ class Progress(ApiModel):
     last_update_time: AwareDatetime | None = None
     """When this was reported."""
 
+    last_step_time: AwareDatetime | None = None
+    """When `step` was first reported."""
+
+
+class Restart(ApiModel):
+    """One answer to a failure or to a changed spec."""
+
+    time: AwareDatetime
+    """When it was decided; pods made before are replaced."""
+
+    role: Text
+    """Whose pods."""
+
+    action: Text
+    """RestartPod, RestartRole, RestartJob or Replan."""
+
+    pod: Text
+    """The pod that it was for."""
+
+    failed_at: AwareDatetime
+    """When that pod failed."""
+
+    reason: Text
+    """Why: how the pod ended, or SpecChanged."""
+
+    rule: Text | None = None
+    """The rule of spec.failurePolicy.rules, if one fitted."""
+
 
 class RoleStatus(ApiModel):
     """Pods of one role."""
@@ -139,7 +167,10 @@ class JobStatus(ApiModel):
     """When it succeeded or failed."""
 
     restarts: Count | None = None
-    """Restarts of trainer and coordinator containers so far."""
+    """Restarts of trainers and of the coordinator after failures so far."""
+
+    recent_restarts: Annotated[tuple[Restart, ...], Field(max_length=100)] = ()
+    """The last of them, and those that spec.failurePolicy.rules or a changed spec asked for."""
 
     conditions: Conditions = ()
     """What holds."""

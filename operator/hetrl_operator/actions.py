@@ -30,6 +30,8 @@ class Delete:
     name: str
     uid: str
     why: str
+    is_forced: bool = False
+    """Without waiting for a kubelet that will not answer; for pods only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,11 @@ class StartPlanning:
     """Have a plan made; the answer comes back through the planning service."""
 
     key: str
+    base: str = ""
+    """What the answer is for, where the job runs by another plan; see ``decide.drift``."""
+
+    keep: Plan | None = None
+    """A plan whose trainers should stay where they are if they can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,16 @@ class DeleteJob:
     """Delete the job itself, when its time after the end is over."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldJob:
+    """Keep a deleted job until we let it go: a finalizer, written before the first pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetJobGo:
+    """Take the finalizer off: nothing of the job holds a GPU, or its time is over."""
+
+
 Action = (
     Apply
     | Delete
@@ -88,6 +105,8 @@ Action = (
     | StartPlanning
     | ReserveGpus
     | ReleaseGpus
+    | HoldJob
+    | LetJobGo
     | DeleteJob
 )
 

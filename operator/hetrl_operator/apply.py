@@ -19,12 +19,21 @@ from hetrl_operator.actions import (
     Delete,
     DeleteJob,
     Event,
+    HoldJob,
     IssueCertificates,
+    LetJobGo,
     LiftGate,
     WriteStatus,
 )
 from hetrl_operator.kubernetes_api import APPLY, STRATEGIC_MERGE, KubernetesApi, Reply
-from hetrl_operator.labels import API_VERSION, FIELD_MANAGER, GANG_GATE, Reason, of_child
+from hetrl_operator.labels import (
+    API_VERSION,
+    FIELD_MANAGER,
+    FINALIZER,
+    GANG_GATE,
+    Reason,
+    of_child,
+)
 from hetrl_operator.observed import ChildSeen, JobSeen
 
 _PATHS = {
@@ -68,7 +77,9 @@ class Refused:
 
 
 Outcome = Done | TryAgain | Refused
-Writable = Apply | Delete | IssueCertificates | LiftGate | WriteStatus | DeleteJob
+Writable = (
+    Apply | Delete | IssueCertificates | LiftGate | WriteStatus | HoldJob | LetJobGo | DeleteJob
+)
 
 
 class Writer:
@@ -92,9 +103,13 @@ class Writer:
             case IssueCertificates():
                 return await self._apply(job, _secret(job, action), known=True)
             case Delete():
-                return await self._delete(job, action.kind, action.name, action.uid)
+                return await self._delete(
+                    job, action.kind, action.name, action.uid, is_forced=action.is_forced
+                )
             case DeleteJob():
                 return await self._delete(job, "HetRLJob", job.name, job.uid)
+            case HoldJob() | LetJobGo():
+                return await self._finalize(job, is_held=isinstance(action, HoldJob))
             case LiftGate():
                 return await self._lift(job, action)
             case WriteStatus():
@@ -116,13 +131,31 @@ class Writer:
         )
         return _outcome(reply, kind=f"{kind} {manifest['metadata']['name']}")
 
-    async def _delete(self, job: JobSeen, kind: str, name: str, uid: str) -> Outcome:
+    async def _finalize(self, job: JobSeen, *, is_held: bool) -> Outcome:
+        """Own our finalizer and nothing else of the job; the uid keeps a new one from appearing."""
+        finalizers = [FINALIZER] if is_held else []
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "HetRLJob",
+            "metadata": {"name": job.name, "uid": job.uid, "finalizers": finalizers},
+        }
+        path = f"{_path('HetRLJob', job.namespace)}/{job.name}"
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        if reply.status in {_NOT_FOUND, _CONFLICT}:
+            return Done(object={})
+        return _outcome(reply, kind=f"finalizer of {job.name}")
+
+    async def _delete(
+        self, job: JobSeen, kind: str, name: str, uid: str, *, is_forced: bool = False
+    ) -> Outcome:
         path = f"{_path(kind, job.namespace)}/{name}"
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid},
             "propagationPolicy": "Background",
+            **({"gracePeriodSeconds": 0} if is_forced else {}),
         }
         reply = await self._api.request("DELETE", path, body=options)
         if reply.status in {_NOT_FOUND, _CONFLICT}:

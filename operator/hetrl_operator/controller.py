@@ -24,12 +24,14 @@ from hetrl_operator.actions import (
 )
 from hetrl_operator.apply import Done, Outcome, Refused, TryAgain, Writer
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.conditions import holds
-from hetrl_operator.labels import ConditionType
+from hetrl_operator.decide.conditions import condition, holds
+from hetrl_operator.decide.drift import drift
+from hetrl_operator.decide.plans import newest
+from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_seen
-from hetrl_operator.observed import JobSeen, Observed, ProgressSeen, WriteTrouble
-from hetrl_operator.planning import Planning
+from hetrl_operator.observed import JobSeen, Observed, PlanSeen, ProgressSeen, WriteTrouble
+from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
 from hetrl_operator.settings import PodSettings
 from hetrl_operator.views import CHILD_KINDS, Views
@@ -66,8 +68,9 @@ class Controller:
         for job in self.views.all_jobs():
             plans = self.views.plans_of(job)
             if plans and _holds_gpus(job, has_pods=bool(self.views.pods_of(job))):
-                newest = max(plans, key=lambda each: (each.created_at, each.name))
-                self.planning.ledger.restore(job.uid, newest.plan)
+                last = newest(plans)
+                assert last, "of several plans one is the last"
+                self.planning.ledger.restore(job.uid, last.plan)
 
     def report(self, key: JobKey, uid: str, progress: ProgressSeen) -> None:
         """Take a coordinator's report."""
@@ -77,8 +80,13 @@ class Controller:
     def look_at_unplanned(self) -> None:
         """Have every job looked at that waits for a plan: the fleet, or what is free, changed."""
         for job in self.views.all_jobs():
-            if not holds(job.status, ConditionType.PLANNED) and not _has_ended(job):
+            if _waits_for_plan(job) and not _has_ended(job):
                 self.queue.add((job.namespace, job.name))
+
+    def look_at_jobs_on(self, node: str) -> None:
+        """Have the jobs looked at that have pods on a node, or a place for one."""
+        for key in self.views.jobs_on(node):
+            self.queue.add(key)
 
     async def work(self) -> None:
         """Work on jobs for ever; several of these may run at once."""
@@ -103,13 +111,14 @@ class Controller:
         if job is None:
             return "gone"
         self._uids[key] = job.uid
-        seen = self._observe(job)
-        decision = decide(seen, datetime.now(UTC), self.pods)
+        now = datetime.now(UTC)
+        seen = self._observe(job, now)
+        decision = decide(seen, now, self.pods)
         outcome = await self._apply(seen, decision)
         self._show(seen)
         return self._again(key, job, decision, outcome)
 
-    def _observe(self, job: JobSeen) -> Observed:
+    def _observe(self, job: JobSeen, now: datetime) -> Observed:
         plans, pods = self.views.plans_of(job), self.views.pods_of(job)
         machines = {
             share.machine
@@ -118,13 +127,16 @@ class Controller:
             for replica in group.replicas
             for share in replica.shares
         }
+        lost = self.views.lost_nodes({*machines, *(pod.node for pod in pods if pod.node)}, now)
+        plan = newest(plans)
         return Observed(
             job=job,
-            planning=self.planning.seen(job, plans),
+            planning=self.planning.seen(job, plan, base=_base(job, plan, lost, now)),
             plans=plans,
             children=self.views.children_of(job),
             pods=pods,
             hostnames=self.views.hostnames(machines),
+            lost_nodes=lost,
             progress=self._progress.get(job.uid),
             trouble=self._troubles.get(job.uid),
         )
@@ -155,9 +167,9 @@ class Controller:
     async def _perform(self, seen: Observed, action: Action | WriteStatus) -> Outcome:
         job, wish = seen.job, seen.job.wish
         match action:
-            case StartPlanning(key=key):
+            case StartPlanning():
                 assert wish, "only a valid job is planned"
-                self.planning.start(job, wish, key)
+                self.planning.start(job, wish, action)
                 return Done(object={})
             case ReserveGpus(plan=plan):
                 assert wish, "only a valid job has a plan"
@@ -169,10 +181,10 @@ class Controller:
                 return Done(object={})
             case _:
                 outcome = await self.writer.perform(job, action, _child(seen, action))
-                self._remember(seen, action, outcome)
+                self._remember(seen, outcome)
                 return outcome
 
-    def _remember(self, seen: Observed, action: Action | WriteStatus, outcome: Outcome) -> None:
+    def _remember(self, seen: Observed, outcome: Outcome) -> None:
         """Keep what we wrote until the watches show it."""
         if not isinstance(outcome, Done) or not outcome.object:
             return
@@ -183,7 +195,7 @@ class Controller:
         value = _read(kind, body)
         if value is None:
             return
-        owned = value if isinstance(action, WriteStatus) else (job.uid, value)
+        owned = value if isinstance(value, JobSeen) else (job.uid, value)
         self.views.recent.wrote(place, owned, resource_version=version)
 
     def _again(self, key: JobKey, job: JobSeen, decision: Decision, outcome: Outcome) -> str:
@@ -221,7 +233,7 @@ class Controller:
 
     def _show(self, seen: Observed) -> None:
         job = seen.job
-        plan = max(seen.plans, key=lambda each: each.created_at, default=None)
+        plan = newest(seen.plans)
         self.metrics.show_job(
             job.namespace,
             job.name,
@@ -229,6 +241,20 @@ class Controller:
             plan=plan,
             is_paid=seen.planning.is_reserved,
         )
+
+
+def _waits_for_plan(job: JobSeen) -> bool:
+    degraded = condition(job.status, ConditionType.DEGRADED)
+    drifts = degraded is not None and degraded.reason in {Reason.PLAN_DRIFT, Reason.NODE_LOST}
+    return drifts or not holds(job.status, ConditionType.PLANNED)
+
+
+def _base(job: JobSeen, plan: PlanSeen | None, lost: Mapping[str, datetime], now: datetime) -> str:
+    """Return what another plan is wanted for while one is in force; empty where none is."""
+    if plan is None or job.wish is None:
+        return ""
+    found = drift(job, plan, spec_key=planning_key(job.wish), lost_nodes=lost, now=now)
+    return found.base if found else ""
 
 
 def _has_ended(job: JobSeen) -> bool:

@@ -83,6 +83,8 @@ class Hooks:
                 self._nodes[name] = node
         controller.views.fleet_changed()
         controller.look_at_unplanned()
+        if kind == "Node":
+            controller.look_at_jobs_on(name)
 
     def _ready(self, kind: str, event: Mapping[str, Any]) -> Controller:
         assert self.controller, "kopf runs start-up handlers before all others"

@@ -67,6 +67,16 @@ PLAN_KEY: Final = "hetrl.dev/plan-key"
 LEFT_OUT: Final = "hetrl.dev/left-out"
 """On a HetRLPlan: the nodes that could not be planned with, and why; in words, for people."""
 
+REPLACES: Final = "hetrl.dev/replaces"
+"""On a HetRLPlan: the plan that it took the place of while the job ran."""
+
+RESTART_HASH: Final = "hetrl.dev/restart-hash"
+"""On the pod template: digest of what a pod must be replaced for when it changes. Pods of a
+release that did not write it are left as they are."""
+
+FINALIZER: Final = "hetrl.dev/release"
+"""On a job whose pods may hold GPUs: it stays until they have stopped, or the deadline is over."""
+
 GANG_GATE: Final = "hetrl.dev/gang"
 """Scheduling gate of every pod, lifted when all pods of the job exist."""
 
@@ -92,6 +102,9 @@ class ConditionType:
     RUNNING: Final = "Running"
     """Coordinator, trainers and enough rollouts are ready: steps are being made."""
 
+    PROGRESSING: Final = "Progressing"
+    """Steps follow each other within ``spec.progressDeadlineSeconds``."""
+
     SUSPENDED: Final = "Suspended"
     """No pod is left because the user asked for it."""
 
@@ -106,80 +119,213 @@ class ConditionType:
 
 
 class Reason:
-    """Reasons of conditions, and of the events that announce them."""
+    """Reasons of conditions, each with the condition that it is of, and what it says."""
 
     VALID: Final = "Valid"
+    """Accepted: the spec can be worked on."""
+
     INVALID_SPEC: Final = "InvalidSpec"
+    """Not Accepted: something is missing that the API server cannot check."""
 
     PLAN_READY: Final = "PlanReady"
+    """Planned: the plan is written, and its GPUs are the job's."""
+
     PLANNING: Final = "Planning"
+    """Not Planned: a plan is being made or written."""
+
     INFEASIBLE: Final = "Infeasible"
+    """Not Planned: no plan fits the fleet; tried again when the fleet changes."""
+
     FLEET_OCCUPIED: Final = "FleetOccupied"
-    """It would fit the fleet, were it not for GPUs that other jobs hold."""
+    """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
 
     SOLVER_TIMEOUT: Final = "SolverTimeout"
+    """Not Planned: the planner did not end within its time."""
+
     PLANNER_FAILED: Final = "PlannerFailed"
+    """Not Planned: the planner's process died, or ran out of memory."""
 
     CHILDREN_APPLIED: Final = "ChildrenApplied"
+    """ResourcesCreated: every object is as it should be."""
+
     APPLYING: Final = "Applying"
+    """Not ResourcesCreated: objects are being written."""
+
     CONFLICT: Final = "Conflict"
-    """An object of that name belongs to someone else."""
+    """Not ResourcesCreated: an object of that name belongs to someone else."""
 
     FORBIDDEN: Final = "Forbidden"
+    """Not ResourcesCreated: the operator lacks a right in this namespace."""
+
     QUOTA_EXCEEDED: Final = "QuotaExceeded"
+    """Not ResourcesCreated: a ResourceQuota of the namespace is used up."""
+
     APPLY_FAILED: Final = "ApplyFailed"
+    """Not ResourcesCreated: the API server refuses an object, as an admission policy may."""
 
     ALL_READY: Final = "AllReady"
+    """TrainerReady, RolloutReady: every pod is ready."""
+
     MIN_READY: Final = "MinReady"
+    """RolloutReady: not every pod is ready, but enough of them."""
+
     STARTING: Final = "Starting"
+    """Not ready, not Running: pods are starting, and nothing is wrong with them."""
+
     UNSCHEDULABLE: Final = "Unschedulable"
+    """Not ready: no node takes a pod."""
+
     IMAGE_PULL_ERROR: Final = "ImagePullError"
+    """Not ready: an image cannot be had."""
+
     CRASH_LOOP: Final = "CrashLoop"
+    """Not ready: a container ends again and again."""
+
     NO_PODS: Final = "NoPods"
+    """Not ready: the pods do not exist yet."""
 
     TRAINING_IN_PROGRESS: Final = "TrainingInProgress"
+    """Running: coordinator, trainers and enough rollouts are ready."""
+
     NOT_READY: Final = "NotReady"
+    """Not Running: it ran, and something that it needs is not ready any more."""
+
+    WAITING_FOR_STEP: Final = "WaitingForStep"
+    """Progressing: no step is done yet since the pods started, nor overdue."""
+
+    STEP_ADVANCED: Final = "StepAdvanced"
+    """Progressing: the last step is younger than ``spec.progressDeadlineSeconds``."""
+
+    STALLED: Final = "Stalled"
+    """Not Progressing: no step for ``spec.progressDeadlineSeconds``."""
 
     SUSPENDED: Final = "Suspended"
+    """Suspended, and not Planned, created, ready or Running because of it."""
+
     SUSPENDING: Final = "Suspending"
+    """Not Suspended yet: pods write a checkpoint and stop."""
+
     RESUMED: Final = "Resumed"
+    """Not Suspended any more."""
+
+    DELETING: Final = "Deleting"
+    """Not ready, not Running: the job was deleted, and its pods stop."""
+
+    NODE_LOST: Final = "NodeLost"
+    """Degraded, not ready: a node with pods of the job is gone or does not answer."""
 
     ROLLOUT_BELOW_DESIRED: Final = "RolloutBelowDesired"
+    """Degraded: some rollout pods are not ready."""
+
     CHECKPOINTS_NOT_DURABLE: Final = "CheckpointsNotDurable"
+    """Degraded: checkpoints are lost with the trainer's pod."""
+
     PLAN_DRIFT: Final = "PlanDrift"
-    """The spec's planning fields changed after the plan was adopted."""
+    """Degraded: the plan does not answer the spec or the fleet any more, and none does better yet;
+    the message says why."""
 
     AS_PLANNED: Final = "AsPlanned"
+    """Not Degraded."""
 
     ALL_STEPS_DONE: Final = "AllStepsDone"
+    """Complete: ``spec.training.steps`` are done."""
+
     NO_LEARNING_SIGNAL: Final = "NoLearningSignal"
+    """Failed: rewards never vary, so there is nothing to learn. A coordinator's word."""
+
     TRAINER_FAILED: Final = "TrainerFailed"
+    """Failed: a trainer ended with a reason that no restart changes."""
+
     ROLLOUT_FAILED: Final = "RolloutFailed"
+    """Failed: a rollout ended with a reason that no restart changes."""
+
     COORDINATOR_FAILED: Final = "CoordinatorFailed"
+    """Failed: the coordinator ended with a reason that no restart changes."""
+
+    FAILURE_POLICY: Final = "FailurePolicy"
+    """Failed: a rule of ``spec.failurePolicy.rules`` says so."""
+
     BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+    """Failed: more restarts than ``spec.failurePolicy`` allows."""
+
     DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+    """Failed: ``spec.activeDeadlineSeconds`` are over."""
+
     STARTUP_DEADLINE_EXCEEDED: Final = "StartupDeadlineExceeded"
+    """Failed: not Running within ``spec.startupDeadlineSeconds``."""
+
+    UNSCHEDULABLE_DEADLINE_EXCEEDED: Final = "UnschedulableDeadlineExceeded"
+    """Failed: no GPUs within ``spec.unschedulableDeadlineSeconds``."""
+
     FINISHED: Final = "Finished"
-    """Of conditions that no longer hold because the job has ended."""
+    """Not ready, not Running, not Progressing: the job has ended."""
 
 
 class EventReason:
     """Reasons of the events on a HetRLJob, past tense or verb and object."""
 
     PLAN_STARTED: Final = "PlanStarted"
+    """A plan is being made."""
+
     PLAN_SUCCEEDED: Final = "PlanSucceeded"
+    """A plan was found: what it takes and what is expected of it."""
+
     PLAN_INFEASIBLE: Final = "PlanInfeasible"
+    """No plan was found, and why."""
+
+    REPLANNED: Final = "Replanned"
+    """A running job got another plan: what changes, and what it was for."""
+
     INVALID_SPEC: Final = "InvalidHetRLJobSpec"
+    """The spec cannot be worked on, and why."""
+
     FAILED_TO_APPLY: Final = "FailedToApply"
+    """The API server refused an object, and why."""
+
     GANG_STARTED: Final = "GangStarted"
+    """All pods exist and may be scheduled."""
+
     RUNNING: Final = "Running"
+    """Coordinator, trainers and rollouts are ready."""
+
+    STALLED: Final = "Stalled"
+    """No step for too long."""
+
     TRAINER_RESTARTED: Final = "TrainerRestarted"
+    """The trainers start again from the last checkpoint, and why."""
+
+    ROLE_RESTARTED: Final = "RoleRestarted"
+    """The pods of another role are replaced, and why."""
+
+    JOB_RESTARTED: Final = "JobRestarted"
+    """All pods are replaced, and why."""
+
+    POD_REPLACED: Final = "PodReplaced"
+    """One pod is replaced: stuck, misplaced, outdated or on a lost node."""
+
+    SCALED_ROLLOUT: Final = "ScaledRollout"
+    """Rollout pods are added or removed."""
+
     CHECKPOINT_REQUESTED: Final = "CheckpointRequested"
+    """Trainers are told to stop, upon which they write a checkpoint."""
+
     SUSPENDED: Final = "Suspended"
+    """No pod is left."""
+
     RESUMED: Final = "Resumed"
+    """The job goes on."""
+
     COMPLETED: Final = "Completed"
+    """All steps are done."""
+
     FAILED: Final = "Failed"
+    """The job has failed, and why."""
+
     TTL_EXPIRED: Final = "TTLExpired"
+    """The finished job is deleted."""
+
+    RELEASE_FORCED: Final = "ReleaseForced"
+    """The deleted job was let go though pods were left."""
 
 
 _LONGEST_STATEFUL_SET_NAME = 52

@@ -22,6 +22,7 @@ from hetrl_api.specification import to_spec
 from hetrl_api.status import JobStatus
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
+    FINALIZER,
     GANG_GATE,
     IDENTITY,
     JOB_NAME,
@@ -29,6 +30,8 @@ from hetrl_operator.labels import (
     PLAN_KEY,
     PLANNED_FOR,
     POD_SET,
+    REPLACES,
+    RESTART_HASH,
     ROLE,
     SPEC_HASH,
 )
@@ -45,6 +48,9 @@ from hetrl_operator.observed import (
 Body = Mapping[str, Any]
 JobKey = tuple[str, str]
 """Namespace and name of a HetRLJob."""
+
+EVICTED_EXIT_CODE = 137
+"""Of a pod that Kubernetes ended whole: SIGKILL's, as no container tells its own."""
 
 POD_ROOT = Path("/")
 """What relative paths of a job are relative to in its pods."""
@@ -71,7 +77,8 @@ def job_seen(body: Body) -> JobSeen:
         uid=metadata["uid"],
         generation=int(metadata.get("generation", 0)),
         created_at=_time(metadata["creationTimestamp"]),
-        is_deleting="deletionTimestamp" in metadata,
+        deleted_at=_optional_time(metadata.get("deletionTimestamp")),
+        has_finalizer=FINALIZER in (metadata.get("finalizers") or ()),
         wish=wish,
         problem=problem,
         status=_status(body.get("status") or {}),
@@ -107,6 +114,7 @@ def plan_seen(body: Body) -> PlanSeen | None:
         planned_for=annotations[PLANNED_FOR],
         key=annotations.get(PLAN_KEY, ""),
         left_out=annotations.get(LEFT_OUT, ""),
+        replaces=annotations.get(REPLACES, ""),
         plan=to_plan(written.spec),
         created_at=_time(metadata["creationTimestamp"]),
     )
@@ -128,13 +136,22 @@ def pod_seen(body: Body) -> PodSeen | None:
         role=Role(labels[ROLE]),
         ordinal=int(metadata["name"].rpartition("-")[2]),
         created_at=_time(metadata["creationTimestamp"]),
-        is_deleting="deletionTimestamp" in metadata,
+        node=spec.get("nodeName") or "",
+        scheduled_at=_since(conditions, "PodScheduled", status="True"),
+        unschedulable_since=_since(
+            conditions, "PodScheduled", status="False", reason="Unschedulable"
+        ),
+        # The API server writes the time at which the grace ends.
+        deletion_due_at=_optional_time(metadata.get("deletionTimestamp")),
         is_gated=any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ()),
         is_ready=conditions.get("Ready", {}).get("status") == "True",
         restarts=int(container.get("restartCount", 0)),
         waiting_reason=reason,
         waiting_message=message,
-        termination=_termination(container),
+        termination=_termination(container) or _eviction(status, conditions),
+        restart_hash=(metadata.get("annotations") or {}).get(RESTART_HASH, ""),
+        affinity_nodes=_affinity_nodes(spec),
+        selected_hostname=(spec.get("nodeSelector") or {}).get("kubernetes.io/hostname", ""),
     )
 
 
@@ -168,7 +185,11 @@ def slim_node(body: Body) -> Body:
     """Keep of a Node what planning reads: labels, taints, GPUs, what bars it."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     conditions = [
-        {"type": each["type"], "status": each["status"]}
+        {
+            "type": each["type"],
+            "status": each["status"],
+            "lastTransitionTime": each.get("lastTransitionTime"),
+        }
         for each in status.get("conditions") or ()
         if each["type"] == "Ready"
     ]
@@ -239,9 +260,65 @@ def _termination(container: Body) -> Termination | None:
         return None
     return Termination(
         exit_code=int(ended.get("exitCode", 0)),
+        reason=str(ended.get("reason", "")),
         message=str(ended.get("message", "")),
         at=_time(ended["finishedAt"]),
     )
+
+
+def _affinity_nodes(spec: Body) -> frozenset[str]:
+    """Return the machines that our template names, as ``render.pod`` writes them.
+
+    None once the pod is bound: a large set names thousands, and each of its pods would hold them.
+    """
+    if spec.get("nodeName"):
+        return frozenset()
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return frozenset(
+        name
+        for term in required.get("nodeSelectorTerms") or ()
+        for field in term.get("matchFields") or ()
+        if field["key"] == "metadata.name"
+        for name in field["values"]
+    )
+
+
+def _eviction(status: Body, conditions: Mapping[str, Body]) -> Termination | None:
+    """Read the end of a whole pod, as by eviction: its containers may have none of their own."""
+    if status.get("phase") != "Failed":
+        return None
+    last = conditions.get("Ready", {}).get("lastTransitionTime") or status.get("startTime")
+    if last is None:
+        return None
+    return Termination(
+        exit_code=EVICTED_EXIT_CODE,
+        reason=str(status.get("reason", "")),
+        message=str(status.get("message", "")),
+        at=_time(last),
+    )
+
+
+def _since(
+    conditions: Mapping[str, Body], type_: str, *, status: str, reason: str | None = None
+) -> datetime | None:
+    """Return since when a condition has been so; None where it is not."""
+    found = conditions.get(type_, {})
+    if found.get("status") != status or reason not in {None, found.get("reason")}:
+        return None
+    return _optional_time(found.get("lastTransitionTime"))
+
+
+def lost_since(node: Body) -> datetime | None:
+    """Return since when a slim Node has not answered; None where it does."""
+    for each in node["status"]["conditions"]:
+        if each["type"] == "Ready" and each["status"] != "True":
+            return _optional_time(each["lastTransitionTime"])
+    return None
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return _time(text) if text else None
 
 
 def _time(text: str) -> datetime:

@@ -31,12 +31,22 @@ class JobSeen:
     uid: str
     generation: int
     created_at: datetime
-    is_deleting: bool = False
+    deleted_at: datetime | None = None
+    """When somebody deleted it; it is there until its finalizers are gone."""
+
+    has_finalizer: bool = False
+    """Whether it waits for us to let it go."""
+
     wish: Wish | None
     """None where the spec cannot be worked on; ``problem`` says why."""
 
     problem: str = ""
     status: JobStatus
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether somebody deleted it."""
+        return self.deleted_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,9 @@ class Termination:
     """How a container ended last."""
 
     exit_code: int
+    reason: str = ""
+    """In Kubernetes' words: ``Error``, ``OOMKilled``, ``Evicted``."""
+
     message: str
     at: datetime
 
@@ -73,7 +86,14 @@ class PodSeen:
     role: Role
     ordinal: int
     created_at: datetime
-    is_deleting: bool = False
+    node: str = ""
+    """Where it was bound to; empty while it was not."""
+
+    scheduled_at: datetime | None = None
+    unschedulable_since: datetime | None = None
+    deletion_due_at: datetime | None = None
+    """When it should be gone, its grace over; None unless it is being deleted."""
+
     is_gated: bool = False
     is_ready: bool = False
     restarts: int = 0
@@ -83,6 +103,28 @@ class PodSeen:
     waiting_message: str = ""
     termination: Termination | None = None
     """The last end of its container, also when it runs again."""
+
+    restart_hash: str = ""
+    """What it was started with; empty: an earlier release made it."""
+
+    affinity_nodes: frozenset[str] = frozenset()
+    """The nodes that its affinity names, while it waits for one of them; empty: any."""
+
+    selected_hostname: str = ""
+    """The one that its gate was lifted for, if any."""
+
+    def may_be_on(self, machine: str, *, hostname: str) -> bool:
+        """Tell whether it is on a machine, or may yet be bound to it."""
+        if self.node:
+            return self.node == machine
+        if self.affinity_nodes and machine not in self.affinity_nodes:
+            return False
+        return self.selected_hostname in {"", hostname}
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether it is being deleted."""
+        return self.deletion_due_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +143,9 @@ class PlanSeen:
     created_at: datetime
     left_out: str = ""
     """The nodes that it could not be made with, and why."""
+
+    replaces: str = ""
+    """The plan that it took the place of, if the job ran by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +185,9 @@ class PlanningSeen:
 
     answer_key: str = ""
     """What the answer was made from."""
+
+    answer_base: str = ""
+    """What the answer is for; empty for a job that has no plan."""
 
     left_out: str = ""
     """The nodes that the answer could not count with, and why."""
@@ -193,6 +241,9 @@ class Observed:
     pods: tuple[PodSeen, ...] = ()
     hostnames: Mapping[str, str] = field(default_factory=dict)
     """Of the plan's machines: node name to its ``kubernetes.io/hostname`` label."""
+
+    lost_nodes: Mapping[str, datetime] = field(default_factory=dict)
+    """Of the plan's machines: those that are gone or do not answer, and since when."""
 
     progress: ProgressSeen | None = None
     trouble: WriteTrouble | None = None

@@ -12,6 +12,7 @@ from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.units import MIB
 from hetrl_operator.observed import Occupied
 from hetrl_planner.plan_job import plan
+from hetrl_planner.rollouts_anew import rollouts_anew
 
 
 def limit_memory(memory_mib: int) -> None:
@@ -21,7 +22,11 @@ def limit_memory(memory_mib: int) -> None:
 
 
 def answer(
-    job: JobSpec, free: ClusterSnapshot, fleet: ClusterSnapshot, left_out: tuple[str, ...]
+    job: JobSpec,
+    free: ClusterSnapshot,
+    fleet: ClusterSnapshot,
+    left_out: tuple[str, ...],
+    keep: Plan | None = None,
 ) -> Plan | Infeasible | Occupied:
     """Plan a job on what is free; if that fails, say whether others are in the way.
 
@@ -30,13 +35,20 @@ def answer(
         free: the fleet less what other jobs hold.
         fleet: the whole fleet.
         left_out: why machines with GPUs are in neither.
+        keep: the plan that the job runs by, if its trainers should stay where they are.
     """
-    found = _plan(job, free)
+    beside = _beside(job, free, keep) if keep else None
+    found = beside or _plan(job, free)
     if isinstance(found, Plan):
         return found
     if free != fleet and isinstance(_plan(job, fleet), Plan):
         return Occupied(reasons=found.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
     return Infeasible(reasons=(*found.reasons, *left_out))
+
+
+def _beside(job: JobSpec, free: ClusterSnapshot, keep: Plan) -> Plan | None:
+    ends_at = time.monotonic() + job.planning.time_budget_seconds
+    return rollouts_anew(keep, free, job, should_stop=lambda: time.monotonic() >= ends_at)
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan | Infeasible:

@@ -23,6 +23,7 @@ from hetrl_api.topology import HetRLTopology
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, MeetDeadline
 from hetrl_core.plan import Infeasible, Plan
+from hetrl_operator.actions import StartPlanning
 from hetrl_operator.labels import Reason
 from hetrl_operator.ledger import Ledger, without
 from hetrl_operator.observe import Body, JobKey
@@ -71,6 +72,8 @@ class _Record:
 
     spec_key: str
     key: str
+    base: str = ""
+    keep: Plan | None = None
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
     left_out: tuple[str, ...] = ()
@@ -91,22 +94,28 @@ class Planning:
     _fleets: dict[tuple[Toleration, ...], tuple[int, Fleet]] = field(default_factory=dict)
     _pool: ProcessPool | None = None
 
-    def seen(self, job: JobSeen, plans: tuple[PlanSeen, ...]) -> PlanningSeen:
-        """Return where planning for a job stands."""
+    def seen(self, job: JobSeen, plan: PlanSeen | None, *, base: str = "") -> PlanningSeen:
+        """Return where planning for a job stands.
+
+        Args:
+            job: the job.
+            plan: the plan in force, if there is one.
+            base: what another plan is wanted for while that one is in force; empty: none is.
+        """
         if job.wish is None:
             return PlanningSeen(spec_key="", key="", is_reserved=self.ledger.holds(job.uid))
         spec_key = planning_key(job.wish)
         record = self._records.get(job.uid)
         if record and record.spec_key != spec_key:
             record = None
-        plan = max(plans, key=lambda each: each.created_at, default=None)
         reserved = self.ledger.holds(job.uid)
         return PlanningSeen(
             spec_key=spec_key,
-            key="" if plan else self._key(job, job.wish, spec_key),
+            key="" if plan and not base else self._key(job, job.wish, f"{spec_key} {base}"),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
+            answer_base=record.base if record else "",
             left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
             conflict=""
@@ -114,10 +123,12 @@ class Planning:
             else self.ledger.conflict(job.uid, plan.plan, self._capacity(job.wish)),
         )
 
-    def start(self, job: JobSeen, wish: Wish, key: str) -> None:
+    def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
         """Have a plan made in a worker process; a search for an earlier wish is forgotten."""
         self.forget(job.uid)
-        record = _Record(spec_key=planning_key(wish), key=key)
+        record = _Record(
+            spec_key=planning_key(wish), key=asked.key, base=asked.base, keep=asked.keep
+        )
         record.task = asyncio.create_task(self._search(job, wish, record))
         self._records[job.uid] = record
 
@@ -172,7 +183,7 @@ class Planning:
     async def _search(self, job: JobSeen, wish: Wish, record: _Record) -> None:
         started = asyncio.get_running_loop().time()
         record.left_out = self._fleet(wish).left_out(wish.spec.resources)
-        record.answer = await self._ask(job, wish, record.left_out)
+        record.answer = await self._ask(job, wish, record)
         seconds = asyncio.get_running_loop().time() - started
         outcome = type(record.answer).__name__
         log.info(
@@ -181,7 +192,7 @@ class Planning:
         self.metrics.solved(outcome=outcome, seconds=seconds)
         self.answered((job.namespace, job.name))
 
-    async def _ask(self, job: JobSeen, wish: Wish, left_out: tuple[str, ...]) -> Answer:
+    async def _ask(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
         spec = _from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
@@ -189,7 +200,13 @@ class Planning:
         timeout = 2 * spec.planning.time_budget_seconds + self.settings.grace_seconds
         future = self._workers().schedule(
             answer,
-            args=(spec, self._free(job, wish), fleet.snapshot(spec.resources), left_out),
+            args=(
+                spec,
+                self._free(job, wish),
+                fleet.snapshot(spec.resources),
+                record.left_out,
+                record.keep,
+            ),
             timeout=timeout,
         )
         try:

@@ -78,6 +78,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         planner=PlannerSettings(
             workers=_number(environment, "HETRL_PLANNER_WORKERS", 1),
             memory_mib=_number(environment, "HETRL_PLANNER_MEMORY_MIB", 4096),
+            grace_seconds=_number(environment, "HETRL_PLANNER_GRACE_SECONDS", 60),
         ),
         endpoints=EndpointSettings(
             metrics_port=_number(environment, "HETRL_METRICS_PORT", 8080),

@@ -5,10 +5,11 @@ Holds values, not objects; filled by kopf's indexes, read once a round.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from hetrl_api.topology import HetRLTopology
-from hetrl_operator.observe import Body, JobKey
+from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
 from hetrl_operator.recent import RecentWrites
 
@@ -33,6 +34,8 @@ class Views:
     topology_index: Index
     recent: RecentWrites[Any] = field(default_factory=RecentWrites)
     _fleet_version: int = 0
+    _gone: dict[str, datetime] = field(default_factory=dict)
+    """When a node that jobs stand on was first missed; Kubernetes does not say."""
 
     def job(self, key: JobKey) -> JobSeen | None:
         """Return a job, with the status that we wrote last."""
@@ -75,6 +78,22 @@ class Views:
             if label:
                 found[name] = label
         return found
+
+    def lost_nodes(self, names: Iterable[str], now: datetime) -> dict[str, datetime]:
+        """Return those of some nodes that are gone or do not answer, and since when."""
+        found = {}
+        for name in names:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            since = self._gone.setdefault(name, now) if node is None else lost_since(node)
+            if node is not None:
+                self._gone.pop(name, None)
+            if since is not None:
+                found[name] = since
+        return found
+
+    def jobs_on(self, node: str) -> set[JobKey]:
+        """Return the jobs with pods on a node."""
+        return {key for key, store in self.pods.items() if any(each.node == node for each in store)}
 
     def nodes(self) -> Iterable[Body]:
         """Return slim Nodes."""

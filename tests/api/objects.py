@@ -156,6 +156,23 @@ VALID_JOBS = [
             "spec.activeDeadlineSeconds": 3600, "spec.ttlSecondsAfterFinished": 0,
         },
         "few restarts": {"spec.failurePolicy.maxRestarts": 0},
+        "every part of the failure policy": {
+            "spec.failurePolicy": {
+                "maxRestarts": 5, "windowSeconds": 3600, "nodeLostSeconds": 60,
+                "rules": [
+                    {"role": "trainer", "action": "Fail", "onExitCodes": [42, 43]},
+                    {"name": "memory", "role": "trainer", "action": "Replan",
+                     "onReasons": ["OOMKilled", "Evicted", "PodLost"]},
+                    {"role": "rollout", "action": "RestartPod", "maxRestarts": 100},
+                    {"role": "coordinator", "action": "RestartJob"},
+                    {"role": "rollout", "action": "RestartRole"},
+                ],
+            }
+        },
+        "every deadline": {
+            "spec.unschedulableDeadlineSeconds": 1, "spec.progressDeadlineSeconds": 1,
+            "spec.releaseDeadlineSeconds": 1,
+        },
         "a priority": {"spec.scheduling.priorityClassName": "high"},
         "a name of 40 characters": {"metadata.name": "a" * 40},
     }.items()
@@ -205,9 +222,18 @@ INVALID_JOBS = [
         "spec.runtime.transport.weights Nccl is not supported yet",
     ),
     _case(
-        "failure rules",
-        {"spec.failurePolicy.rules": [{"role": "trainer", "action": "Fail"}]},
-        "spec.failurePolicy.rules is not supported yet",
+        "many restarts within a window",
+        {"spec.failurePolicy": {"windowSeconds": 60, "maxRestarts": 101}},
+        "spec.failurePolicy.maxRestarts must be <= 100 with windowSeconds, got 101",
+    ),
+    _case(
+        "many restarts by a rule",
+        {
+            "spec.failurePolicy.rules": [
+                {"role": "rollout", "action": "RestartPod", "maxRestarts": 101}
+            ]
+        },
+        "spec.failurePolicy.rules.maxRestarts must be <= 100",
     ),
     _case("a queue", {"spec.scheduling.queue": "q"}, "spec.scheduling.queue is not supported yet"),
     _case(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_api.job import JobSpec
-from hetrl_api.lifecycle import FailureRule, Gang
+from hetrl_api.lifecycle import Gang
 from hetrl_api.model import SecretRef
 from hetrl_api.planning import Replan
 from hetrl_api.rules import parts
@@ -20,7 +20,6 @@ WHOLE = {
     Toleration: "goes into the pod as it is",
     SecretRef: "spec.model.secretRef is refused",
     Replan: "spec.planning.replan is refused",
-    FailureRule: "spec.failurePolicy.rules is refused",
     Gang: "spec.scheduling.gang is refused",
 }
 """Parts whose fields nobody reads one by one, and why."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from hetrl_api.status import JobStatus
 from hetrl_core.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import (
@@ -16,7 +17,10 @@ from hetrl_operator.actions import (
     Apply,
     Delete,
     DeleteJob,
+    Event,
+    HoldJob,
     IssueCertificates,
+    LetJobGo,
     LiftGate,
     ReleaseGpus,
     ReserveGpus,
@@ -24,8 +28,8 @@ from hetrl_operator.actions import (
     WriteStatus,
 )
 from hetrl_operator.decide import decide
-from hetrl_operator.labels import POD_SET, ROLE
-from hetrl_operator.observe import child_seen, job_seen, plan_seen
+from hetrl_operator.decide.conditions import condition
+from hetrl_operator.observe import child_seen, job_seen, plan_seen, pod_seen
 from hetrl_operator.observed import (
     Answer,
     ChildSeen,
@@ -38,7 +42,7 @@ from hetrl_operator.observed import (
     Termination,
 )
 from hetrl_operator.planning import planning_key
-from tests.controller.values import NOW, SETTINGS, a_job_object
+from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,14 +60,23 @@ class ClusterModel:
     planning: PlanningSeen | None = None
     plans: dict[str, PlanSeen] = field(default_factory=dict)
     children: dict[tuple[str, str], ChildSeen] = field(default_factory=dict)
-    replicas: dict[str, tuple[str, Role, int]] = field(default_factory=dict)
-    """By StatefulSet: pod set, role, pods wanted."""
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The StatefulSets by name, as they were applied."""
 
     pods: dict[str, PodSeen] = field(default_factory=dict)
     progress: ProgressSeen | None = None
     written: list[Action | WriteStatus] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     certificates_issued: int = 0
+    lost_nodes: dict[str, datetime] = field(default_factory=dict)
     is_deleted: bool = False
+    is_gone: bool = False
+    sets_do_nothing: bool = False
+    """Whether pods stay whatever their StatefulSets say, as where a kubelet hangs."""
+
+    wake_after_seconds: float | None = None
+    """When the operator wants to look again."""
+
     num_created: int = 0
 
     def observe(self) -> Observed:
@@ -81,6 +94,7 @@ class ClusterModel:
             plans=tuple(self.plans.values()),
             children=tuple(self.children.values()),
             pods=tuple(self.pods.values()),
+            lost_nodes=self.lost_nodes,
             progress=self.progress,
         )
 
@@ -89,10 +103,24 @@ class ClusterModel:
         self.now += timedelta(seconds=1)
         decision = decide(self.observe(), self.now, SETTINGS)
         actions = (*((decision.status,) if decision.status else ()), *decision.actions)
+        self.events += decision.events
+        self.wake_after_seconds = decision.wake_after_seconds
         for action in actions:
             self.perform(action)
             self.written.append(action)
         return actions
+
+    def round_without_actions(self) -> bool:
+        """Let the operator write its status and die; tell whether it had something to write."""
+        self.now += timedelta(seconds=1)
+        status = decide(self.observe(), self.now, SETTINGS).status
+        if status:
+            self.perform(status)
+        return status is not None
+
+    def set_status(self, status: JobStatus) -> None:
+        """Let the job have a status that somebody else wrote."""
+        self.job = replace(self.job, status=status)
 
     def settle(self, *, most_rounds: int = 20) -> int:
         """Run rounds until one does nothing; return how many did something."""
@@ -108,17 +136,27 @@ class ClusterModel:
                 self._plan(action)
             case IssueCertificates():
                 self.certificates_issued += 1
-            case LiftGate(pod=name, uid=uid):
+            case LiftGate(pod=name, uid=uid, hostname=hostname):
                 assert self.pods[name].uid == uid
-                self.pods[name] = replace(self.pods[name], is_gated=False)
+                self._bind(name, hostname)
             case WriteStatus(status=status):
                 self.job = replace(self.job, status=status)
+            case HoldJob() | LetJobGo():
+                self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
+                self.is_gone = self.job.is_deleting and not self.job.has_finalizer
             case Delete() | DeleteJob():
                 self._delete(action)
             case Apply(manifest=manifest):
                 self._apply(dict(manifest))
             case _:
                 assert_never(action)
+
+    def _bind(self, name: str, hostname: str) -> None:
+        pod = self.pods[name]
+        node = hostname or next(iter(pod.affinity_nodes), "any")
+        self.pods[name] = replace(
+            pod, is_gated=False, scheduled_at=self.now, node=node, selected_hostname=hostname
+        )
 
     def make_ready(self) -> None:
         """Let every pod that may run become ready."""
@@ -131,10 +169,10 @@ class ClusterModel:
         del self.pods[name]
         self._sync()
 
-    def crash(self, name: str, exit_code: int, message: str = "") -> None:
+    def crash(self, name: str, exit_code: int, message: str = "", *, reason: str = "Error") -> None:
         """Let a container end; the kubelet starts it again."""
         pod = self.pods[name]
-        end = Termination(exit_code=exit_code, message=message, at=self.now)
+        end = Termination(exit_code=exit_code, reason=reason, message=message, at=self.now)
         self.pods[name] = replace(pod, termination=end, restarts=pod.restarts + 1, is_ready=False)
 
     def change(self, **spec: Any) -> None:
@@ -142,7 +180,19 @@ class ClusterModel:
         body = a_job_object(**spec)
         body["metadata"]["generation"] = self.job.generation + 1
         fresh = job_seen(body)
-        self.job = replace(fresh, status=self.job.status)
+        self.job = replace(fresh, status=self.job.status, has_finalizer=self.job.has_finalizer)
+
+    def pass_time(self, **units: float) -> None:
+        """Let time pass without anything happening."""
+        self.now += timedelta(**units)
+
+    def delete_job(self) -> None:
+        """Let somebody delete the job."""
+        self.job = replace(self.job, deleted_at=self.now)
+
+    def told(self, reason: str) -> list[str]:
+        """The messages of the events of a reason."""
+        return [each.message for each in self.events if each.reason == reason]
 
     def _apply(self, manifest: dict[str, Any]) -> None:
         metadata = manifest["metadata"]
@@ -162,17 +212,16 @@ class ClusterModel:
             return
         self.children[kind, name] = child_seen(kind, body)
         if kind == "StatefulSet":
-            labels = metadata["labels"]
-            wanted = manifest["spec"]["replicas"]
-            self.replicas[name] = (labels[POD_SET], Role(labels[ROLE]), wanted)
+            self.sets[name] = manifest
             self._sync()
 
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
             self.planning = replace(
-                self.planning, answer=self.answer, answer_key=action.key, left_out=self.left_out
-            )
+                self.planning, answer=self.answer, answer_key=action.key,
+                answer_base=action.base, left_out=self.left_out,
+            )  # fmt: skip
         else:
             reserved = isinstance(action, ReserveGpus)
             self.planning = replace(self.planning, is_reserved=reserved)
@@ -186,26 +235,64 @@ class ClusterModel:
             self.kill(action.name)
         else:
             del self.children[action.kind, action.name]
-            self.replicas.pop(action.name, None)
+            self.sets.pop(action.name, None)
             self._sync()
 
     def _sync(self) -> None:
         """Make the pods what the StatefulSets want."""
+        if self.sets_do_nothing:
+            return
         wanted = {
-            f"{name}-{ordinal}": (pod_set, role, ordinal)
-            for name, (pod_set, role, number) in self.replicas.items()
-            for ordinal in range(number)
+            f"{name}-{ordinal}": (manifest, ordinal)
+            for name, manifest in self.sets.items()
+            for ordinal in range(manifest["spec"]["replicas"])
         }
         self.pods = {name: pod for name, pod in self.pods.items() if name in wanted}
-        for name, (pod_set, role, ordinal) in wanted.items():
+        for name, (manifest, ordinal) in wanted.items():
             if name not in self.pods:
-                self.num_created += 1
-                self.pods[name] = PodSeen(
-                    name=name, uid=f"pod-{self.num_created}", pod_set=pod_set, role=role,
-                    ordinal=ordinal, created_at=self.now, is_gated=True,
-                )  # fmt: skip
+                self.pods[name] = self._pod(name, manifest, ordinal)
+
+    def _pod(self, name: str, manifest: dict[str, Any], ordinal: int) -> PodSeen:
+        self.num_created += 1
+        template, labels = manifest["spec"]["template"], manifest["metadata"]["labels"]
+        body = {
+            "metadata": {
+                **template["metadata"],
+                "name": name,
+                "labels": labels,
+                "uid": f"pod-{self.num_created}",
+                "creationTimestamp": self.now.isoformat(),
+            },
+            "spec": template["spec"],
+        }
+        pod = pod_seen(body)
+        assert pod
+        assert pod.ordinal == ordinal
+        return pod
 
 
 def a_cluster(job: JobSeen, answer: Plan) -> ClusterModel:
     """A cluster with a job that nothing was done for yet."""
     return ClusterModel(job=job, answer=answer)
+
+
+def a_running_job(job: JobSeen | None = None, **plan: Any) -> ClusterModel:
+    """A cluster whose job runs; keyword arguments are ``a_plan``'s."""
+    cluster = a_cluster(job or a_job(), a_plan(**plan))
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.job.status.phase == "Running"
+    return cluster
+
+
+def reason_of(cluster: ClusterModel, type_: str) -> str:
+    """The reason of a condition."""
+    found = condition(cluster.job.status, type_)
+    assert found, f"no condition {type_}"
+    return found.reason
+
+
+def uids(cluster: ClusterModel, role: Role | None = None) -> dict[str, str]:
+    """The uid of each pod by name."""
+    return {name: pod.uid for name, pod in cluster.pods.items() if role in {None, pod.role}}

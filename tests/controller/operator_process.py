@@ -60,8 +60,8 @@ class OperatorProcess:
     def log(self) -> Path:
         return self.folder / "operator.log"
 
-    def start(self) -> None:
-        """Start it and wait until its watches run."""
+    def start(self, **variables: str) -> None:
+        """Start it with some variables more, and wait until its watches run."""
         _write_certificates(self.folder)
         environment = {
             **os.environ,
@@ -72,6 +72,7 @@ class OperatorProcess:
             "HETRL_PROGRESS_URL": f"https://localhost:{self.progress_port}",
             "HETRL_PROGRESS_PORT": str(self.progress_port),
             "HETRL_METRICS_PORT": str(self.metrics_port),
+            **variables,
         }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

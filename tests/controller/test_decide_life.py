@@ -12,23 +12,8 @@ from hetrl_operator.actions import Apply, DeleteJob, LiftGate, ReserveGpus
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Occupied, PlannerTrouble
-from tests.controller.cluster_model import ClusterModel, a_cluster
+from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
-
-
-def a_running_job(**changes: object) -> ClusterModel:
-    cluster = a_cluster(a_job(), a_plan(**changes))  # type: ignore[arg-type]
-    cluster.settle()
-    cluster.make_ready()
-    cluster.settle()
-    assert cluster.job.status.phase == "Running"
-    return cluster
-
-
-def reason_of(cluster: ClusterModel, type_: str) -> str:
-    found = condition(cluster.job.status, type_)
-    assert found, f"no condition {type_}"
-    return found.reason
 
 
 def test_a_job_is_planned_deployed_and_runs() -> None:
@@ -269,124 +254,6 @@ def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
     assert found.reason == reason
     assert said in found.message
     assert not cluster.pods
-
-
-def test_a_crash_with_another_code_is_only_counted() -> None:
-    cluster = a_running_job()
-
-    cluster.crash("math-trainer-a100-80gb-0-0", 1, "CUDA out of memory")
-    cluster.settle()
-
-    assert cluster.job.status.phase == "Restarting"
-    assert cluster.job.status.restarts == 1
-    cluster.make_ready()
-    cluster.settle()
-    assert cluster.job.status.phase == "Running"
-
-
-@pytest.mark.parametrize("trainers", [1, 2])
-def test_trainers_that_end_well_are_no_failures(trainers: int) -> None:
-    cluster = a_running_job(trainers=trainers)
-    cluster.change(failurePolicy={"maxRestarts": 0})
-    before = {pod.uid for pod in cluster.pods.values()}
-
-    for name in [each for each in cluster.pods if "trainer" in each]:
-        cluster.crash(name, 0)
-    cluster.settle()
-
-    assert cluster.job.status.phase == "Restarting"
-    assert {pod.uid for pod in cluster.pods.values()} == before
-
-
-def test_too_many_restarts_fail_the_job_with_the_last_words() -> None:
-    cluster = a_running_job()
-
-    for _ in range(4):
-        cluster.crash("math-trainer-a100-80gb-0-0", 1, "CUDA out of memory")
-        cluster.settle()
-
-    found = condition(cluster.job.status, ConditionType.FAILED)
-    assert found
-    assert found.reason == Reason.BACKOFF_LIMIT_EXCEEDED
-    assert "CUDA out of memory" in found.message
-
-
-def test_lost_rollouts_never_fail_a_job() -> None:
-    cluster = a_running_job()
-
-    for _ in range(30):
-        cluster.kill("math-rollout-l4-0-1")
-        cluster.settle()
-        cluster.make_ready()
-        cluster.settle()
-
-    assert cluster.job.status.phase == "Running"
-    assert cluster.job.status.restarts == 0
-
-
-def test_a_replaced_rollout_starts_while_the_others_go_on() -> None:
-    cluster = a_running_job()
-    others = {pod.uid for name, pod in cluster.pods.items() if name != "math-rollout-l4-0-1"}
-
-    cluster.kill("math-rollout-l4-0-1")
-    cluster.settle()
-
-    assert not any(pod.is_gated for pod in cluster.pods.values())
-    assert others <= {pod.uid for pod in cluster.pods.values()}
-    assert reason_of(cluster, ConditionType.DEGRADED) == Reason.ROLLOUT_BELOW_DESIRED
-
-
-def test_a_lost_trainer_restarts_its_gang_and_leaves_the_rollouts() -> None:
-    cluster = a_running_job(trainers=3)
-    before = {name: pod.uid for name, pod in cluster.pods.items()}
-
-    cluster.kill("math-trainer-a100-80gb-0-1")
-    cluster.settle()
-
-    after = {name: pod.uid for name, pod in cluster.pods.items()}
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {f"math-trainer-a100-80gb-0-{number}" for number in range(3)}
-    assert not any(pod.is_gated for pod in cluster.pods.values())
-    assert cluster.job.status.restarts == 1
-
-
-def test_a_crashed_trainer_restarts_its_gang_too() -> None:
-    cluster = a_running_job(trainers=2)
-    before = {pod.uid for pod in cluster.pods.values() if pod.role is Role.TRAINER}
-
-    cluster.crash("math-trainer-a100-80gb-0-0", 1)
-    cluster.settle()
-
-    after = {pod.uid for pod in cluster.pods.values() if pod.role is Role.TRAINER}
-    assert not before & after
-
-
-def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
-    cluster = a_running_job(trainers=2)
-
-    for _ in range(6):
-        if cluster.job.status.phase == "Failed":
-            break
-        cluster.crash("math-trainer-a100-80gb-0-0", 1)
-        cluster.settle()
-        cluster.make_ready()
-        cluster.settle()
-
-    assert reason_of(cluster, ConditionType.FAILED) == Reason.BACKOFF_LIMIT_EXCEEDED
-
-
-def test_a_changed_running_job_is_told_and_planned_again_after_a_suspension() -> None:
-    cluster = a_running_job()
-
-    cluster.change(rollout={"minReplicas": 2})
-    cluster.settle()
-    assert reason_of(cluster, ConditionType.DEGRADED) == Reason.PLAN_DRIFT
-    cluster.change(rollout={"minReplicas": 2}, suspend=True)
-    cluster.settle()
-    cluster.change(rollout={"minReplicas": 2})
-    cluster.settle()
-
-    assert reason_of(cluster, ConditionType.DEGRADED) != Reason.PLAN_DRIFT
 
 
 def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:

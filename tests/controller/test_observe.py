@@ -143,7 +143,12 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
             "status": {
                 "allocatable": {"cpu": "1", "nvidia.com/gpu": "8"},
                 "conditions": [
-                    {"type": "Ready", "status": "True", "lastHeartbeatTime": "now"},
+                    {
+                        "type": "Ready",
+                        "status": "True",
+                        "lastHeartbeatTime": "now",
+                        "lastTransitionTime": "then",
+                    },
                     {"type": "DiskPressure", "status": "False"},
                 ],
                 "images": ["many"],
@@ -159,6 +164,6 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
         },
         "status": {
             "allocatable": {"nvidia.com/gpu": "8"},
-            "conditions": [{"type": "Ready", "status": "True"}],
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "then"}],
         },
     }

@@ -10,7 +10,7 @@ from hetrl_core.podset import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import SPEC_HASH, child_name
-from hetrl_operator.render import Deployment, certificates, children
+from hetrl_operator.render import Deployment, certificates, children, restart_hash
 from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
 
 
@@ -90,15 +90,10 @@ def test_gpus_are_requested_by_those_who_have_some() -> None:
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in coordinator["env"]
 
 
-def test_trainers_wait_for_the_operator_and_rollouts_roll() -> None:
+def test_every_pod_is_replaced_by_the_operator_alone() -> None:
     sets = of_kind(children(a_deployment()), "StatefulSet")
 
-    strategies = {name: each["spec"]["updateStrategy"]["type"] for name, each in sets.items()}
-    assert strategies == {
-        "math-coordinator": "OnDelete",
-        f"math-{TRAINER}": "OnDelete",
-        f"math-{ROLLOUT}": "RollingUpdate",
-    }
+    assert {each["spec"]["updateStrategy"]["type"] for each in sets.values()} == {"OnDelete"}
     assert {each["spec"]["podManagementPolicy"] for each in sets.values()} == {"Parallel"}
 
 
@@ -159,10 +154,58 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
     assert str(launch.coordinator) == "math-coordinator-0.math.default.svc:7400"
     assert str(launch.weights) == f"math-{TRAINER}-0.math.default.svc:7401"
     assert (launch.training_split.num_replicas, launch.num_rollout_pods) == (2, 2)
-    assert (launch.concurrency, launch.max_concurrent) == (16, 32)
+    assert launch.concurrency == 16
     assert launch.model.source == "/hetrl/claims/data/model"
     assert launch.data.prompts == "/hetrl/claims/data/train.jsonl"
     assert launch.progress is None
+
+
+def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> None:
+    algorithm = {"groupSize": 4, "globalBatchSize": 64, "maxStaleness": 2}
+    maps = of_kind(children(a_deployment(algorithm=algorithm)), "ConfigMap")
+
+    launch = from_json(maps["math-coordinator"]["data"]["launch.json"])
+
+    # The bound never lends more than the three batches that it spans.
+    assert launch.max_concurrent == 3 * 64
+
+
+def restart_hashes(deployment: Deployment) -> dict[Role, str]:
+    return {each.role: restart_hash(deployment, each) for each in deployment.sets}
+
+
+@pytest.mark.parametrize(
+    ("changes", "restarted"),
+    [
+        pytest.param({"plan": a_plan(rollouts=("l4-0", "l4-7"))}, set(), id="another-machine"),
+        pytest.param({"plan": a_plan(rollouts=("l4-0",))}, set(), id="fewer-rollouts"),
+        pytest.param({"plan": a_plan(rollouts=("l4-0",) * 3)}, set(), id="more-rollouts"),
+        pytest.param({"rollout": {"replicas": 4}}, set(), id="scaled"),
+        pytest.param({"startupDeadlineSeconds": 60}, set(), id="deadline"),
+        pytest.param({"failurePolicy": {"maxRestarts": 0}}, set(), id="failure-policy"),
+        pytest.param({"plan": a_plan(trainers=2)}, {Role.TRAINER}, id="more-trainers"),
+        pytest.param(
+            {"training": {"steps": 11}}, {Role.COORDINATOR, Role.TRAINER}, id="training"
+        ),
+        pytest.param(
+            {"runtime": {"images": {"rollout": "mine:1"}}}, {Role.ROLLOUT}, id="one-image"
+        ),
+        pytest.param(
+            {"runtime": {"podTemplate": {"resources": {"trainer": {"cpu": "4"}}}}},
+            {Role.TRAINER}, id="resources-of-one-role",
+        ),
+        pytest.param(
+            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, set(Role),
+            id="environment",
+        ),
+    ],
+)  # fmt: skip
+def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
+    changes: dict[str, Any], restarted: set[Role]
+) -> None:
+    before, after = restart_hashes(a_deployment()), restart_hashes(a_deployment(**changes))
+
+    assert {role for role in before if before[role] != after[role]} == restarted
 
 
 def test_the_coordinator_is_told_where_to_report() -> None:

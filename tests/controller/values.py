@@ -148,6 +148,7 @@ def a_pod(pod_set: str, ordinal: int = 0, **changes: Any) -> PodSeen:
         "role": Role(pod_set.split("-", maxsplit=1)[0]),
         "ordinal": ordinal,
         "created_at": NOW,
+        "scheduled_at": NOW,
         "is_ready": True,
         **changes,
     }

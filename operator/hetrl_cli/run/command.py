@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,7 @@ def _limits(prepared: Prepared, stall_seconds: float) -> Limits:
     spec = prepared.document.spec
     return Limits(
         max_restarts=spec.failure_policy.max_restarts,
+        window_seconds=spec.failure_policy.window_seconds or math.inf,
         stall_seconds=stall_seconds,
         active_seconds=spec.active_deadline_seconds,
     )

@@ -23,6 +23,9 @@ class Limits:
     """How long a run may take, and how often its processes may die."""
 
     max_restarts: int
+    window_seconds: float = math.inf
+    """Only restarts of the last so many seconds count."""
+
     """Of the coordinator and the trainer together."""
 
     stall_seconds: float
@@ -73,7 +76,9 @@ async def execute(
     stop: asyncio.Future[End] = asyncio.get_running_loop().create_future()
     supervisor = Supervisor(
         units(commands),
-        essential=RestartPolicy(max_restarts=limits.max_restarts, window_seconds=math.inf),
+        essential=RestartPolicy(
+            max_restarts=limits.max_restarts, window_seconds=limits.window_seconds
+        ),
         rollout=RestartPolicy(),
         announce=events.append,
     )

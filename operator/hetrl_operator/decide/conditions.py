@@ -67,6 +67,7 @@ _ANNOUNCED: dict[tuple[str, bool, str], tuple[str, bool]] = {
     (ConditionType.PLANNED, False, Reason.PLANNER_FAILED): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.SOLVER_TIMEOUT): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.RUNNING, True, Reason.TRAINING_IN_PROGRESS): (EventReason.RUNNING, False),
+    (ConditionType.PROGRESSING, False, Reason.STALLED): (EventReason.STALLED, True),
     (ConditionType.SUSPENDED, False, Reason.SUSPENDING): (EventReason.CHECKPOINT_REQUESTED, False),
     (ConditionType.SUSPENDED, True, Reason.SUSPENDED): (EventReason.SUSPENDED, False),
     (ConditionType.SUSPENDED, False, Reason.RESUMED): (EventReason.RESUMED, False),

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conditions import ConditionStatus
+from hetrl_api.conditions import Condition, ConditionStatus
 from hetrl_api.job import JobSpec
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.labels import ConditionType, Reason
-from hetrl_operator.observed import Observed
+from hetrl_operator.observed import Observed, PodSeen
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,7 +63,11 @@ def _deadlines(seen: Observed, now: "datetime") -> tuple[_Deadline, ...]:
     if seen.job.wish is None:
         return ()
     written = seen.job.wish.written
-    found = (_startup(seen, written, now), _active(seen, written, now))
+    found = (
+        _unschedulable(seen, written, now),
+        _startup(seen, written, now),
+        _active(seen, written, now),
+    )
     return tuple(each for each in found if each)
 
 
@@ -77,6 +81,11 @@ def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | N
         return None
     running = condition(status, ConditionType.RUNNING)
     starts = [each.last_transition_time for each in (created, running) if each]
+    if written.unschedulable_deadline_seconds is not None:
+        if _waiting_pods(seen):
+            return None
+        # Waiting for nodes had a deadline of its own; this one begins after it.
+        starts += [pod.scheduled_at for pod in seen.pods if pod.scheduled_at]
     return _Deadline(
         reason=Reason.STARTUP_DEADLINE_EXCEEDED,
         field="startupDeadlineSeconds",
@@ -84,6 +93,40 @@ def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | N
         passed_seconds=(now - max(starts)).total_seconds(),
         waiting_for=names_and_reasons(seen.pods),
     )
+
+
+def _unschedulable(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
+    """Count from when a plan was asked for, or from when the first pod found no node."""
+    limit = written.unschedulable_deadline_seconds
+    if limit is None:
+        return None
+    planned = condition(seen.job.status, ConditionType.PLANNED)
+    waiting = _waiting_pods(seen)
+    if waiting:
+        since = min(pod.unschedulable_since for pod in waiting if pod.unschedulable_since)
+        waits_for = names_and_reasons(waiting)
+    elif planned and planned.status is not ConditionStatus.TRUE and _lacks_gpus(planned):
+        resumed = condition(seen.job.status, ConditionType.SUSPENDED)
+        since = max(each.last_transition_time for each in (planned, resumed) if each)
+        waits_for = f"a plan: {planned.message}"
+    else:
+        return None
+    return _Deadline(
+        reason=Reason.UNSCHEDULABLE_DEADLINE_EXCEEDED,
+        field="unschedulableDeadlineSeconds",
+        limit_seconds=limit,
+        passed_seconds=(now - since).total_seconds(),
+        waiting_for=waits_for,
+    )
+
+
+def _waiting_pods(seen: Observed) -> list[PodSeen]:
+    return [pod for pod in seen.pods if pod.unschedulable_since and not pod.is_deleting]
+
+
+def _lacks_gpus(planned: Condition) -> bool:
+    """Tell a wait for GPUs from planning, which has a budget, and from a suspension just ended."""
+    return planned.reason not in {Reason.PLANNING, Reason.SUSPENDED}
 
 
 def _active(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:

@@ -3,14 +3,15 @@
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding
+from hetrl_operator.decide.plans import Planned
 from hetrl_operator.decide.pods import num_ready
 from hetrl_operator.labels import ConditionType, Reason
-from hetrl_operator.observed import Observed, PlanSeen, Wish
+from hetrl_operator.observed import Observed, Wish
 
 
-def degraded(seen: Observed, wish: Wish, plan: PlanSeen, sets: tuple[PodSet, ...]) -> Finding:
+def degraded(seen: Observed, wish: Wish, planned: Planned, sets: tuple[PodSet, ...]) -> Finding:
     """Return condition Degraded; of several reasons the most urgent one comes first."""
-    for found in (_drift(seen, plan), _few_rollouts(seen, sets), _no_checkpoints(wish)):
+    for found in (_lost(seen), _drift(planned), _few_rollouts(seen, sets), _no_checkpoints(wish)):
         if found:
             return found
     return Finding(
@@ -18,11 +19,16 @@ def degraded(seen: Observed, wish: Wish, plan: PlanSeen, sets: tuple[PodSet, ...
     )
 
 
-def _drift(seen: Observed, plan: PlanSeen) -> Finding | None:
-    if plan.planned_for == seen.planning.spec_key:
+def _lost(seen: Observed) -> Finding | None:
+    lost = sorted({pod.node for pod in seen.pods} & seen.lost_nodes.keys())
+    if not lost:
         return None
-    text = "the job was changed after it was planned; suspend and resume it to plan again"
-    return _degraded(Reason.PLAN_DRIFT, text)
+    text = ", ".join(f"{name} since {seen.lost_nodes[name]:%H:%M:%S} UTC" for name in lost)
+    return _degraded(Reason.NODE_LOST, f"nodes that do not answer: {text}")
+
+
+def _drift(planned: Planned) -> Finding | None:
+    return _degraded(Reason.PLAN_DRIFT, planned.drift) if planned.drift else None
 
 
 def _few_rollouts(seen: Observed, sets: tuple[PodSet, ...]) -> Finding | None:

@@ -4,66 +4,56 @@ Until every pod of the job exists nothing holds a GPU, so a job that cannot be c
 never keeps others from starting.
 """
 
+from typing import TYPE_CHECKING
+
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate
-from hetrl_operator.decide.pods import present
+from hetrl_operator.decide.pods import num_wanted, present
+from hetrl_operator.decide.replacements import is_lost
 from hetrl_operator.observed import Observed, PodSeen
 
+if TYPE_CHECKING:
+    from datetime import datetime
 
-def lifts(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[LiftGate, ...]:
-    """Return the gates to lift now, each with the machine that its pod belongs on."""
-    pods = present(seen.pods, sets)
+
+def lifts(
+    seen: Observed, sets: tuple[PodSet, ...], leaving: tuple[Delete, ...], now: "datetime"
+) -> tuple[LiftGate, ...]:
+    """Return the gates to lift now, each with the machine that its pod belongs on.
+
+    Args:
+        seen: the job.
+        sets: its pod sets.
+        leaving: pods that are being replaced in this round.
+        now: against which a node counts as lost: nothing is sent there.
+    """
+    gone = {each.uid for each in leaving}
+    pods = {place: pod for place, pod in present(seen.pods, sets).items() if pod.uid not in gone}
     if not any(pod.is_gated for pod in pods.values()):
         return ()
     complete = len(pods) == sum(each.num_pods for each in sets)
     started = any(not pod.is_gated for pod in pods.values())
     if not complete and not started:
         return ()
-    held = frozenset[Role]() if _trainers_complete(seen, sets) else frozenset({Role.TRAINER})
+    held = frozenset[Role]() if _trainers_complete(pods, sets) else frozenset({Role.TRAINER})
     return tuple(
         LiftGate(pod=pod.name, uid=pod.uid, hostname=_hostname(seen, each, ordinal))
         for each in sets
         for ordinal in range(each.num_pods)
-        if (pod := pods.get((each.name, ordinal))) and pod.is_gated and each.role not in held
+        if (pod := pods.get((each.name, ordinal)))
+        and pod.is_gated
+        and each.role not in held
+        and not is_lost(seen, each.machines[ordinal], now)
     )
 
 
-def trainer_restarts(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Delete, ...]:
-    """Return the trainer pods to replace because one of their gang was lost.
-
-    Data-parallel trainers meet once; a newcomer cannot join the others, and they cannot go
-    on without it. A single trainer needs nobody: its container restarts in place.
-    """
-    trainers = [
-        pod for (name, _), pod in present(seen.pods, sets).items() if pod.role is Role.TRAINER
-    ]
-    if sum(each.num_pods for each in sets if each.role is Role.TRAINER) < 2:  # noqa: PLR2004
-        return ()
-    # One that ended with 0 was told to stop, or has finished with all the others.
-    lost = [each.termination.at for each in trainers if _has_failed(each) and each.termination]
-    lost += [pod.created_at for pod in trainers if pod.is_gated]
-    if not lost:
-        return ()
-    # Pods of the first start all are gated, or not ready yet: nobody has met anybody.
-    met = [pod for pod in trainers if not pod.is_gated and (pod.is_ready or _has_failed(pod))]
-    return tuple(
-        Delete(kind="Pod", name=pod.name, uid=pod.uid, why="its trainer gang lost a member")
-        for pod in sorted(met, key=lambda each: each.name)
-        if pod.created_at <= max(lost)
+def _trainers_complete(pods: dict[tuple[str, int], PodSeen], sets: tuple[PodSet, ...]) -> bool:
+    """Tell whether all trainers are there, and the coordinator that they begin with."""
+    there = [pod.role for pod in pods.values()]
+    return all(
+        there.count(role) == num_wanted(sets, role) for role in (Role.TRAINER, Role.COORDINATOR)
     )
-
-
-def _has_failed(pod: PodSeen) -> bool:
-    return pod.termination is not None and pod.termination.exit_code != 0
-
-
-def _trainers_complete(seen: Observed, sets: tuple[PodSet, ...]) -> bool:
-    """Tell whether all trainers are there, and none of an earlier gang is left among them."""
-    ours = [each for each in sets if each.role is Role.TRAINER]
-    pods = present(seen.pods, ours).values()
-    all_there = len(pods) == sum(each.num_pods for each in ours)
-    return all_there and not trainer_restarts(seen, sets)
 
 
 def _hostname(seen: Observed, pods: PodSet, ordinal: int) -> str:

@@ -7,12 +7,21 @@ from hetrl_api.planning import PlanningMode
 from hetrl_api.status import JobStatus
 from hetrl_core.podset import PodSet, pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.actions import Action, Decision, DeleteJob, Event, ReleaseGpus, WriteStatus
+from hetrl_operator.actions import (
+    Action,
+    Decision,
+    DeleteJob,
+    Event,
+    LetJobGo,
+    ReleaseGpus,
+    WriteStatus,
+)
 from hetrl_operator.decide import degraded as watch
 from hetrl_operator.decide import plans, stage, terminal
+from hetrl_operator.decide.advance import advance, next_stall_seconds
 from hetrl_operator.decide.conditions import Finding, announcements, condition, settled
 from hetrl_operator.decide.deadlines import next_deadline_seconds, ttl_left_seconds
-from hetrl_operator.decide.gang import lifts, trainer_restarts
+from hetrl_operator.decide.gang import lifts
 from hetrl_operator.decide.phase import phase
 from hetrl_operator.decide.progress import next_write_seconds, progress
 from hetrl_operator.decide.readiness import (
@@ -22,14 +31,34 @@ from hetrl_operator.decide.readiness import (
     stopped_findings,
     trainer_status,
 )
-from hetrl_operator.decide.resources import resources
+from hetrl_operator.decide.release import forced, hold, left_seconds, let_go
+from hetrl_operator.decide.replacements import (
+    Wanted,
+    next_loss_seconds,
+    next_stuck_seconds,
+    on_lost_nodes,
+    replacements,
+)
+from hetrl_operator.decide.replacements import events as replacement_events
+from hetrl_operator.decide.resources import resources, stops
+from hetrl_operator.decide.restarts import Restarts, restarts, unchanged
+from hetrl_operator.decide.restarts import events as restart_events
 from hetrl_operator.labels import ConditionType, EventReason, Reason
 from hetrl_operator.observed import Observed, PlanSeen, Wish
-from hetrl_operator.render import Deployment
+from hetrl_operator.render import Deployment, restart_hash
 from hetrl_operator.settings import PodSettings
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+_KEPT_OF_A_DELETED_JOB = (
+    ConditionType.ACCEPTED,
+    ConditionType.PLANNED,
+    ConditionType.SUSPENDED,
+    ConditionType.COMPLETE,
+    ConditionType.FAILED,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +71,15 @@ class _Round:
     plan: PlanSeen | None = None
     sets: tuple[PodSet, ...] = ()
     running: frozenset[Role] = frozenset()
-    gang_restarts: int = 0
+    restarts: Restarts | None = None
+    """None where no failure is looked for: status keeps what it has."""
+
     wake_after: tuple[float | None, ...] = ()
 
 
 def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
     """Return what to do for a job now, and when to look again."""
-    if seen.job.is_deleting:
+    if seen.job.is_deleting and not seen.job.has_finalizer:
         return Decision()
     round_ = _round(seen, now, settings)
     status = _status(seen, round_, now)
@@ -62,7 +93,9 @@ def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
 
 
 def _round(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
-    end = terminal.verdict(seen, now)
+    if seen.job.is_deleting:
+        return _deleted(seen, now, settings)
+    end = terminal.verdict(seen, _sets(plans.newest(seen.plans)), now)
     if end:
         return _ended(seen, end, now, settings)
     wish = seen.job.wish
@@ -70,55 +103,83 @@ def _round(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
         return _Round(findings=(_accepted(Reason.INVALID_SPEC, seen.job.problem),))
     accepted = _accepted(Reason.VALID, "")
     if wish.written.suspend:
-        return _suspended(seen, wish, accepted, settings)
+        return _suspended(seen, wish, accepted, now, settings)
     return _active(seen, wish, accepted, now, settings)
 
 
 def _active(
     seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> _Round:
-    planned = plans.planned(seen, wish)
+    planned = plans.planned(seen, wish, now)
     findings = (accepted, planned.finding, *stage.resumed_finding(seen))
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
     if planned.plan is None or only:
-        return _Round(findings=findings, actions=planned.actions, plan=planned.plan)
-    sets = pod_sets(planned.plan.plan)
-    written = resources(
-        seen,
-        Deployment(
-            job=seen.job,
-            wish=wish,
+        return _Round(
+            findings=findings,
+            actions=planned.actions,
             plan=planned.plan,
-            sets=sets,
-            running=stage.ALL_ROLES,
-            settings=settings,
-        ),
-    )
-    replaced, lifted = trainer_restarts(seen, sets), lifts(seen, sets)
+            wake_after=(next_deadline_seconds(seen, now),),
+        )
+    sets = _sets(planned.plan)
+    deployment = Deployment(
+        job=seen.job, wish=wish, plan=planned.plan, sets=sets, running=stage.ALL_ROLES,
+        settings=settings,
+    )  # fmt: skip
+    written = resources(seen, deployment)
+    restarted = restarts(seen, sets, now)
+    replaced = replacements(seen, _wanted(deployment), restarted.records, now)
+    lifted = lifts(seen, sets, replaced, now)
+    shown = progress(seen, now)
     return _Round(
         findings=(
             *findings,
             written.finding,
             *role_findings(seen, sets),
-            watch.degraded(seen, wish, planned.plan, sets),
+            advance(seen, shown, now),
+            watch.degraded(seen, wish, planned, sets),
         ),
-        actions=(*planned.actions, *written.actions, *replaced, *lifted),
-        events=_gang_events(len(lifted), len(replaced), sets),
+        actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted),
+        events=(
+            *planned.events,
+            *restart_events(restarted),
+            *replacement_events(replaced, restarted.new),
+            *_gang_events(len(lifted), sets),
+        ),
         plan=planned.plan,
         sets=sets,
         running=stage.ALL_ROLES,
-        gang_restarts=1 if replaced else 0,
-        wake_after=(next_deadline_seconds(seen, now), next_write_seconds(seen, now)),
+        restarts=restarted,
+        wake_after=(
+            next_deadline_seconds(seen, now),
+            next_write_seconds(seen, now),
+            next_loss_seconds(seen, now),
+            next_stuck_seconds(seen, now),
+            next_stall_seconds(seen, shown, now),
+            restarted.wake_after_seconds,
+        ),
     )
 
 
-def _suspended(seen: Observed, wish: Wish, accepted: Finding, settings: PodSettings) -> _Round:
+def _wanted(deployment: Deployment) -> Wanted:
+    hashes = {each.name: restart_hash(deployment, each) for each in deployment.sets}
+    return Wanted(sets=deployment.sets, restart_hashes=hashes)
+
+
+def _sets(plan: PlanSeen | None) -> tuple[PodSet, ...]:
+    return pod_sets(plan.plan) if plan else ()
+
+
+def _suspended(
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
+) -> _Round:
     text = "the job is suspended"
     planned = Finding(
         type=ConditionType.PLANNED, holds=False, reason=Reason.SUSPENDED, message=text
     )
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
-    round_ = _stopped(seen, wish, running=stage.roles_while_suspending(seen), settings=settings)
+    round_ = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings
+    )
     return replace(
         round_,
         findings=(
@@ -131,12 +192,32 @@ def _suspended(seen: Observed, wish: Wish, accepted: Finding, settings: PodSetti
     )
 
 
+def _deleted(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
+    """Stop the pods as for a suspension, trainers first, and let the job go."""
+    wish = seen.job.wish
+    if wish is None:
+        return _Round(findings=(), actions=(LetJobGo(),))
+    round_ = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings
+    )
+    kept = tuple(_kept(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
+    return replace(
+        round_,
+        findings=(
+            *(each for each in kept if each),
+            *stopped_findings(Reason.DELETING, "the job is being deleted"),
+        ),
+        events=forced(seen, now),
+        wake_after=(*round_.wake_after, left_seconds(seen, now)),
+    )
+
+
 def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings) -> _Round:
     ttl = ttl_left_seconds(seen, now)
     expired = ttl is not None and ttl <= 0
     wish, round_ = seen.job.wish, _Round(findings=())
     if wish:
-        round_ = _stopped(seen, wish, running=stage.NO_ROLE, settings=settings)
+        round_ = _stopped(seen, wish, running=stage.NO_ROLE, now=now, settings=settings)
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     ended = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
     kept = tuple(_kept(seen, each) for each in (ConditionType.ACCEPTED, ConditionType.PLANNED))
@@ -153,34 +234,53 @@ def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: Pod
         )
         if expired
         else (),
-        wake_after=(ttl,) if ttl is not None and not expired else (),
+        wake_after=(*round_.wake_after, ttl if not expired else None),
     )
 
 
 def _stopped(
-    seen: Observed, wish: Wish, *, running: frozenset[Role], settings: PodSettings
+    seen: Observed,
+    wish: Wish,
+    *,
+    running: frozenset[Role],
+    now: "datetime",
+    settings: PodSettings,
 ) -> _Round:
     """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them."""
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
-    release: tuple[Action, ...] = ()
+    last: tuple[Action, ...] = let_go(seen, now)
     if seen.planning.is_reserved and not holds_gpus:
-        release = (ReleaseGpus(),)
+        last = (ReleaseGpus(), *last)
+    dead = on_lost_nodes(seen, now)
     plan = plans.newest(seen.plans)
+    wakes = (next_loss_seconds(seen, now),) if seen.pods else ()
     if plan is None:
-        return _Round(findings=(), actions=release)
-    sets = pod_sets(plan.plan)
+        return _Round(findings=(), actions=(*dead, *last), wake_after=wakes)
+    sets = _sets(plan)
     started = any(each.kind == "StatefulSet" for each in seen.children)
     writes: tuple[Action, ...] = ()
     if started:
         deployment = Deployment(
             job=seen.job, wish=wish, plan=plan, sets=sets, running=running, settings=settings
         )
-        writes = resources(seen, deployment).actions
-    return _Round(findings=(), actions=(*writes, *release), plan=plan, sets=sets, running=running)
+        writes = (
+            stops(seen, deployment)
+            if seen.job.is_deleting
+            else (resources(seen, deployment).actions)
+        )
+    return _Round(
+        findings=(),
+        actions=(*writes, *dead, *last),
+        plan=plan,
+        sets=sets,
+        running=running,
+        wake_after=wakes,
+    )
 
 
 def _status(seen: Observed, round_: _Round, now: "datetime") -> JobStatus:
     job, before = seen.job, seen.job.status
+    restarted = round_.restarts or unchanged(before)
     now = now.replace(microsecond=0)
     conditions = settled(round_.findings, before=before, generation=job.generation, now=now)
     shown = pod_set_statuses(seen, round_.sets, round_.running)
@@ -194,7 +294,8 @@ def _status(seen: Observed, round_: _Round, now: "datetime") -> JobStatus:
         phase=phase(round_.findings, plan_only=only),
         start_time=_start_time(before, round_, now),
         completion_time=(before.completion_time or now) if ended else None,
-        restarts=terminal.restarts(seen) + round_.gang_restarts,
+        restarts=restarted.count,
+        recent_restarts=restarted.records,
         conditions=conditions,
         plan=plans.plan_status(round_.plan) if round_.plan else None,
         progress=progress(seen, now),
@@ -212,16 +313,11 @@ def _start_time(before: JobStatus, round_: _Round, now: "datetime") -> "datetime
     return None if suspended else before.start_time
 
 
-def _gang_events(lifted: int, replaced: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:
-    events = []
-    if lifted and lifted == sum(each.num_pods for each in sets):
-        events.append(
-            Event(reason=EventReason.GANG_STARTED, message=f"all {lifted} pods may be scheduled")
-        )
-    if replaced:
-        text = f"{replaced} trainer pods are replaced: their gang lost a member"
-        events.append(Event(reason=EventReason.TRAINER_RESTARTED, message=text, is_warning=True))
-    return tuple(events)
+def _gang_events(lifted: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:
+    if not lifted or lifted != sum(each.num_pods for each in sets):
+        return ()
+    text = f"all {lifted} pods may be scheduled"
+    return (Event(reason=EventReason.GANG_STARTED, message=text),)
 
 
 def _accepted(reason: str, message: str) -> Finding:

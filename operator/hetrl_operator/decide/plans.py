@@ -1,18 +1,25 @@
-"""Which plan a job follows, and what to do until there is one."""
+"""Which plan a job follows, and what to do until there is one, or a better answer to its spec."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
 
 from hetrl_api.planning import PlanningMode
 from hetrl_api.status import PlanStatus
 from hetrl_core.capabilities import obstacles
 from hetrl_core.plan import Infeasible, Plan
-from hetrl_operator.actions import Action, Apply, Delete, ReserveGpus, StartPlanning
+from hetrl_core.podset import pod_sets
+from hetrl_core.task import Role
+from hetrl_operator.actions import Action, Apply, Delete, Event, ReserveGpus, StartPlanning
 from hetrl_operator.decide.conditions import Finding
-from hetrl_operator.labels import ConditionType, Reason
+from hetrl_operator.decide.drift import Drift, drift
+from hetrl_operator.decide.pods import num_wanted
+from hetrl_operator.labels import ConditionType, EventReason, Reason
 from hetrl_operator.observed import Observed, Occupied, PlannerTrouble, PlanSeen, Wish
 from hetrl_operator.render import plan_manifest
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +31,12 @@ class Planned:
 
     finding: Finding
     actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = ()
+    drift: str = ""
+    """Why the plan should give way, and why it has not yet; empty where it should not."""
 
 
-def planned(seen: Observed, wish: Wish) -> Planned:
+def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     """Return the plan that a job follows, or what brings it nearer to one."""
     known = newest(seen.plans)
     if known and not _answers(seen, known) and not seen.pods:
@@ -36,14 +46,23 @@ def planned(seen: Observed, wish: Wish) -> Planned:
         return _search(seen, wish, discard=())
     stale = tuple(each for each in seen.plans if each.uid != known.uid)
     cleaning = _discard(stale, why="another plan took its place")
-    if wish.written.planning.mode is PlanningMode.PLAN_ONLY or seen.planning.is_reserved:
+    if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
         return Planned(plan=known, finding=_ready(known), actions=cleaning)
-    return _reserve(seen, known, cleaning)
+    if not seen.planning.is_reserved:
+        return _reserve(seen, known, cleaning)
+    kept = Planned(plan=known, finding=_ready(known), actions=cleaning)
+    drifts = drift(
+        seen.job, known, spec_key=seen.planning.spec_key, lost_nodes=seen.lost_nodes, now=now
+    )
+    return _give_way(seen, wish, kept, drifts) if drifts else kept
 
 
 def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
-    """Return the plan that was made last."""
-    return max(plans, key=lambda each: (each.created_at, each.name), default=None)
+    """Return the plan that was made last: times are whole seconds, so they alone do not tell."""
+    plans = tuple(plans)
+    replaced = {each.replaces for each in plans}
+    last = [each for each in plans if each.name not in replaced]
+    return max(last, key=lambda each: (each.created_at, each.name), default=None)
 
 
 def plan_status(plan: PlanSeen) -> PlanStatus:
@@ -78,23 +97,93 @@ def _reserve(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> P
     )
 
 
+def _give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift) -> Planned:
+    """Look for another plan while the job goes on by the one that it has."""
+    assert kept.plan
+    planning, known = seen.planning, kept.plan
+    is_for_this = planning.answer_base == drifts.base
+    if planning.is_running and is_for_this:
+        return replace(kept, drift=f"{drifts.why}; another plan is being made")
+    match planning.answer:
+        case Plan() as plan if is_for_this:
+            impossible = obstacles(plan, wish.spec)
+            if not impossible:
+                return _change_over(seen, kept, known, plan, drifts)
+            return replace(kept, drift=f"{drifts.why}; {'; '.join(impossible)}")
+        case Infeasible() | Occupied() | PlannerTrouble() as no_plan if (
+            is_for_this and planning.answer_key == planning.key
+        ):
+            return replace(kept, drift=f"{drifts.why}; {_refusal(no_plan).message}")
+        case _:
+            start = StartPlanning(
+                key=planning.key,
+                base=drifts.base,
+                keep=known.plan if drifts.keeps_trainer else None,
+            )
+            return replace(
+                kept,
+                drift=f"{drifts.why}; another plan is being made",
+                actions=(*kept.actions, start),
+            )
+
+
+def _change_over(
+    seen: Observed, kept: Planned, known: PlanSeen, plan: Plan, drifts: Drift
+) -> Planned:
+    """Reserve the other GPUs and write the plan; the next round finds it and follows it."""
+    manifest = plan_manifest(
+        seen.job,
+        plan,
+        key=seen.planning.answer_key,
+        spec_key=seen.planning.spec_key,
+        left_out=seen.planning.left_out,
+        replaces=known.name,
+    )
+    return replace(
+        kept,
+        drift=f"{drifts.why}; another plan is being written",
+        actions=(*kept.actions, ReserveGpus(plan=plan), Apply(manifest=manifest)),
+        events=_change_events(known.plan, plan, drifts.why),
+    )
+
+
+def _change_events(old: Plan, new: Plan, why: str) -> tuple[Event, ...]:
+    before, after = pod_sets(old), pod_sets(new)
+    stays = [each for each in before if each.role is Role.TRAINER] == [
+        each for each in after if each.role is Role.TRAINER
+    ]
+    few, many = num_wanted(before, Role.ROLLOUT), num_wanted(after, Role.ROLLOUT)
+    text = (
+        f"{why}: {old.prediction.samples_per_second:.3g} -> "
+        f"{new.prediction.samples_per_second:.3g} samples/s and "
+        f"${old.prediction.dollars_per_hour:.2f} -> ${new.prediction.dollars_per_hour:.2f}/h "
+        f"predicted; {few} -> {many} rollout pods; the trainer "
+        + ("stays" if stays else "moves, from its last checkpoint")
+    )
+    replanned = Event(reason=EventReason.REPLANNED, message=text)
+    if few == many:
+        return (replanned,)
+    scaled = Event(reason=EventReason.SCALED_ROLLOUT, message=f"{few} -> {many} rollout pods")
+    return (replanned, scaled)
+
+
 def _search(seen: Observed, wish: Wish, *, discard: tuple[PlanSeen, ...]) -> Planned:
     cleaning = _discard(discard, why="the planning fields of the job changed")
     planning = seen.planning
-    if planning.is_running:
+    is_for_this = not planning.answer_base
+    if planning.is_running and is_for_this:
         return Planned(plan=None, finding=_not_yet(Reason.PLANNING, "a plan is being made"))
     match planning.answer:
-        case Plan() as plan:
+        case Plan() as plan if is_for_this:
             return _commit(seen, wish, plan, cleaning)
-        case None:
-            pass
-        case Infeasible() | Occupied() | PlannerTrouble() as no_plan:
-            if planning.answer_key == planning.key:
-                return Planned(plan=None, finding=_refusal(no_plan), actions=cleaning)
+        case Infeasible() | Occupied() | PlannerTrouble() as no_plan if (
+            is_for_this and planning.answer_key == planning.key
+        ):
+            return Planned(plan=None, finding=_refusal(no_plan), actions=cleaning)
         case _:
-            assert_never(planning.answer)
-    finding = _not_yet(Reason.PLANNING, "a plan is being made")
-    return Planned(plan=None, finding=finding, actions=(*cleaning, StartPlanning(key=planning.key)))
+            finding = _not_yet(Reason.PLANNING, "a plan is being made")
+            start = StartPlanning(key=planning.key)
+            return Planned(plan=None, finding=finding, actions=(*cleaning, start))
 
 
 def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]) -> Planned:

@@ -1,10 +1,14 @@
 """How pods are doing, in words and numbers. Shared by the policies; decides nothing."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.observed import PodSeen
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _MOST_NAMED = 8
 
@@ -19,14 +23,34 @@ def present(pods: Iterable[PodSeen], sets: Iterable[PodSet]) -> dict[tuple[str, 
     }
 
 
+def num_wanted(sets: Iterable[PodSet], role: Role) -> int:
+    """Count the pods that a role should have."""
+    return sum(each.num_pods for each in sets if each.role is role)
+
+
 def num_ready(pods: Iterable[PodSeen], role: Role) -> int:
     """Count the ready pods of a role."""
     return sum(pod.is_ready and not pod.is_deleting for pod in pods if pod.role is role)
 
 
+def started_at(pod: PodSeen) -> "datetime":
+    """Return when a pod got its node, or was made where it waits for one."""
+    return pod.scheduled_at or pod.created_at
+
+
+def has_failed(pod: PodSeen) -> bool:
+    """Tell whether a pod's container ended last with an error.
+
+    One that ended with 0 was told to stop, or has finished with all the others.
+    """
+    return pod.termination is not None and pod.termination.exit_code != 0
+
+
 def names_and_reasons(pods: Iterable[PodSeen]) -> str:
     """Say which pods are not ready, and why, as far as Kubernetes tells."""
-    waiting = sorted((pod for pod in pods if not pod.is_ready), key=lambda pod: pod.name)
+    waiting = sorted(
+        (pod for pod in pods if pod.is_deleting or not pod.is_ready), key=lambda pod: pod.name
+    )
     if not waiting:
         return "every pod that there is is ready"
     said = [f"{pod.name}: {trouble(pod)}" for pod in waiting[:_MOST_NAMED]]

@@ -19,7 +19,7 @@ def progress(seen: Observed, now: "datetime") -> Progress | None:
     if report is None or not _is_newer(report, written):
         return written
     if report.finished or _age_seconds(written, now) >= SHORTEST_SECONDS:
-        return _shown(report)
+        return _shown(report, written)
     return written
 
 
@@ -44,7 +44,9 @@ def _age_seconds(written: Progress | None, now: "datetime") -> float:
     return (now - written.last_update_time).total_seconds()
 
 
-def _shown(report: ProgressSeen) -> Progress:
+def _shown(report: ProgressSeen, written: Progress | None) -> Progress:
+    at = report.received_at.replace(microsecond=0)
+    is_same_step = written is not None and written.step == report.step
     return Progress(
         step=report.step,
         total_steps=report.total_steps,
@@ -53,5 +55,6 @@ def _shown(report: ProgressSeen) -> Progress:
         staleness_p95=round(report.staleness_p95, 3),
         reward=round(report.reward, 4),
         eta_seconds=round(report.eta_seconds, 1),
-        last_update_time=report.received_at.replace(microsecond=0),
+        last_update_time=at,
+        last_step_time=(written.last_step_time or at) if written and is_same_step else at,
     )

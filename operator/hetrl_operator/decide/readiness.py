@@ -32,7 +32,12 @@ def role_findings(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ..
 
 def stopped_findings(reason: str, message: str) -> tuple[Finding, ...]:
     """Return the same conditions of a job whose pods should not run."""
-    types = (ConditionType.TRAINER_READY, ConditionType.ROLLOUT_READY, ConditionType.RUNNING)
+    types = (
+        ConditionType.TRAINER_READY,
+        ConditionType.ROLLOUT_READY,
+        ConditionType.RUNNING,
+        ConditionType.PROGRESSING,
+    )
     return tuple(Finding(type=each, holds=False, reason=reason, message=message) for each in types)
 
 
@@ -106,10 +111,12 @@ def _finding(
         message = f"{ready} of {wanted} pods are ready"
         return Finding(type=type_, holds=True, reason=reason, message=message)
     message = f"{ready} of {wanted} pods are ready: {names_and_reasons(pods)}"
-    return Finding(type=type_, holds=False, reason=_why_not_ready(pods), message=message)
+    return Finding(type=type_, holds=False, reason=_why_not_ready(seen, pods), message=message)
 
 
-def _why_not_ready(pods: list[PodSeen]) -> str:
+def _why_not_ready(seen: Observed, pods: list[PodSeen]) -> str:
+    if any(pod.node in seen.lost_nodes for pod in pods if not pod.is_ready):
+        return Reason.NODE_LOST
     waiting = {pod.waiting_reason for pod in pods if not pod.is_ready}
     if waiting & _IMAGE_PROBLEMS:
         return Reason.IMAGE_PULL_ERROR

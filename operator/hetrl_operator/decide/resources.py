@@ -45,6 +45,22 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
     )
 
 
+def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
+    """Write only the StatefulSets that still stand: the other objects go with their job."""
+    standing = {
+        each.name: each
+        for each in seen.children
+        if each.kind == "StatefulSet" and not each.is_deleting and each.owner_uid == seen.job.uid
+    }
+    return tuple(
+        Apply(manifest=each)
+        for each in children(deployment)
+        if each["kind"] == "StatefulSet"
+        and (child := standing.get(each["metadata"]["name"]))
+        and _differs(each, child)
+    )
+
+
 def _key(manifest: Manifest) -> tuple[str, str]:
     return manifest["kind"], manifest["metadata"]["name"]
 

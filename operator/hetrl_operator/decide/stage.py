@@ -13,8 +13,8 @@ ALL_ROLES = frozenset(Role)
 NO_ROLE: frozenset[Role] = frozenset()
 
 
-def roles_while_suspending(seen: Observed) -> frozenset[Role]:
-    """Return the roles whose pods are still needed while a job is being suspended."""
+def roles_while_stopping(seen: Observed) -> frozenset[Role]:
+    """Return the roles whose pods are still needed while a job is being stopped."""
     if any(pod.role is Role.TRAINER for pod in seen.pods):
         return ALL_ROLES - {Role.TRAINER}
     return NO_ROLE

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import ConditionStatus
-from hetrl_core.launch import TERMINAL_EXIT_CODE
+from hetrl_api.lifecycle import FailureAction
+from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.deadlines import overrun
+from hetrl_operator.decide.failures import Failure, Response
 from hetrl_operator.decide.pods import names_and_reasons
+from hetrl_operator.decide.restarts import excess, responses, restarts
 from hetrl_operator.labels import ConditionType, Reason
-from hetrl_operator.observed import Observed, PodSeen, ProgressSeen
+from hetrl_operator.observed import Observed, ProgressSeen
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,7 +40,7 @@ class Verdict:
     message: str
 
 
-def verdict(seen: Observed, now: "datetime") -> Verdict | None:
+def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdict | None:
     """Return how the job ended; None while it has not. The first verdict stands for ever."""
     written = _written(seen)
     if written or seen.job.wish is None:
@@ -46,20 +49,12 @@ def verdict(seen: Observed, now: "datetime") -> Verdict | None:
         return _of_progress(seen.progress)
     if seen.job.wish.written.suspend:
         return None
-    return _of_pods(seen) or _of_restarts(seen) or _of_deadlines(seen, now)
-
-
-def restarts(seen: Observed) -> int:
-    """Count the failures of trainer and coordinator containers, never fewer than before.
-
-    The kubelet also restarts a trainer that ended well, until we have stopped its pod.
-    """
-    counted = sum(
-        pod.restarts - (pod.termination is not None and pod.termination.exit_code == 0)
-        for pod in seen.pods
-        if pod.role is not Role.ROLLOUT
+    return (
+        _of_coordinator(seen)
+        or _of_rules(responses(seen, sets))
+        or _of_limits(seen, sets, now)
+        or _of_deadlines(seen, now)
     )
-    return max(seen.job.status.restarts or 0, counted)
 
 
 def _written(seen: Observed) -> Verdict | None:
@@ -82,25 +77,33 @@ def _of_progress(progress: ProgressSeen) -> Verdict:
     )
 
 
-def _of_pods(seen: Observed) -> Verdict | None:
-    for pod in sorted(seen.pods, key=lambda each: each.name):
-        end = pod.termination
-        if end is None or pod.is_deleting:
-            continue
-        if end.exit_code == 0 and pod.role is Role.COORDINATOR:
+def _of_coordinator(seen: Observed) -> Verdict | None:
+    for pod in seen.pods:
+        ended = pod.termination is not None and pod.termination.exit_code == 0
+        if ended and pod.role is Role.COORDINATOR and not pod.is_deleting:
             text = "the coordinator ended after the last step"
             return Verdict(succeeded=True, reason=Reason.ALL_STEPS_DONE, message=text)
-        if end.exit_code == TERMINAL_EXIT_CODE:
-            return _of_last_words(pod, end.message)
     return None
 
 
-def _of_last_words(pod: PodSeen, words: str) -> Verdict:
-    said = _last_line(words)
+def _of_rules(news: tuple[Response, ...]) -> Verdict | None:
+    for each in news:
+        if each.action is FailureAction.FAIL:
+            return _of_rule(each) if each.rule else _of_last_words(each.failure)
+    return None
+
+
+def _of_rule(each: Response) -> Verdict:
+    text = f"{each.name} of spec.failurePolicy.rules: {each.failure}"
+    return Verdict(succeeded=False, reason=Reason.FAILURE_POLICY, message=text)
+
+
+def _of_last_words(failure: Failure) -> Verdict:
+    said = _last_line(failure.words)
     match = _REASON_FIRST.match(said)
-    reason = match["reason"] if match else _FAILED[pod.role]
+    reason = match["reason"] if match else _FAILED[failure.pod.role]
     message = match["message"] if match else said or "it ended without saying why"
-    return Verdict(succeeded=False, reason=reason, message=f"{pod.name}: {message}")
+    return Verdict(succeeded=False, reason=reason, message=f"{failure.pod.name}: {message}")
 
 
 def _last_line(words: str) -> str:
@@ -108,19 +111,14 @@ def _last_line(words: str) -> str:
     return lines[-1].removeprefix("Error: ") if lines else ""
 
 
-def _of_restarts(seen: Observed) -> Verdict | None:
-    assert seen.job.wish
-    limit = seen.job.wish.written.failure_policy.max_restarts
-    count = restarts(seen)
-    if count <= limit:
+def _of_limits(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdict | None:
+    passed = excess(seen, restarts(seen, sets, now), now)
+    if not passed:
         return None
     return Verdict(
         succeeded=False,
         reason=Reason.BACKOFF_LIMIT_EXCEEDED,
-        message=(
-            f"{count} restarts, spec.failurePolicy.maxRestarts is {limit}: "
-            + names_and_reasons(seen.pods)
-        ),
+        message=f"{passed}: {names_and_reasons(seen.pods)}",
     )
 
 

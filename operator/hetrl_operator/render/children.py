@@ -99,8 +99,6 @@ def _config_map(deployment: Deployment, pods: PodSet, contract: str) -> dict[str
 
 def _stateful_set(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> dict[str, Any]:
     selector: Json = {JOB_NAME: deployment.job.name, ROLE: pods.role, POD_SET: pods.name}
-    # A trainer is replaced with its gang and a coordinator with care; both wait for us.
-    strategy = "RollingUpdate" if pods.role is Role.ROLLOUT else "OnDelete"
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -113,7 +111,8 @@ def _stateful_set(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> 
             "serviceName": deployment.service,
             "replicas": pods.num_pods if pods.role in deployment.running else 0,
             "podManagementPolicy": "Parallel",
-            "updateStrategy": {"type": strategy},
+            # Trainers are replaced with their gang, rollouts only for what concerns them.
+            "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": selector},
             "template": pod_template(deployment, pods, launch_hash=launch_hash),
         },

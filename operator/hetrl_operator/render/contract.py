@@ -43,7 +43,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         training_split=training_split(deployment.plan.plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         concurrency=pods.concurrency,
-        max_concurrent=max(1, sum(each.num_pods * each.concurrency for each in rollouts)),
+        max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
@@ -66,6 +66,19 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         ),
         progress=_progress(deployment) if pods.role is Role.COORDINATOR else None,
     )
+
+
+def _max_concurrent(deployment: Deployment) -> int:
+    """Return a limit that rollouts added later do not meet.
+
+    Each pod keeps to its own concurrency, and the bound on staleness never lends more than
+    the batches that it spans.
+    """
+    algorithm = deployment.wish.spec.algorithm
+    planned = sum(
+        each.num_pods * each.concurrency for each in deployment.sets if each.role is Role.ROLLOUT
+    )
+    return max(1, planned, (algorithm.max_staleness + 1) * algorithm.global_batch_size)
 
 
 def checkpoint_path(deployment: Deployment) -> str:

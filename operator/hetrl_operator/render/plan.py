@@ -3,12 +3,26 @@
 from hetrl_api.decision import from_plan
 from hetrl_core.plan import Plan
 from hetrl_operator.actions import Manifest
-from hetrl_operator.labels import API_VERSION, LEFT_OUT, PLAN_KEY, PLANNED_FOR, child_name, of_child
+from hetrl_operator.labels import (
+    API_VERSION,
+    LEFT_OUT,
+    PLAN_KEY,
+    PLANNED_FOR,
+    REPLACES,
+    child_name,
+    of_child,
+)
 from hetrl_operator.observed import JobSeen
 
 
 def plan_manifest(
-    job: JobSeen, plan: Plan, *, key: str, spec_key: str, left_out: str = ""
+    job: JobSeen,
+    plan: Plan,
+    *,
+    key: str,
+    spec_key: str,
+    left_out: str = "",
+    replaces: str = "",
 ) -> Manifest:
     """Return the object; its name follows from what the plan was made from.
 
@@ -18,6 +32,7 @@ def plan_manifest(
         key: digest of everything that it was made from.
         spec_key: digest of the planning fields among that.
         left_out: nodes that it could not be made with, in words.
+        replaces: the plan that it takes the place of, if the job runs by one.
     """
     return {
         "apiVersion": API_VERSION,
@@ -27,7 +42,8 @@ def plan_manifest(
             "namespace": job.namespace,
             "labels": of_child(job.name, job.uid),
             "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key}
-            | ({LEFT_OUT: left_out} if left_out else {}),
+            | ({LEFT_OUT: left_out} if left_out else {})
+            | ({REPLACES: replaces} if replaces else {}),
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,

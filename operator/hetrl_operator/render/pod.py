@@ -10,6 +10,7 @@ from hetrl_operator.labels import (
     PLAN_HASH,
     POD_SET,
     POOL,
+    RESTART_HASH,
     ROLE,
     of_child,
 )
@@ -22,6 +23,7 @@ from hetrl_operator.render.deployment import (
     Deployment,
     Json,
 )
+from hetrl_operator.render.restart import restart_hash
 from hetrl_operator.render.volumes import mounts, volumes
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -63,7 +65,11 @@ def pod_labels(deployment: Deployment, pods: PodSet) -> dict[str, str]:
 def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> Json:
     """Return the template of a pod set's pods."""
     written = deployment.wish.written.runtime.pod_template
-    annotations = {LAUNCH_HASH: launch_hash, PLAN_HASH: deployment.plan.key}
+    annotations = {
+        LAUNCH_HASH: launch_hash,
+        PLAN_HASH: deployment.plan.key,
+        RESTART_HASH: restart_hash(deployment, pods),
+    }
     return {
         "metadata": {
             "labels": {**written.labels, **pod_labels(deployment, pods)},

@@ -1,0 +1,109 @@
+"""How a job that may hold GPUs is let go, on the model of a cluster."""
+
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.task import Role
+from hetrl_operator.actions import Apply, HoldJob
+from hetrl_operator.labels import ConditionType, EventReason, Reason
+from tests.controller.cluster_model import a_cluster, a_running_job, reason_of
+from tests.controller.values import a_job, a_plan, a_report
+
+
+def test_a_job_is_held_before_its_first_pod() -> None:
+    cluster = a_cluster(a_job(), a_plan())
+
+    cluster.settle()
+
+    kinds = [type(each) for each in cluster.written]
+    sets = [
+        number
+        for number, each in enumerate(cluster.written)
+        if isinstance(each, Apply) and each.manifest["kind"] == "StatefulSet"
+    ]
+    assert kinds.index(HoldJob) < min(sets)
+    assert cluster.job.has_finalizer
+
+
+@pytest.mark.parametrize("spec", [{"planning": {"mode": "PlanOnly"}}, {"suspend": True}])
+def test_a_job_without_pods_is_never_held(spec: dict[str, object]) -> None:
+    cluster = a_cluster(a_job(**spec), a_plan())
+
+    cluster.settle()
+
+    assert not cluster.job.has_finalizer
+
+
+def test_a_deleted_job_stops_its_trainers_first_and_goes() -> None:
+    cluster = a_running_job()
+
+    cluster.delete_job()
+    cluster.round()
+
+    assert {pod.role for pod in cluster.pods.values()} == {Role.COORDINATOR, Role.ROLLOUT}
+    assert reason_of(cluster, ConditionType.RUNNING) == Reason.DELETING
+    cluster.settle()
+    assert cluster.is_gone
+    assert not cluster.pods
+    assert cluster.planning
+    assert not cluster.planning.is_reserved
+    assert not cluster.told(EventReason.RELEASE_FORCED)
+
+
+def test_a_deleted_job_is_let_go_when_its_time_is_over() -> None:
+    cluster = a_running_job(a_job(releaseDeadlineSeconds=120))
+    cluster.delete_job()
+    cluster.sets_do_nothing = True
+
+    cluster.settle()
+    assert not cluster.is_gone
+    assert cluster.wake_after_seconds is not None
+    assert cluster.wake_after_seconds <= 120
+    cluster.pass_time(seconds=120)
+    cluster.settle()
+
+    assert cluster.is_gone
+    assert len(cluster.told(EventReason.RELEASE_FORCED)) == 1
+
+
+def test_what_was_deleted_with_the_job_is_not_made_again() -> None:
+    cluster = a_running_job()
+    cluster.delete_job()
+    cluster.children.clear()
+    cluster.sets.clear()
+    cluster.pods.clear()
+    before = len(cluster.written)
+
+    cluster.settle()
+
+    assert cluster.is_gone
+    assert not [each for each in cluster.written[before:] if isinstance(each, Apply)]
+
+
+def test_a_deleted_job_whose_spec_cannot_be_read_goes_at_once() -> None:
+    cluster = a_running_job()
+    cluster.job = replace(cluster.job, wish=None, problem="not ours any more")
+    cluster.delete_job()
+
+    cluster.settle()
+
+    assert cluster.is_gone
+
+
+@pytest.mark.parametrize("how", ["finished", "suspended"])
+def test_a_job_is_held_only_while_it_has_pods(how: str) -> None:
+    cluster = a_running_job()
+
+    if how == "finished":
+        cluster.progress = a_report(10, finished=True, outcome="Succeeded")
+    else:
+        cluster.change(suspend=True)
+    cluster.settle()
+
+    assert not cluster.pods
+    assert not cluster.job.has_finalizer
+    if how == "suspended":
+        cluster.change(suspend=False)
+        cluster.settle()
+        assert cluster.job.has_finalizer
