@@ -67,6 +67,9 @@ PLAN_KEY: Final = "hetrl.dev/plan-key"
 LEFT_OUT: Final = "hetrl.dev/left-out"
 """On a HetRLPlan: the nodes that could not be planned with, and why; in words, for people."""
 
+LEADER_ADDRESS: Final = "hetrl.dev/leader-address"
+"""On the Lease: where the leading replica takes reports of progress."""
+
 GANG_GATE: Final = "hetrl.dev/gang"
 """Scheduling gate of every pod, lifted when all pods of the job exist."""
 
