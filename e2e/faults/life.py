@@ -42,25 +42,29 @@ class Life:
             "delete": self.delete,
         }
 
+    def create(self) -> None:
+        """Create the job, and wait for nothing."""
+        self.api.create(self.path("hetrljobs"), a_job(self.name, self.pool))
+
     def run(self) -> None:
         """Create the job."""
-        self.api.create(self.path("hetrljobs"), a_job(self.name, self.pool))
-        self._rest("Running")
+        self.create()
+        self.rest("Running")
 
     def scale(self) -> None:
         """Ask for one rollout replica, as ``kubectl scale`` does."""
         self.api.merge(f"{self._job_path}/scale", {"spec": {"replicas": 1}})
-        self._rest("Running")
+        self.rest("Running")
 
     def suspend(self) -> None:
         """Suspend the job."""
         self.api.merge(self._job_path, {"spec": {"suspend": True}})
-        self._rest("Suspended")
+        self.rest("Suspended")
 
     def resume(self) -> None:
         """Resume the job."""
         self.api.merge(self._job_path, {"spec": {"suspend": False}})
-        self._rest("Running")
+        self.rest("Running")
 
     def finish(self) -> None:
         """Let the coordinator's process end well, as after the last step."""
@@ -73,9 +77,9 @@ class Life:
             f"{self.path('pods')}/{name}/status",
             {"status": {"containerStatuses": [{**status, "ready": False}]}},
         )
-        self._rest("Succeeded")
+        self.rest("Succeeded")
         eventually(lambda: not self.objects("pods"), what="the pods of a finished job are gone")
-        self._rest("Succeeded")
+        self.rest("Succeeded")
 
     def delete(self) -> None:
         """Delete the job, and wait until nothing of it is left."""
@@ -104,7 +108,7 @@ class Life:
     def _job_path(self) -> str:
         return f"{self.path('hetrljobs')}/{self.name}"
 
-    def _rest(self, phase: str) -> None:
+    def rest(self, phase: str) -> None:
         """Wait until the job shows a phase for its newest spec and nothing changes any more."""
         eventually(
             lambda: self._shows(phase), what=f"the job rests as {phase}", seconds=STAGE_SECONDS

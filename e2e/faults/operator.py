@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -57,9 +58,10 @@ class Operator:
     def kill(self) -> None:
         """Kill it, and return when it is dead; it comes back by itself."""
         process = self._process
-        if process is None:
+        if process is None or process.poll() is not None:
             return
-        process.kill()
+        # A container's end takes all of its processes along, planners too.
+        os.killpg(process.pid, signal.SIGKILL)
         while process.poll() is None:
             time.sleep(0.001)
 
@@ -100,13 +102,15 @@ class Operator:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-W", "error", "-m", "hetrl_operator"],
-                env=environment, stdout=log, stderr=log,
+                env=environment, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     def _keep(self) -> None:
         while True:
             assert self._process
             code = self._process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             with self._lock:
                 if not self._is_wanted:
                     return

@@ -136,7 +136,7 @@ def lane(cluster: Cluster, number: int, folder: Path) -> Iterator[Lane]:
             },
         ),
     )  # fmt: skip
-    cluster.apply(json.dumps(_namespace(found.namespace)))
+    cluster.apply(json.dumps(namespace_manifest(found.namespace)))
     proxy.kill = found.operator.kill
     proxy.start()
     try:
@@ -159,6 +159,7 @@ def pool_of(number: int) -> dict[str, object]:
     return {"name": "lane", "nodeSelector": {"hetrl.dev/lane": str(number)}}
 
 
-def _namespace(name: str) -> dict[str, object]:
+def namespace_manifest(name: str) -> dict[str, object]:
+    """Return a namespace that enforces the restricted Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
