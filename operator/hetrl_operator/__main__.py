@@ -4,14 +4,19 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
+from collections.abc import Callable
+from uuid import uuid4
 
 import kopf
 from prometheus_client import CollectorRegistry
 
 from hetrl_operator import handlers
 from hetrl_operator.apply import Writer
+from hetrl_operator.census import Census
 from hetrl_operator.controller import Controller, measure_lag
+from hetrl_operator.election import Candidate, Election
 from hetrl_operator.endpoints import application, served
 from hetrl_operator.handlers import Hooks
 from hetrl_operator.kubernetes_api import KubernetesApi, connect
@@ -21,7 +26,10 @@ from hetrl_operator.observe import JobKey
 from hetrl_operator.planning import Planning
 from hetrl_operator.progress import Endpoint, Reviews, server_tls
 from hetrl_operator.queue import WorkQueue
+from hetrl_operator.recent import Place
+from hetrl_operator.relay import Relay
 from hetrl_operator.settings import Settings, from_environment
+from hetrl_operator.throttle import Throttle
 from hetrl_operator.views import Views
 
 log = logging.getLogger("hetrl_operator")
@@ -42,31 +50,115 @@ def main() -> None:
 
 
 async def run(settings: Settings) -> None:
-    """Serve, watch and work until kopf is told to stop."""
+    """Serve, wait until we lead, then watch and work until we are told to stop."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
-    ready = asyncio.Event()
+    ready, stop = asyncio.Event(), asyncio.Event()
+    # Until kopf runs, which then listens itself.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
     async with contextlib.AsyncExitStack() as stack:
-        api = await connect(metrics)
-        stack.push_async_callback(api.close)
-        hooks = Hooks(make_controller=lambda views: _controller(views, settings, api, metrics))
-        await stack.enter_async_context(
-            served(application(registry, ready=ready), port=settings.endpoints.metrics_port)
+        api = await _connected(stack, settings, metrics)
+        election = _election(settings, await _connected(stack, settings, metrics))
+        leads = election.leads if election else lambda: True
+        hooks = Hooks(
+            make_controller=lambda views: _controller(views, settings, api, metrics, leads),
+            watch_silence_seconds=settings.watch_silence_seconds,
         )
-        await _serve_progress(stack, settings, api, hooks)
-        stop = asyncio.Event()
-        work = asyncio.create_task(_work(settings, hooks, metrics, ready))
-        # Without workers there is no operator: kopf stops as well, and the pod is restarted.
-        work.add_done_callback(lambda _: stop.set())
-        try:
-            await _watch(settings, hooks, ready=ready, stop=stop)
-        finally:
-            work.cancel()
-            ended = await asyncio.gather(work, return_exceptions=True)
-            if hooks.controller:
-                await hooks.controller.planning.close()
-        if isinstance(ended[0], Exception):
-            raise ended[0]
+        await stack.enter_async_context(
+            served(
+                application(
+                    registry,
+                    not_ready=lambda: _not_ready(election, ready),
+                ),
+                port=settings.endpoints.metrics_port,
+            )
+        )
+        await _serve_progress(stack, settings, api, hooks, election)
+        if election is None:
+            await _lead(settings, hooks, metrics, ready=ready, stop=stop)
+        elif await _won(election, stop):
+            keeping = asyncio.create_task(_keep(election))
+            try:
+                await _lead(settings, hooks, metrics, ready=ready, stop=stop)
+            finally:
+                keeping.cancel()
+                await election.resign()
+
+
+async def _connected(
+    stack: contextlib.AsyncExitStack, settings: Settings, metrics: Metrics
+) -> KubernetesApi:
+    throttle = Throttle(
+        per_second=settings.client.requests_per_second, at_once=settings.client.requests_at_once
+    )
+    api = await connect(metrics, throttle=throttle)
+    stack.push_async_callback(api.close)
+    return api
+
+
+def _election(settings: Settings, api: KubernetesApi) -> Election | None:
+    """Return our part in the election; its requests never queue behind those of jobs."""
+    ours = settings.election
+    if ours is None:
+        return None
+    candidate = Candidate(
+        namespace=ours.namespace,
+        lease=ours.lease,
+        identity=f"{ours.pod}_{uuid4().hex[:8]}",
+        address=ours.address,
+    )
+    return Election(api=api, candidate=candidate)
+
+
+async def _won(election: Election, stop: asyncio.Event) -> bool:
+    """Wait until we lead; false when we are to stop before that."""
+    winning, stopping = asyncio.create_task(election.win()), asyncio.create_task(stop.wait())
+    await asyncio.wait({winning, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    won = winning.done()
+    for each in (winning, stopping):
+        each.cancel()
+    ended = await asyncio.gather(winning, stopping, return_exceptions=True)
+    if isinstance(ended[0], Exception):
+        raise ended[0]
+    return won
+
+
+async def _keep(election: Election) -> None:
+    await election.keep()
+    # At once: an orderly end takes time in which another replica acts already.
+    os._exit(1)
+
+
+async def _lead(
+    settings: Settings,
+    hooks: Hooks,
+    metrics: Metrics,
+    *,
+    ready: asyncio.Event,
+    stop: asyncio.Event,
+) -> None:
+    """Watch and work until we are told to stop."""
+    metrics.leads.set(1)
+    work = asyncio.create_task(_work(settings, hooks, metrics, ready))
+    # Without workers there is no operator: kopf stops as well, and the pod is restarted.
+    work.add_done_callback(lambda _: stop.set())
+    try:
+        await _watch(settings, hooks, ready=ready, stop=stop)
+    finally:
+        work.cancel()
+        ended = await asyncio.gather(work, return_exceptions=True)
+        if hooks.controller:
+            await hooks.controller.planning.close()
+    if isinstance(ended[0], Exception):
+        raise ended[0]
+
+
+def _not_ready(election: Election | None, ready: asyncio.Event) -> str:
+    """Say why we cannot take our part; one who waits for the lead takes part as well."""
+    if election and not election.leads():
+        return "" if election.has_seen_lease() else "the lease has not been read yet"
+    return "" if ready.is_set() else "watches are not running yet"
 
 
 async def _watch(
@@ -92,12 +184,17 @@ async def _work(settings: Settings, hooks: Hooks, metrics: Metrics, ready: async
     assert hooks.controller, "kopf is ready only after its start-up handlers"
     async with asyncio.TaskGroup() as group:
         group.create_task(measure_lag(metrics))
+        group.create_task(hooks.controller.census.work())
         for _ in range(settings.workers):
             group.create_task(hooks.controller.work())
 
 
 async def _serve_progress(
-    stack: contextlib.AsyncExitStack, settings: Settings, api: KubernetesApi, hooks: Hooks
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    api: KubernetesApi,
+    hooks: Hooks,
+    election: Election | None,
 ) -> None:
     directory = settings.endpoints.tls_directory
     if directory is None:
@@ -110,6 +207,14 @@ async def _serve_progress(
         report=lambda key, uid, said: (
             hooks.controller.report(key, uid, said) if hooks.controller else None
         ),
+        relay=Relay(
+            leads=election.leads,
+            address=election.leader_address,
+            authority=directory / "ca.crt",
+            url=settings.pods.progress_url,
+        )
+        if election
+        else None,
     )
     await stack.enter_async_context(
         served(
@@ -121,20 +226,30 @@ async def _serve_progress(
 
 
 def _controller(
-    views: Views, settings: Settings, api: KubernetesApi, metrics: Metrics
+    views: Views,
+    settings: Settings,
+    api: KubernetesApi,
+    metrics: Metrics,
+    may_write: Callable[[], bool],
 ) -> Controller:
     queue: WorkQueue[JobKey] = WorkQueue(metrics=metrics.workqueue)
     planning = Planning(
         settings=settings.planner, fleet_view=views, metrics=metrics, answered=queue.add
     )
-    return Controller(
+
+    def left(place: Place) -> None:
+        controller.left(place)
+
+    controller = Controller(
         views=views,
+        census=Census(api=api, views=views, namespaces=settings.namespaces, left=left),
         queue=queue,
         planning=planning,
-        writer=Writer(api),
+        writer=Writer(api, may_write=may_write),
         metrics=metrics,
         pods=settings.pods,
     )
+    return controller
 
 
 if __name__ == "__main__":

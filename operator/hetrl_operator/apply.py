@@ -6,7 +6,7 @@ throttling and refusals are expected and come back as values.
 
 import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -46,7 +46,10 @@ _PATHS = {
     "Service": "/api/v1/namespaces/{namespace}/services",
     "StatefulSet": "/apis/apps/v1/namespaces/{namespace}/statefulsets",
 }
-_NOT_FOUND, _CONFLICT, _TOO_MANY, _FORBIDDEN = 404, 409, 429, 403
+_NOT_FOUND, _CONFLICT, _FORBIDDEN = 404, 409, 403
+_PASSING = {0, 401, 408, 410, 429}
+"""No answer, a token that has just expired, and three that say: not now."""
+
 _SERVER_ERROR = 500
 
 
@@ -57,6 +60,9 @@ class Done:
     object: Mapping[str, Any]
     """As the API server has it now; empty where it has none."""
 
+    is_missing: bool = False
+    """It was gone already, which the watches did not show."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryAgain:
@@ -64,6 +70,8 @@ class TryAgain:
 
     message: str
     after_seconds: float = 0.0
+    is_missing: bool = False
+    """What was to be changed is not there, which the watches do not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +88,16 @@ Outcome = Done | TryAgain | Refused
 Writable = (
     Apply | Delete | IssueCertificates | LiftGate | WriteStatus | HoldJob | LetJobGo | DeleteJob
 )
+_NOT_OURS = TryAgain(message="another replica may lead by now", after_seconds=1.0)
 
 
 class Writer:
     """Carries out actions, one after another."""
 
-    def __init__(self, api: KubernetesApi) -> None:
-        """Write through this connection."""
+    def __init__(self, api: KubernetesApi, *, may_write: Callable[[], bool]) -> None:
+        """Write through this connection, as long as this replica leads."""
         self._api = api
+        self._may_write = may_write
 
     async def perform(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
         """Carry out one action.
@@ -97,6 +107,9 @@ class Writer:
             action: what to do.
             child: what we know of the object that an ``Apply`` is about.
         """
+        return await self._carry_out(job, action, child) if self._may_write() else _NOT_OURS
+
+    async def _carry_out(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
         match action:
             case Apply():
                 return await self._apply(job, action.manifest, known=child is not None)
@@ -117,6 +130,8 @@ class Writer:
 
     async def announce(self, job: JobSeen, event: Event) -> Outcome:
         """Tell something on the job, as an Event."""
+        if not self._may_write():
+            return _NOT_OURS
         body = _event(job, event, now=datetime.now(UTC))
         path = _path("Event", job.namespace)
         return _outcome(await self._api.request("POST", path, body=body), kind="Event")
@@ -158,9 +173,8 @@ class Writer:
             **({"gracePeriodSeconds": 0} if is_forced else {}),
         }
         reply = await self._api.request("DELETE", path, body=options)
-        if reply.status in {_NOT_FOUND, _CONFLICT}:
-            # Gone, or another object of that name: in both cases the one we meant is not there.
-            return Done(object={})
+        if reply.status == _NOT_FOUND:
+            return Done(object={}, is_missing=True)
         return _outcome(reply, kind=f"{kind} {name}")
 
     async def _lift(self, job: JobSeen, action: LiftGate) -> Outcome:
@@ -196,11 +210,10 @@ def _outcome(reply: Reply, *, kind: str) -> Outcome:
     if reply.is_success:
         return Done(object=reply.body)
     text = f"{kind}: {reply.message}"
-    if reply.status == _NOT_FOUND:
-        return TryAgain(message=text)
-    if reply.status == _CONFLICT and not _is_field_conflict(reply):
-        return TryAgain(message=text)
-    if reply.status in {0, _TOO_MANY} or reply.status >= _SERVER_ERROR:
+    if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and not _is_field_conflict(reply)):
+        # Gone, or another object of that name by now.
+        return TryAgain(message=text, is_missing=True)
+    if reply.status in _PASSING or reply.status >= _SERVER_ERROR:
         return TryAgain(message=text, after_seconds=reply.retry_after_seconds or 0.0)
     return Refused(reason=_reason(reply), message=text)
 

@@ -17,12 +17,15 @@ from hetrl_operator.actions import (
     Action,
     Apply,
     Decision,
+    Delete,
+    LiftGate,
     ReleaseGpus,
     ReserveGpus,
     StartPlanning,
     WriteStatus,
 )
 from hetrl_operator.apply import Done, Outcome, Refused, TryAgain, Writer
+from hetrl_operator.census import Census
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.drift import drift
@@ -33,6 +36,7 @@ from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_
 from hetrl_operator.observed import JobSeen, Observed, PlanSeen, ProgressSeen, WriteTrouble
 from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
+from hetrl_operator.recent import Place
 from hetrl_operator.settings import PodSettings
 from hetrl_operator.views import CHILD_KINDS, Views
 
@@ -50,6 +54,7 @@ class Controller:
     """Everything that one round needs."""
 
     views: Views
+    census: Census
     queue: WorkQueue[JobKey]
     planning: Planning
     writer: Writer
@@ -76,6 +81,20 @@ class Controller:
         """Take a coordinator's report."""
         self._progress[uid] = progress
         self.queue.add(key)
+
+    def left(self, place: Place) -> None:
+        """Take that an object is gone, of which no watch has told."""
+        kind, namespace, name = place
+        match kind:
+            case "HetRLJob":
+                self.queue.add((namespace, name))
+            case "Node" | "HetRLTopology":
+                self.views.fleet_changed()
+                self.look_at_unplanned()
+            case _:
+                owner = self.views.owner_of(place)
+                if owner:
+                    self.queue.add(owner)
 
     def look_at_unplanned(self) -> None:
         """Have every job looked at that waits for a plan: the fleet, or what is free, changed."""
@@ -182,6 +201,8 @@ class Controller:
             case _:
                 outcome = await self.writer.perform(job, action, _child(seen, action))
                 self._remember(seen, outcome)
+                if isinstance(outcome, Done | TryAgain) and outcome.is_missing:
+                    self.census.doubt(_kind(action))
                 return outcome
 
     def _remember(self, seen: Observed, outcome: Outcome) -> None:
@@ -275,6 +296,18 @@ def _child(seen: Observed, action: Action | WriteStatus) -> Any:
         return None
     kind, name = action.manifest["kind"], action.manifest["metadata"]["name"]
     return next((each for each in seen.children if (each.kind, each.name) == (kind, name)), None)
+
+
+def _kind(action: Action | WriteStatus) -> str:
+    match action:
+        case Apply(manifest=manifest):
+            return str(manifest["kind"])
+        case Delete(kind=kind):
+            return kind
+        case LiftGate():
+            return "Pod"
+        case _:
+            return "HetRLJob"
 
 
 def _read(kind: str, body: Mapping[str, Any]) -> Any:

@@ -1,19 +1,19 @@
 """The plain HTTP port: metrics for Prometheus, and the two questions of the kubelet."""
 
-import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 
-def application(registry: CollectorRegistry, *, ready: asyncio.Event) -> web.Application:
+def application(registry: CollectorRegistry, *, not_ready: Callable[[], str]) -> web.Application:
     """Return the application.
 
-    ``/healthz`` answers as long as the event loop turns; ``/readyz`` once the watches run.
+    ``/healthz`` answers as long as the event loop turns: one that is blocked says nothing at all,
+    which the kubelet takes for a failure. ``/readyz`` fails with what ``not_ready`` says.
     """
 
     async def metrics(_: web.Request) -> web.Response:
@@ -21,18 +21,20 @@ def application(registry: CollectorRegistry, *, ready: asyncio.Event) -> web.App
         return web.Response(body=generate_latest(registry), headers=headers)
 
     async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+        return _answer("")
 
     async def readyz(_: web.Request) -> web.Response:
-        if ready.is_set():
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="watches are not running yet\n")
+        return _answer(not_ready())
 
     found = web.Application()
     found.router.add_get("/metrics", metrics)
     found.router.add_get("/healthz", healthz)
     found.router.add_get("/readyz", readyz)
     return found
+
+
+def _answer(problem: str) -> web.Response:
+    return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
 
 
 @contextlib.asynccontextmanager

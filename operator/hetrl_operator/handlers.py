@@ -19,7 +19,7 @@ from hetrl_operator.controller import Controller
 from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
 from hetrl_operator.observe import Body, JobKey
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
-from hetrl_operator.recent import RecentWrites
+from hetrl_operator.recent import Place, RecentWrites
 from hetrl_operator.views import Views
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ class Hooks:
     """What handlers need: the controller, once there are views for it."""
 
     make_controller: Callable[[Views], Controller]
+    watch_silence_seconds: float
     controller: Controller | None = None
     _nodes: dict[str, Body] = field(default_factory=dict)
 
@@ -61,7 +62,7 @@ class Hooks:
         controller = self._ready(kind, event)
         metadata = event["object"]["metadata"]
         controller.views.recent.shown(
-            (kind, metadata.get("namespace", ""), metadata["name"]),
+            _place(kind, event),
             resource_version=metadata.get("resourceVersion", ""),
             is_deleted=event["type"] == "DELETED",
         )
@@ -70,12 +71,14 @@ class Hooks:
 
     def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
         """Have jobs without a plan looked at, if planning would see a difference."""
+        # One that was taken for gone is news though it looks as before.
+        was_gone = self.controller and _place(kind, event) in self.controller.views.gone
         controller = self._ready(kind, event)
         body = event["object"]
         name = body["metadata"]["name"]
         if kind == "Node":
             node = observe.slim_node(body) if event["type"] != "DELETED" else None
-            if self._nodes.get(name) == node:
+            if self._nodes.get(name) == node and not was_gone:
                 return
             if node is None:
                 self._nodes.pop(name, None)
@@ -90,8 +93,14 @@ class Hooks:
         assert self.controller, "kopf runs start-up handlers before all others"
         # The first event of all comes after every index is filled.
         self.controller.restore()
+        self.controller.census.saw(_place(kind, event), event["type"])
         self.controller.metrics.watched(resource=kind, type_=event["type"] or "LISTED")
         return self.controller
+
+
+def _place(kind: str, event: Mapping[str, Any]) -> Place:
+    metadata = event["object"]["metadata"]
+    return kind, metadata.get("namespace", ""), metadata["name"]
 
 
 def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
@@ -101,7 +110,7 @@ def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     _register_events(registry, hooks)
 
 
-def configure(settings: kopf.OperatorSettings) -> None:
+def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) -> None:
     """Set kopf up; each line says what happens without it."""
     # Our own names on objects, should a handler ever need them.
     settings.persistence.finalizer = f"{GROUP}/finalizer"
@@ -109,9 +118,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     # Events are ours, and few; log lines do not become Events.
     settings.posting.enabled = False
-    # A watch that has died silently is noticed after 70 s, and renewed every 10 min anyway.
+    # A watch that has died silently is noticed, and each is renewed every 10 min anyway.
     settings.watching.connect_timeout = 10
-    settings.watching.inactivity_timeout = 70
+    settings.watching.inactivity_timeout = watch_silence_seconds
     settings.watching.server_timeout = 10 * 60
     settings.watching.client_timeout = 11 * 60
     # Lists in pages: one answer of 10,000 pods would need hundreds of MiB.
@@ -129,7 +138,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     async def start(settings: kopf.OperatorSettings, **indices: Any) -> None:
-        configure(settings)
+        configure(settings, watch_silence_seconds=hooks.watch_silence_seconds)
         hooks.started(indices)
 
     async def login(**kwargs: Any) -> Any:

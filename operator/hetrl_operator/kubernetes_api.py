@@ -5,13 +5,16 @@ The generated methods are left aside: they validate and copy every object, and r
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
 
 import aiohttp
 from kubernetes.aio import client, config
+
+from hetrl_operator.throttle import Throttle
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 REQUEST_SECONDS = 30.0
@@ -19,6 +22,8 @@ REQUEST_SECONDS = 30.0
 APPLY = "application/apply-patch+yaml"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 JSON = "application/json"
+NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""To accept of a list: its objects without their content."""
 
 
 class RequestMetrics(Protocol):
@@ -26,6 +31,9 @@ class RequestMetrics(Protocol):
 
     def requested(self, *, method: str, code: int) -> None:
         """Count one request; code 0 is one without an answer."""
+
+    def throttled(self, seconds: float) -> None:
+        """Take how long a request waited for its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +60,26 @@ class Reply:
 class KubernetesApi:
     """A connection to one API server."""
 
-    def __init__(self, api_client: Any, metrics: RequestMetrics) -> None:
-        """Take over the client; close it with ``close``."""
+    def __init__(
+        self,
+        api_client: Any,
+        metrics: RequestMetrics,
+        *,
+        throttle: Throttle,
+        log_in: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Take over the client; close it with ``close``.
+
+        Args:
+            api_client: the official client, logged in.
+            metrics: what counts requests.
+            throttle: what limits them.
+            log_in: reads the credentials anew into the client's configuration.
+        """
         self._client = api_client
         self._metrics = metrics
+        self._throttle = throttle
+        self._log_in = log_in
 
     async def close(self) -> None:
         """Close the connections."""
@@ -69,30 +93,43 @@ class KubernetesApi:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
+        timeout_seconds: float = REQUEST_SECONDS,
     ) -> Reply:
-        """Send one request; a connection that fails is a reply with status 0."""
+        """Send one request; a connection that fails is a reply with status 0.
+
+        Where the API server does not know us any more, as after a token has expired, the
+        credentials are read anew and the request is sent once more.
+        """
+        self._metrics.throttled(await self._throttle.take())
+
+        request = _Request(
+            method=method, path=path, query=query or {}, body=body, timeout_seconds=timeout_seconds,
+            headers={"Accept": accept, "Content-Type": content_type},
+        )  # fmt: skip
+        reply = await self._answered(request)
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            await self._log_in()
+            reply = await self._answered(request)
+        return reply
+
+    async def _answered(self, request: "_Request") -> Reply:
         try:
-            reply = await self._request(method, path, query or {}, body, content_type)
+            reply = await self._send(request)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             said = f"no answer from the API server: {error!r}"
             reply = Reply(status=0, body={"message": said})
-        self._metrics.requested(method=method, code=reply.status)
+        self._metrics.requested(method=request.method, code=reply.status)
         return reply
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Mapping[str, Any] | None,
-        content_type: str,
-    ) -> Reply:
-        headers = {"Accept": JSON, "Content-Type": content_type}
+    async def _send(self, request: "_Request") -> Reply:
         serialized = await self._client.param_serialize(
-            method, path, query_params=list(query.items()), header_params=headers, body=body,
-            auth_settings=["BearerToken"],
+            request.method, request.path, query_params=list(request.query.items()),
+            header_params=dict(request.headers), body=request.body, auth_settings=["BearerToken"],
         )  # fmt: skip
-        response = await self._client.call_api(*serialized, _request_timeout=REQUEST_SECONDS)
+        response = await self._client.call_api(
+            *serialized, _request_timeout=request.timeout_seconds
+        )
         text = await response.read()
         after = response.headers.get("Retry-After")
         return Reply(
@@ -102,14 +139,30 @@ class KubernetesApi:
         )
 
 
-async def connect(metrics: RequestMetrics) -> KubernetesApi:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is asked, to be asked again where we must log in first."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Mapping[str, Any] | None
+    headers: Mapping[str, str]
+    timeout_seconds: float
+
+
+async def connect(metrics: RequestMetrics, *, throttle: Throttle) -> KubernetesApi:
     """Connect as the pod's service account, or as the kubeconfig says outside of a cluster."""
     configuration = client.Configuration()
-    if SERVICE_ACCOUNT.exists():
-        config.load_incluster_config(client_configuration=configuration)
-    else:
-        await config.load_kube_config(client_configuration=configuration)
-    return KubernetesApi(client.ApiClient(configuration), metrics)
+
+    async def log_in() -> None:
+        if SERVICE_ACCOUNT.exists():
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            await config.load_kube_config(client_configuration=configuration)
+
+    await log_in()
+    return KubernetesApi(client.ApiClient(configuration), metrics, throttle=throttle, log_in=log_in)
 
 
 def _parsed(text: bytes) -> Mapping[str, Any]:

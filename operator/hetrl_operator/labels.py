@@ -77,6 +77,9 @@ release that did not write it are left as they are."""
 FINALIZER: Final = "hetrl.dev/release"
 """On a job whose pods may hold GPUs: it stays until they have stopped, or the deadline is over."""
 
+LEADER_ADDRESS: Final = "hetrl.dev/leader-address"
+"""On the Lease: where the leading replica takes reports of progress."""
+
 GANG_GATE: Final = "hetrl.dev/gang"
 """Scheduling gate of every pod, lifted when all pods of the job exist."""
 

@@ -68,6 +68,10 @@ class Metrics:
             "rest_client_requests", "Requests to the API server.", ["method", "code"],
             registry=registry,
         )  # fmt: skip
+        self._throttled = Counter(
+            "hetrl_operator_throttled_seconds", "Time that requests waited for their turn.",
+            registry=registry,
+        )  # fmt: skip
         self._watch_events = Counter(
             "hetrl_operator_watch_events", "Events from watches.", ["resource", "type"],
             registry=registry,
@@ -76,6 +80,7 @@ class Metrics:
             "hetrl_operator_event_loop_lag_seconds", "How late the event loop's timer was last.",
             registry=registry,
         )  # fmt: skip
+        self.leads = Gauge("hetrl_operator_leader", "1 while this replica acts.", registry=registry)
         self._solves = Histogram(
             "hetrl_planner_solve_duration_seconds", "Time to a planner's answer.", ["outcome"],
             buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800), registry=registry,
@@ -95,6 +100,10 @@ class Metrics:
     def requested(self, *, method: str, code: int) -> None:
         """Count one request to the API server."""
         self._requests.labels(method=method, code=str(code)).inc()
+
+    def throttled(self, seconds: float) -> None:
+        """Take how long a request waited for its turn."""
+        self._throttled.inc(seconds)
 
     def watched(self, *, resource: str, type_: str) -> None:
         """Count one event from a watch."""

@@ -111,7 +111,10 @@ class Planning:
         reserved = self.ledger.holds(job.uid)
         return PlanningSeen(
             spec_key=spec_key,
-            key="" if plan and not base else self._key(job, job.wish, f"{spec_key} {base}"),
+            # Costly on a large fleet, and asked only where there is a plan to be made.
+            key=""
+            if plan and not base and plan.planned_for == spec_key
+            else self._key(job, job.wish, f"{spec_key} {base}"),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",

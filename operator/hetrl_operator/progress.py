@@ -21,6 +21,7 @@ from hetrl_core.task import Role
 from hetrl_operator.kubernetes_api import KubernetesApi
 from hetrl_operator.observe import JobKey, progress_seen
 from hetrl_operator.observed import JobSeen, PodSeen, ProgressSeen
+from hetrl_operator.relay import Relay
 from hetrl_operator.render.contract import progress_path
 from hetrl_operator.render.volumes import TOKEN_AUDIENCE
 
@@ -95,6 +96,9 @@ class Endpoint:
     report: Callable[[JobKey, str, ProgressSeen], None]
     """Takes a job's key and uid, and what its coordinator said."""
 
+    relay: Relay | None = None
+    """To the replica that leads; None: we are the only one."""
+
     def application(self) -> web.Application:
         """Return the application with its one route."""
         application = web.Application(client_max_size=MAX_REPORT_BYTES)
@@ -102,6 +106,8 @@ class Endpoint:
         return application
 
     async def _take(self, request: web.Request) -> web.Response:
+        if self.relay and not self.relay.leads():
+            return await self.relay.pass_on(request)
         key = (request.match_info["namespace"], request.match_info["name"])
         job = self.job(key)
         refusal = await self._refusal(request, key, job)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from hetrl_core.task import Role
 
+_PROGRESS_PORT = "HETRL_PROGRESS_PORT"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
@@ -51,17 +53,48 @@ class EndpointSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """How much we ask of the API server."""
+
+    requests_per_second: int = 200
+    requests_at_once: int = 400
+    """After a quiet time; on average it is ``requests_per_second``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionSettings:
+    """Who we are among the replicas."""
+
+    namespace: str
+    """Where the Lease is."""
+
+    lease: str
+    pod: str
+    """Name of our pod, or whatever tells us from the other replicas."""
+
+    address: str
+    """Where the others reach us; empty: they do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that the environment decides."""
 
     pods: PodSettings
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     endpoints: EndpointSettings = field(default_factory=EndpointSettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    election: ElectionSettings | None = None
+    """None: we are the only replica, and act at once."""
+
     namespaces: tuple[str, ...] = ()
     """Namespaces to serve; none: all of them."""
 
     workers: int = 8
     """Jobs that are worked on at once; writes wait for the API server most of the time."""
+
+    watch_silence_seconds: int = 70
+    """After so long without a word a watch counts as dead. The API server speaks once a minute."""
 
     log_level: str = "INFO"
 
@@ -82,11 +115,17 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         ),
         endpoints=EndpointSettings(
             metrics_port=_number(environment, "HETRL_METRICS_PORT", 8080),
-            progress_port=_number(environment, "HETRL_PROGRESS_PORT", 9443),
+            progress_port=_number(environment, _PROGRESS_PORT, 9443),
             tls_directory=Path(tls) if tls else None,
         ),
+        client=ClientSettings(
+            requests_per_second=_number(environment, "HETRL_REQUESTS_PER_SECOND", 200),
+            requests_at_once=_number(environment, "HETRL_REQUESTS_AT_ONCE", 400),
+        ),
+        election=_election(environment),
         namespaces=_names(environment.get("HETRL_WATCH_NAMESPACES", "")),
         workers=_number(environment, "HETRL_WORKERS", 8),
+        watch_silence_seconds=_number(environment, "HETRL_WATCH_SILENCE_SECONDS", 70),
         log_level=environment.get("HETRL_LOG_LEVEL", "INFO").upper(),
     )
 
@@ -102,6 +141,23 @@ def _pods(environment: Mapping[str, str], tls: Path | None) -> PodSettings:
         pull_policy=environment.get("HETRL_IMAGE_PULL_POLICY", "IfNotPresent"),
         progress_url=url.rstrip("/") if tls else "",
         progress_authority=(tls / "ca.crt").read_text() if tls else "",
+    )
+
+
+def _election(environment: Mapping[str, str]) -> ElectionSettings | None:
+    namespace, pod = environment.get("HETRL_LEASE_NAMESPACE", ""), environment.get("HETRL_POD", "")
+    if not namespace:
+        return None
+    if not pod:
+        raise ValueError("HETRL_POD must name this replica when HETRL_LEASE_NAMESPACE is set")
+    host, port = environment.get("HETRL_POD_IP", ""), _number(environment, _PROGRESS_PORT, 9443)
+    if ":" in host:
+        host = f"[{host}]"
+    return ElectionSettings(
+        namespace=namespace,
+        lease=environment.get("HETRL_LEASE", "") or "hetrl-operator",
+        pod=pod,
+        address=f"{host}:{port}" if host else "",
     )
 
 

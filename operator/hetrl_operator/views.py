@@ -11,7 +11,7 @@ from typing import Any
 from hetrl_api.topology import HetRLTopology
 from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
-from hetrl_operator.recent import RecentWrites
+from hetrl_operator.recent import Place, RecentWrites
 
 Index = Mapping[Any, Iterable[Any]]
 """A kopf index: values by key, live."""
@@ -33,13 +33,20 @@ class Views:
     node_index: Index
     topology_index: Index
     recent: RecentWrites[Any] = field(default_factory=RecentWrites)
+    gone: set[Place] = field(default_factory=set)
+    """What the indexes show though it is not there any more; ``census`` finds it out."""
+
     _fleet_version: int = 0
     _gone: dict[str, datetime] = field(default_factory=dict)
     """When a node that jobs stand on was first missed; Kubernetes does not say."""
 
     def job(self, key: JobKey) -> JobSeen | None:
         """Return a job, with the status that we wrote last."""
-        found: JobSeen | None = next(iter(self.jobs.get(key, ())), None)
+        if ("HetRLJob", *key) in self.gone:
+            return None
+        # Of a job that was deleted and created again two may be shown for a moment.
+        shown: Iterable[JobSeen] = self.jobs.get(key, ())
+        found = max(shown, key=lambda each: each.created_at, default=None)
         written: JobSeen | None = self.recent.get(("HetRLJob", *key))
         if found is None or written is None or written.uid != found.uid:
             return found
@@ -56,7 +63,8 @@ class Views:
 
     def has_pods(self, key: JobKey) -> bool:
         """Tell whether pods of a job of that name are left, also when the job is gone."""
-        return bool(self.pods.get(key))
+        shown = self.pods.get(key, ())
+        return any(("Pod", key[0], each.name) not in self.gone for each in shown)
 
     def children_of(self, job: JobSeen) -> tuple[ChildSeen, ...]:
         """Return the StatefulSets, Services and ConfigMaps of a job."""
@@ -66,8 +74,36 @@ class Views:
 
     def all_jobs(self) -> Iterator[JobSeen]:
         """Return every job."""
-        for store in self.jobs.values():
-            yield from store
+        for key, store in self.jobs.items():
+            if ("HetRLJob", *key) not in self.gone:
+                yield from store
+
+    def owner_of(self, place: Place) -> JobKey | None:
+        """Return the key of the job that an object belongs to, as the indexes have it."""
+        kind, namespace, name = place
+        index = {"HetRLPlan": self.plans, "Pod": self.pods, **self.children}[kind]
+        for key, store in index.items():
+            if key[0] == namespace and any(each.name == name for each in store):
+                return key[0], key[1]
+        return None
+
+    def places(self, kind: str) -> set[Place]:
+        """Return where the indexes show objects of a kind."""
+        found: set[Place]
+        match kind:
+            case "HetRLJob":
+                found = {(kind, *key) for key in self.jobs}
+            case "Node" | "HetRLTopology":
+                index = self.node_index if kind == "Node" else self.topology_index
+                found = {(kind, "", name) for name in index}
+            case _:
+                index = {"HetRLPlan": self.plans, "Pod": self.pods, **self.children}[kind]
+                found = {
+                    (kind, namespace, each.name)
+                    for (namespace, _), store in index.items()
+                    for each in store
+                }
+        return found - self.gone
 
     def hostnames(self, machines: Iterable[str]) -> dict[str, str]:
         """Return the hostname labels of nodes that have one."""
@@ -97,11 +133,11 @@ class Views:
 
     def nodes(self) -> Iterable[Body]:
         """Return slim Nodes."""
-        return [each for store in self.node_index.values() for each in store]
+        return self._there("Node", self.node_index)
 
     def topologies(self) -> Iterable[HetRLTopology]:
         """Return every readable HetRLTopology."""
-        return [each for store in self.topology_index.values() for each in store]
+        return self._there("HetRLTopology", self.topology_index)
 
     def fleet_version(self) -> int:
         """Return a number that changes with the nodes or the topologies."""
@@ -111,8 +147,20 @@ class Views:
         """Note that nodes or topologies are not what they were."""
         self._fleet_version += 1
 
+    def _there(self, kind: str, index: Index) -> list[Any]:
+        return [
+            each
+            for name, store in index.items()
+            for each in store
+            if (kind, "", name) not in self.gone
+        ]
+
     def _laid_over(self, kind: str, index: Index, job: JobSeen) -> Iterable[Any]:
-        shown = {each.name: each for each in index.get((job.namespace, job.name), ())}
+        shown = {
+            each.name: each
+            for each in index.get((job.namespace, job.name), ())
+            if (kind, job.namespace, each.name) not in self.gone
+        }
         written = self.recent.of(kind, job.namespace)
         ours = {name: each for name, (owner, each) in written.items() if owner == job.uid}
         return {**shown, **ours}.values()

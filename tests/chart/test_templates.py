@@ -8,7 +8,7 @@ from hetrl_api.crd import KINDS
 from hetrl_api.load import read_job
 from hetrl_core.task import Role
 from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
-from hetrl_operator.settings import from_environment
+from hetrl_operator.settings import ElectionSettings, from_environment
 from tests.chart.rendering import CHART, ROOT, helm, hooks, of_kind, rendered
 
 pytestmark = pytest.mark.cluster
@@ -26,7 +26,13 @@ def pod_of(deployment: dict[str, Any]) -> dict[str, Any]:
 
 def environment(deployment: dict[str, Any]) -> dict[str, str]:
     (container,) = pod_of(deployment)["containers"]
-    return {each["name"]: each["value"] for each in container["env"]}
+    from_the_pod = {"metadata.name": "hetrl-0", "status.podIP": "fd00::7"}
+    return {
+        each["name"]: each["value"]
+        if "value" in each
+        else from_the_pod[each["valueFrom"]["fieldRef"]["fieldPath"]]
+        for each in container["env"]
+    }
 
 
 def test_helm_has_nothing_to_say_against_the_chart() -> None:
@@ -64,6 +70,9 @@ def test_the_operator_understands_the_environment_that_it_is_given(tmp_path: Any
     assert settings.pods.images[Role.COORDINATOR] == "hetrl-trainer:0.1.0"
     assert settings.pods.progress_url == "https://hetrl.hetrl-system.svc:8443"
     assert settings.namespaces == ("a", "b")
+    assert settings.election == ElectionSettings(
+        namespace="hetrl-system", lease="hetrl", pod="hetrl-0", address="[fd00::7]:8443"
+    )
     assert (settings.endpoints.metrics_port, settings.endpoints.progress_port) == (8080, 8443)
 
 
@@ -128,10 +137,12 @@ def test_the_operator_writes_secrets_and_never_reads_them() -> None:
 def test_rights_on_jobs_end_at_the_namespaces_that_are_watched() -> None:
     settings = 'watchNamespaces=["a","b"]'
 
-    assert [each["metadata"]["namespace"] for each in of_kind("RoleBinding", settings)] == [
-        "a",
-        "b",
+    of_jobs = [
+        each
+        for each in of_kind("RoleBinding", settings)
+        if each["metadata"]["name"] == "hetrl-jobs"
     ]
+    assert [each["metadata"]["namespace"] for each in of_jobs] == ["a", "b"]
     assert [each["metadata"]["name"] for each in of_kind("ClusterRoleBinding", settings)] == [
         "hetrl-fleet"
     ]
@@ -139,6 +150,27 @@ def test_rights_on_jobs_end_at_the_namespaces_that_are_watched() -> None:
         "hetrl-fleet",
         "hetrl-jobs",
     }
+
+
+def test_the_operator_may_hold_one_lease_and_no_other() -> None:
+    (role,) = of_kind("Role")
+    settings = from_environment(environment(the_deployment()) | {"HETRL_TLS_DIRECTORY": ""})
+
+    assert settings.election
+    assert role["metadata"]["namespace"] == settings.election.namespace
+    named = [rule for rule in role["rules"] if "resourceNames" in rule]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in named] == [
+        ([settings.election.lease], ["get", "update"])
+    ]
+    assert [rule["verbs"] for rule in role["rules"] if rule not in named] == [["create"]]
+
+
+def test_of_several_replicas_one_is_always_left() -> None:
+    (budget,) = of_kind("PodDisruptionBudget")
+
+    assert the_deployment()["spec"]["replicas"] == 2
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert not of_kind("PodDisruptionBudget", "replicas=1")
 
 
 def test_every_binding_is_of_the_account_that_the_pod_runs_as() -> None:

@@ -1,0 +1,161 @@
+"""One job's life, played through the API: what its user asks, and what the kubelet would say.
+
+Pods are kwok's: bound by the scheduler, running without running. Each stage ends when the job
+has come to rest in the state that the stage is about.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from e2e.faults.api import OURS, PATHS, Api, Json, NotFoundError, eventually
+
+JOB = "sums"
+QUIET_SECONDS = 1.0
+"""Nothing has changed for so long: the operator has nothing more to do, or is slow to see it."""
+
+STAGE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """A job in a namespace that it has for itself."""
+
+    api: Api
+    namespace: str
+    pool: Json
+    """Of spec.resources.pools: which nodes are this life's."""
+
+    name: str = JOB
+
+    def stages(self) -> dict[str, Callable[[], None]]:
+        """Return what happens, in order."""
+        return {
+            "run": self.run,
+            "scale": self.scale,
+            "suspend": self.suspend,
+            "resume": self.resume,
+            "finish": self.finish,
+            "delete": self.delete,
+        }
+
+    def create(self) -> None:
+        """Create the job, and wait for nothing."""
+        self.api.create(self.path("hetrljobs"), a_job(self.name, self.pool))
+
+    def run(self) -> None:
+        """Create the job."""
+        self.create()
+        self.rest("Running")
+
+    def scale(self) -> None:
+        """Ask for one rollout replica, as ``kubectl scale`` does."""
+        self.api.merge(f"{self._job_path}/scale", {"spec": {"replicas": 1}})
+        self.rest("Running")
+
+    def suspend(self) -> None:
+        """Suspend the job."""
+        self.api.merge(self._job_path, {"spec": {"suspend": True}})
+        self.rest("Suspended")
+
+    def resume(self) -> None:
+        """Resume the job."""
+        self.api.merge(self._job_path, {"spec": {"suspend": False}})
+        self.rest("Running")
+
+    def finish(self) -> None:
+        """Let the coordinator's process end well, as after the last step."""
+        name = f"{self.name}-coordinator-0"
+        pod = self.api.get(f"{self.path('pods')}/{name}")
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ended = {"exitCode": 0, "finishedAt": at, "startedAt": at, "reason": "Completed"}
+        status = {**pod["status"]["containerStatuses"][0], "state": {"terminated": ended}}
+        self.api.merge(
+            f"{self.path('pods')}/{name}/status",
+            {"status": {"containerStatuses": [{**status, "ready": False}]}},
+        )
+        self.rest("Succeeded")
+        eventually(lambda: not self.objects("pods"), what="the pods of a finished job are gone")
+        self.rest("Succeeded")
+
+    def delete(self) -> None:
+        """Delete the job, and wait until nothing of it is left."""
+        self.api.delete(self._job_path)
+        eventually(
+            lambda: not any(self.objects(kind) for kind in PATHS),
+            what="nothing is left of a deleted job",
+            seconds=STAGE_SECONDS,
+        )
+
+    def path(self, kind: str) -> str:
+        """Return where objects of a kind are."""
+        return PATHS[kind].format(self.namespace)
+
+    def objects(self, kind: str) -> list[Json]:
+        """Return the objects of the job; jobs carry no label."""
+        selector = "" if kind == "hetrljobs" else f"?{OURS}"
+        found: list[Json] = self.api.get(self.path(kind) + selector)["items"]
+        return found
+
+    def everything(self) -> dict[str, list[Json]]:
+        """Return all objects by kind."""
+        return {kind: self.objects(kind) for kind in PATHS}
+
+    @property
+    def _job_path(self) -> str:
+        return f"{self.path('hetrljobs')}/{self.name}"
+
+    def rest(self, phase: str) -> None:
+        """Wait until the job shows a phase for its newest spec and nothing changes any more."""
+        eventually(
+            lambda: self._shows(phase), what=f"the job rests as {phase}", seconds=STAGE_SECONDS
+        )
+        before, since = self._versions(), time.monotonic()
+        ends_at = since + STAGE_SECONDS
+        while time.monotonic() - since < QUIET_SECONDS or not self._shows(phase):
+            time.sleep(0.1)
+            now = self._versions()
+            if now != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() > ends_at:
+                raise TimeoutError(f"never came to rest as {phase} within {STAGE_SECONDS:g} s")
+
+    def _shows(self, phase: str) -> bool:
+        try:
+            job = self.api.get(self._job_path)
+        except NotFoundError:
+            return False
+        status = job.get("status") or {}
+        newest = status.get("observedGeneration") == job["metadata"]["generation"]
+        return newest and status.get("phase") == phase
+
+    def _versions(self) -> dict[str, str]:
+        return {
+            each["metadata"]["uid"]: each["metadata"]["resourceVersion"]
+            for kind in PATHS
+            for each in self.objects(kind)
+        }
+
+
+def a_job(name: str, pool: Json) -> Json:
+    """Return a job of one trainer and some rollouts that is planned within moments."""
+    architecture = {
+        "hiddenSize": 128, "layers": 3, "queryHeads": 4, "kvHeads": 2, "headDim": 32,
+        "ffnSize": 256, "vocabSize": 128, "tiedEmbeddings": True,
+    }  # fmt: skip
+    return {
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLJob",
+        "metadata": {"name": name},
+        "spec": {
+            "model": {"source": {"path": "/models/tiny"}, "architecture": architecture},
+            "data": {"prompts": {"path": "/data/train.jsonl"}, "maxPromptTokens": 16,
+                     "maxResponseTokens": 8},
+            "training": {"steps": 10},
+            "resources": {"maxGPUs": 3, "pools": [pool]},
+            "runtime": {"engine": "transformers"},
+        },
+    }  # fmt: skip

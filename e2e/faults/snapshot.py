@@ -1,0 +1,71 @@
+"""What of a cluster must be the same after every disturbance: all but identity and time."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from e2e.faults.api import Json
+
+_VOLATILE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation",
+             "generateName", "deletionTimestamp"}  # fmt: skip
+_HASHES = re.compile(r'("hetrl\.dev/(?:[a-z-]+-hash|identity)": ")[^"]+')
+
+
+def snapshot(objects: dict[str, list[Json]]) -> dict[str, str]:
+    """Return the state that matters as text by ``kind/name``; equal states give equal texts."""
+    uids = [each["metadata"]["uid"] for each in objects["hetrljobs"]]
+    found = {}
+    for kind, items in objects.items():
+        for each in items:
+            text = json.dumps(_reduced(kind, each), sort_keys=True, indent=1)
+            for uid in uids:
+                text = text.replace(uid, "UID")
+            # Digests cover the job's uid.
+            found[f"{kind}/{each['metadata']['name']}"] = _HASHES.sub(r"\1HASH", text)
+    return found
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Say in words what differs between two snapshots."""
+    found = [f"missing: {name}" for name in sorted(before.keys() - after.keys())]
+    found += [f"not expected: {name}" for name in sorted(after.keys() - before.keys())]
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            ours, theirs = before[name].splitlines(), after[name].splitlines()
+            lines = [
+                f"{a.strip()} → {b.strip()}" for a, b in zip(ours, theirs, strict=False) if a != b
+            ]
+            found.append(f"{name}: {'; '.join(lines[:3])}")
+    return found
+
+
+def _reduced(kind: str, body: Json) -> Any:
+    metadata = {k: v for k, v in body["metadata"].items() if k not in _VOLATILE}
+    match kind:
+        case "hetrljobs":
+            return {"spec": body["spec"], "status": _job_status(body.get("status") or {})}
+        case "secrets":
+            # Certificates are random; that they are there is what counts.
+            return {"metadata": metadata, "data": sorted(body["data"])}
+        case "pods":
+            labels, spec = metadata["labels"], body["spec"]
+            # A coordinator needs no GPU, and runs wherever the scheduler likes.
+            is_placed = labels["hetrl.dev/role"] != "coordinator"
+            return {
+                "labels": {k: v for k, v in labels.items() if k.startswith("hetrl.dev/")},
+                "gates": spec.get("schedulingGates", []),
+                "node": spec.get("nodeName") if is_placed else "",
+                "phase": body["status"]["phase"],
+            }
+        case "services" | "statefulsets" | "configmaps" | "hetrlplans":
+            return {"metadata": metadata, **{k: body[k] for k in ("spec", "data") if k in body}}
+        case _:
+            raise ValueError(f"nothing is known of {kind}")
+
+
+def _job_status(status: Json) -> Json:
+    kept = {k: status.get(k) for k in ("phase", "plan", "podSets", "trainer", "rollout")}
+    conditions = {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+    return {**kept, "conditions": conditions}

@@ -1,0 +1,25 @@
+"""The token bucket: what waits, and for how long."""
+
+import asyncio
+
+import pytest
+
+from hetrl_operator.throttle import Throttle
+
+
+async def test_so_many_pass_at_once_and_the_others_in_turn() -> None:
+    throttle = Throttle(per_second=100, at_once=3)
+
+    waits = await asyncio.gather(*(throttle.take() for _ in range(6)))
+
+    assert waits[:3] == [0, 0, 0]
+    assert waits[3:] == pytest.approx([0.01, 0.02, 0.03], abs=5e-3)
+
+
+async def test_a_quiet_time_fills_the_bucket_and_no_more() -> None:
+    throttle = Throttle(per_second=1000, at_once=2)
+    await asyncio.gather(*(throttle.take() for _ in range(2)))
+
+    await asyncio.sleep(0.05)  # twenty-five times what fills it
+
+    assert [await throttle.take() for _ in range(2)] == [0, 0]
