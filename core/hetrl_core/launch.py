@@ -98,6 +98,9 @@ class Launch:
     weights: Address
     """Where the first training process serves weights."""
 
+    weights_cross_regions: bool = False
+    """Whether they come over a slow link: compressed then, as changes of those that are here."""
+
     rendezvous: Address
     """Where the training processes meet to form their process group."""
 

@@ -5,6 +5,7 @@ files are left to those who start them.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -80,6 +81,12 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
                 )
             )
     return tuple(sets)
+
+
+def weights_cross_regions(pods: PodSet, sets: Iterable[PodSet]) -> bool:
+    """Tell whether a set's weights reach it from another region: from the first trainer's."""
+    trainer = next((each for each in sets if each.role is Role.TRAINER), pods)
+    return pods.role is Role.ROLLOUT and pods.region != trainer.region
 
 
 def slug(name: str) -> str:

@@ -12,7 +12,7 @@ from hetrl_cli.run.ports import LOOPBACK
 from hetrl_core.job import JobSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, pod_sets
+from hetrl_core.podset import PodSet, pod_sets, weights_cross_regions
 from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 
@@ -45,7 +45,16 @@ def pods(
         _shared(plan, job, sets, identity=identity, folder=folder, ports=ports),
         startup_deadline_seconds=startup_deadline_seconds,
     )
-    return tuple(pod for each in sets for pod in _of_set(each, shared, folder, encrypted=encrypted))
+    return tuple(
+        pod
+        for each in sets
+        for pod in _of_set(
+            each,
+            replace(shared, weights_cross_regions=weights_cross_regions(each, sets)),
+            folder,
+            encrypted=encrypted,
+        )
+    )
 
 
 def _shared(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hetrl_api.specification import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
-from hetrl_core.podset import PodSet
+from hetrl_core.podset import PodSet, weights_cross_regions
 from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 from hetrl_operator.render.deployment import (
@@ -46,6 +46,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
+        weights_cross_regions=weights_cross_regions(pods, deployment.sets),
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,
         model=ModelFiles(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from hetrl_runtime.coordinator.state import CommitRefused, Committed, RunState
 from hetrl_runtime.wire import codec
@@ -35,23 +36,21 @@ class Recorded:
 
 
 def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]:
-    """Yield the shortest journal that rebuilds a state."""
-    yield pb.JournalEntry(
-        epoch_begun=pb.EpochBegun(
-            epoch=state.epoch,
-            resume=codec.encode_resume(state.resume_point()),
-            trainer_instance=trainer_instance,
-        )
+    """Return the shortest journal that rebuilds a state as it is now; a thread may read it."""
+    begun = pb.EpochBegun(
+        epoch=state.epoch,
+        resume=codec.encode_resume(state.resume_point()),
+        trainer_instance=trainer_instance,
     )
-    for trajectory in state.buffered():
-        yield accepted(codec.encode_trajectory(trajectory))
-    for (process, worker_version), ids in state.lent().items():
-        yield lease_given(process, ids, worker_version=worker_version)
-
-
-def accepted(trajectory: pb.Trajectory) -> pb.JournalEntry:
-    """Return the entry of an accepted trajectory."""
-    return pb.JournalEntry(accepted=trajectory)
+    buffered, lent = state.buffered(), state.lent()
+    return chain(
+        (pb.JournalEntry(epoch_begun=begun),),
+        (pb.JournalEntry(accepted=codec.encode_trajectory(each)) for each in buffered),
+        (
+            lease_given(process, ids, worker_version=worker_version)
+            for (process, worker_version), ids in lent.items()
+        ),
+    )
 
 
 def lease_given(

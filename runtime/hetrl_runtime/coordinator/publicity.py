@@ -49,7 +49,7 @@ class Publicity:
 
     def count(self, outcome: Outcome, number: int = 1) -> None:
         """Count trajectories by what became of them."""
-        self._metrics.trajectories.labels(outcome=str(outcome)).inc(number)
+        self._metrics.outcomes[outcome].inc(number)
 
     def count_silent_group(self) -> None:
         """Count a group that was left out because its rewards were all equal."""

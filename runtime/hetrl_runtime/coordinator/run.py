@@ -5,7 +5,7 @@ in seconds; calls come one at a time, from one event loop.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from hetrl_core.launch import Launch
@@ -209,6 +209,7 @@ class Run:
     ) -> ResumePoint | CommitRefused:
         """Move on to the next version, and end the run where the trainer says so.
 
+        The answer may leave once what ``forcing`` returns was called.
         After the last version the run goes on until then: a trainer that dies before its
         checkpoint is written comes back to an earlier one, and makes the rest anew.
         """
@@ -226,15 +227,17 @@ class Run:
             )
             self._journal.flush()
             passing(Point.COMMIT_WRITTEN)
-            self._journal.force()
-            passing(Point.COMMIT_FORCED)
             self._record(Recorded(done=done, num_discarded=len(discarded), report=report), now=now)
             passing(Point.COMMIT_REPORTED)
             if self._journal.is_long:
-                self._journal.replace(history.entries(self.state, self._trainer_instance))
+                self._journal.compact(history.entries(self.state, self._trainer_instance))
         if ending:
             self.end(ending)
         return done.resume
+
+    def forcing(self) -> Callable[[], None]:
+        """Return what brings all that was decided so far to the disk, for a thread to call once."""
+        return self._journal.forcing()
 
     def end(self, ending: Ending) -> None:
         """End the run, once; what comes later does not change the reason."""
@@ -314,7 +317,7 @@ class Run:
             case SampledTrajectory():
                 outcome = self.state.accept(found)
                 if outcome is Outcome.ACCEPTED:
-                    self._journal.append(history.accepted(message))
+                    self._journal.append_accepted(message)
                     self._accepted_at = now
                     self._given_up_in_a_row = 0
                     self._leave_out_silent(found.group)

@@ -2,11 +2,12 @@
 
 What waits for what::
 
-    Lease      waits for capacity, or newer weights of the worker   unblocked by: any change
-    NextBatch  waits for whole groups of the current version        unblocked by: any change
+    Lease      waits for capacity, or newer weights of the worker   unblocked by: room, any change
+    NextBatch  waits for whole groups of the current version        unblocked by: batch, any change
     Watch      waits for news                                       unblocked by: any change
 
-A change is a delivery, a commit, an expiry, a registration or the end.
+A change is a commit, an expiry, a registration or the end. Deliveries, of which there are thousands
+a second, unblock only those for whom they can have made a difference, and not one by one.
 """
 
 import asyncio
@@ -41,27 +42,50 @@ _ROLES = {str(Role.TRAINER): Role.TRAINER, str(Role.ROLLOUT): Role.ROLLOUT}
 Answer = TypeVar("Answer")
 
 
+class _Signal:
+    """Something that happens again and again; whoever waits waits for the next time."""
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+
+    def next(self) -> asyncio.Event:
+        """Return what is set when it happens next."""
+        return self._next
+
+    def give(self) -> None:
+        """Let it happen."""
+        self._next.set()
+        self._next = asyncio.Event()
+
+
 class CoordinatorService(CoordinatorServicer):
     """Serves one run; all calls are on one event loop."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        self._announcing: asyncio.TimerHandle | None = None
+        self._news = _Signal()
+        self._room = _Signal()
+        self._batch = _Signal()
+        self._committing = asyncio.Lock()
+        self._gathering: asyncio.TimerHandle | None = None
 
     def announce_change(self) -> None:
         """Let everyone who waits look again."""
-        if self._announcing:
-            self._announcing.cancel()
-            self._announcing = None
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for signal in (self._news, self._room, self._batch):
+            signal.give()
 
-    def _announce_soon(self) -> None:
-        # Thousands of deliveries a second must not wake hundreds of workers each.
-        if self._announcing is None:
-            self._announcing = self._loop.call_later(_GATHER_SECONDS, self.announce_change)
+    def _gather_deliveries(self) -> None:
+        if self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHER_SECONDS, self._announce_deliveries)
+
+    def _announce_deliveries(self) -> None:
+        self._gathering = None
+        if self._run.ending:
+            self.announce_change()
+        if self._run.state.capacity:
+            self._room.give()
+        self._batch.give()
 
     async def Register(  # noqa: N802  # the names are the protocol's
         self, request: pb.RegisterRequest, context: Context
@@ -109,6 +133,7 @@ class CoordinatorService(CoordinatorServicer):
 
         try:
             leases = await self._wait_for(
+                self._room,
                 ask,
                 request.wait_seconds,
                 unless=lambda: self._is_over(request.epoch) or is_outdated(),
@@ -127,7 +152,7 @@ class CoordinatorService(CoordinatorServicer):
         """Take trajectories in and acknowledge each."""
         async for part in requests:
             receipts = self._run.deliver(part.trajectories, now=time.monotonic())
-            self._announce_soon()
+            self._gather_deliveries()
             yield pb.DeliveryReceipts(receipts=receipts)
 
     async def Heartbeat(  # noqa: N802
@@ -154,13 +179,13 @@ class CoordinatorService(CoordinatorServicer):
         """Tell the newest version, and again whenever it changes, until the run is over."""
         last: Announcement | None = None
         while last is None or not last.finished:
-            changed = self._changed
+            heard = self._news.next()
             news = self._run.announcement()
             if (news.epoch or news.finished) and news != last:
                 yield _announcement(news)
                 last = news
             else:
-                await changed.wait()
+                await heard.wait()
 
     async def NextBatch(  # noqa: N802
         self, request: pb.BatchRequest, context: Context
@@ -182,7 +207,10 @@ class CoordinatorService(CoordinatorServicer):
         self._run.trainer_waits = True
         try:
             batch = await self._wait_for(
-                ask, request.wait_seconds, unless=lambda: self._is_over(request.epoch)
+                self._batch,
+                ask,
+                request.wait_seconds,
+                unless=lambda: self._is_over(request.epoch),
             )
         finally:
             self._run.trainer_waits = False
@@ -197,16 +225,21 @@ class CoordinatorService(CoordinatorServicer):
         """Move the run to the next version."""
         await self._require_epoch(request.epoch, context, unless_ended=False)
         await self._follow_the_trainer(request.version - 1, context)
-        done = self._run.commit(
-            request.version,
-            consumed=codec.decode_ids(request.consumed),
-            discarded=codec.decode_ids(request.discarded),
-            report=codec.decode_report(request.report),
-            ending=_ending(request),
-            now=time.monotonic(),
-        )
-        if isinstance(done, CommitRefused):
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
+        # One that is sent again must not be answered before the first is on the disk.
+        async with self._committing:
+            done = self._run.commit(
+                request.version,
+                consumed=codec.decode_ids(request.consumed),
+                discarded=codec.decode_ids(request.discarded),
+                report=codec.decode_report(request.report),
+                ending=_ending(request),
+                now=time.monotonic(),
+            )
+            if isinstance(done, CommitRefused):
+                await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
+            # A disk takes as long as some hundred deliveries, which need not wait for it.
+            await asyncio.to_thread(self._run.forcing())
+            passing(Point.COMMIT_FORCED)
         self.announce_change()
         ending = self._run.ending
         return pb.CommitReply(
@@ -222,12 +255,17 @@ class CoordinatorService(CoordinatorServicer):
         return self._run.progress()
 
     async def _wait_for(
-        self, ask: Callable[[], Answer], wait_seconds: float, *, unless: Callable[[], bool]
+        self,
+        signal: "_Signal",
+        ask: Callable[[], Answer],
+        wait_seconds: float,
+        *,
+        unless: Callable[[], bool],
     ) -> Answer | None:
-        """Ask after every change until there is an answer, the wait is over, or it is moot."""
+        """Ask at every signal until there is an answer, the wait is over, or it is moot."""
         ends_at = time.monotonic() + min(max(wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
         while not unless():
-            changed = self._changed
+            given = signal.next()
             if answer := ask():
                 return answer
             if unless():
@@ -237,7 +275,7 @@ class CoordinatorService(CoordinatorServicer):
                 break
             try:
                 async with asyncio.timeout(left):
-                    await changed.wait()
+                    await given.wait()
             except TimeoutError:
                 break
         return None

@@ -28,8 +28,11 @@ class CoordinatorMetrics:
             ["outcome"],
             registry=registry,
         )
-        for outcome in Outcome:
-            self.trajectories.labels(outcome=str(outcome))
+        self.outcomes = {
+            outcome: self.trajectories.labels(outcome=str(outcome)) for outcome in Outcome
+        }
+        """Of ``trajectories``: finding a label's series takes longer than counting."""
+
         self.silent_groups = Counter(
             "hetrl_groups_left_out",
             "Groups that dynamic sampling left out because their rewards were all equal.",

@@ -78,6 +78,9 @@ class RolloutLoop:
         self._has_news = asyncio.Event()
         self._has_loaded = asyncio.Event()
         self._fetching: asyncio.Task[Snapshot] | None = None
+        self._base: Snapshot | None = None
+        """Where weights cross regions: those fetched last, of which the next are changes."""
+
         self._sync_began_at = 0.0
         self._weight_sync_seconds = 0.0
         # A trajectory whose lease ran out may be lent to us again while we still generate it.
@@ -176,6 +179,7 @@ class RolloutLoop:
                 self._launch,
                 process=self._process,
                 have_version=self._engine.version if is_same_epoch else -1,
+                base=self._base,
             )
         )
         try:
@@ -198,9 +202,12 @@ class RolloutLoop:
         passing(Point.WEIGHTS_LOADED)
         self._has_loaded.set()
         self._weight_sync_seconds = time.monotonic() - self._sync_began_at
-        self._metrics.weight_sync_seconds.labels(link="intra", kind="full").observe(
-            self._weight_sync_seconds
-        )
+        crosses_regions = self._launch.weights_cross_regions
+        self._base = snapshot if crosses_regions else None
+        self._metrics.weight_sync_seconds.labels(
+            link="inter" if crosses_regions else "intra",
+            kind="delta" if snapshot.is_patched else "full",
+        ).observe(self._weight_sync_seconds)
         log.info(
             "weights loaded: version=%d seconds=%.3f paused_seconds=%.3f",
             snapshot.version, self._weight_sync_seconds, paused_seconds,

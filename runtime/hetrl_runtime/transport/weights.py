@@ -2,7 +2,8 @@
 
 The content is safetensors bytes, made and read elsewhere: this file sees bytes, so it needs
 no torch and nothing on the wire can be executed. Each chunk has a CRC32C, the whole a
-SHA-256, and a cut stream goes on from where it stopped.
+SHA-256, and a cut stream goes on from where it stopped. Over a slow link the content is patches of
+what the reader has (``patch``).
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,9 +23,11 @@ import grpc.aio
 
 from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
 from hetrl_runtime.faults import Point, passing
+from hetrl_runtime.transport import patch
 from hetrl_runtime.transport.channel import bind, open_channel, open_threaded_server
 from hetrl_runtime.transport.coordinator_link import backoff_seconds
 from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.transport.patches import Patches, Ways
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import (
     WeightsServicer,
@@ -49,6 +52,12 @@ class Snapshot:
     data: bytes | bytearray
     """A safetensors file; not to be changed."""
 
+    sha256: bytes = field(default=b"", compare=False)
+    """Of the data, where they were fetched."""
+
+    is_patched: bool = field(default=False, compare=False)
+    """Whether they came as changes of others."""
+
 
 class WeightServer:
     """Serves the newest snapshot to rollout workers, from threads of the trainer's process.
@@ -59,6 +68,7 @@ class WeightServer:
 
     def __init__(self, *, job: JobIdentity, address: Address, tls: TlsFiles | None) -> None:
         self._snapshot: _Digested | None = None
+        self._patches = Patches()
         self._changed = threading.Condition()
         self._is_closing = False
         self._digesting = ThreadPoolExecutor(1, thread_name_prefix="weights-digest")
@@ -83,6 +93,7 @@ class WeightServer:
             self._changed.notify_all()
         self._server.stop(grace=1.0).wait()
         self._digesting.shutdown()
+        self._patches.close()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Make a version the one that readers get from now on."""
@@ -91,6 +102,7 @@ class WeightServer:
         digested = _Digested(snapshot=snapshot, sha256=digest.result)
         with self._changed:
             self._snapshot = digested
+            self._patches.add(snapshot.data)
             self._changed.notify_all()
 
     def other_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
@@ -100,6 +112,12 @@ class WeightServer:
                 lambda: self._is_closing or self._is_other(version), timeout=wait_seconds
             )
             return self._snapshot if self._is_other(version) else None
+
+    def ways_to(self, version: int) -> Ways | None:
+        """Return the patches that lead to a version, if it still is the newest."""
+        with self._changed:
+            is_newest = self._snapshot and self._snapshot.snapshot.version == version
+            return self._patches.ways() if is_newest else None
 
     def _is_other(self, version: int) -> bool:
         return self._snapshot is not None and self._snapshot.snapshot.version != version
@@ -136,11 +154,18 @@ class _Servicer(WeightsServicer):
         digested = self._server.other_than(request.have_version, wait_seconds=wait_seconds)
         if digested is None:
             return
-        resumes = request.resume_version == digested.snapshot.version
+        version = digested.snapshot.version
+        offset_bytes = request.offset_bytes if request.resume_version == version else 0
+        ways = self._server.ways_to(version) if request.as_patches else None
+        if ways is None:
+            yield from chunks(digested.snapshot, sha256=digested.sha256, offset_bytes=offset_bytes)
+            return
+        payload = ways.payload(request.base_sha256)
         yield from chunks(
-            digested.snapshot,
-            sha256=digested.sha256,
-            offset_bytes=request.offset_bytes if resumes else 0,
+            Snapshot(version=version, data=payload.data),
+            sha256=lambda: hashlib.sha256(payload.data).digest(),
+            offset_bytes=offset_bytes,
+            patches_of=payload.base_sha256,
         )
 
 
@@ -150,10 +175,12 @@ def chunks(
     sha256: Callable[[], bytes],
     offset_bytes: int = 0,
     chunk_bytes: int = CHUNK_BYTES,
+    patches_of: bytes | None = None,
 ) -> Iterator[pb.WeightChunk]:
     """Cut a snapshot into messages from an offset on; the last carries the digest.
 
-    ``sha256`` is asked for it only then, and may wait.
+    ``sha256`` is asked for it only then, and may wait. ``patches_of`` says that the data are
+    patches, and of which base.
     """
     total_bytes = len(snapshot.data)
     view = memoryview(snapshot.data)
@@ -168,6 +195,8 @@ def chunks(
             data=data,
             crc32c=google_crc32c.value(data),
             sha256=sha256() if is_last else b"",
+            is_patches=patches_of is not None,
+            base_sha256=patches_of or b"",
         )
         passing(Point.WEIGHTS_SENT)
 
@@ -176,10 +205,12 @@ class Assembly:
     """Puts chunks together again and refuses what does not fit; no I/O."""
 
     def __init__(self) -> None:
-        self._begin(version=-1)
+        self._begin(pb.WeightChunk(version=-1))
 
-    def _begin(self, *, version: int) -> None:
-        self.version = version
+    def _begin(self, first: pb.WeightChunk) -> None:
+        self.version = first.version
+        self.is_patches = first.is_patches
+        self.base_sha256 = first.base_sha256
         self._data = bytearray()
         self._digest = hashlib.sha256()
         self._expected_digest = b""
@@ -192,8 +223,8 @@ class Assembly:
 
     def add(self, chunk: pb.WeightChunk) -> str:
         """Take a chunk in; return what is wrong with it, or nothing."""
-        if chunk.version != self.version:
-            self._begin(version=chunk.version)
+        if not self._continues(chunk):
+            self._begin(chunk)
         if chunk.offset_bytes != len(self._data):
             return f"chunk starts at byte {chunk.offset_bytes}, expected {len(self._data)}"
         if google_crc32c.value(chunk.data) != chunk.crc32c:
@@ -209,18 +240,29 @@ class Assembly:
         if len(self._data) != self._total_bytes:
             return f"{len(self._data)} of {self._total_bytes} bytes arrived"
         if self._digest.digest() != self._expected_digest:
-            self._begin(version=-1)
+            self._begin(pb.WeightChunk(version=-1))
             return "the digest of the whole is wrong"
-        return Snapshot(version=self.version, data=self._data)
+        return Snapshot(version=self.version, data=self._data, sha256=self._expected_digest)
+
+    def _continues(self, chunk: pb.WeightChunk) -> bool:
+        return (chunk.version, chunk.is_patches, chunk.base_sha256) == (
+            self.version, self.is_patches, self.base_sha256,
+        )  # fmt: skip
 
 
 async def fetch_weights(
-    launch: Launch, *, process: str, have_version: int = -1, deadline_seconds: float | None = None
+    launch: Launch,
+    *,
+    process: str,
+    have_version: int = -1,
+    base: Snapshot | None = None,
+    deadline_seconds: float | None = None,
 ) -> Snapshot:
     """Fetch the trainer's newest weights, which are of another version than ``have_version``.
 
     Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
-    again. ``deadline_seconds`` is the start-up deadline by default.
+    again. Where weights cross regions they come as patches of ``base``, which was fetched before,
+    or of nothing. ``deadline_seconds`` is the start-up deadline by default.
 
     Raises:
         Refused: the weights are another job's.
@@ -233,8 +275,12 @@ async def fetch_weights(
     async with open_channel(launch.weights, launch.tls) as channel:
         stub = WeightsStub(channel)
         for pause in backoff_seconds():
-            request = _fetch_request(launch, process, have_version, assembly)
+            request = _fetch_request(launch, process, have_version, assembly, base)
             outcome = await _fetch_once(stub, request, assembly)
+            if isinstance(outcome, Snapshot) and assembly.is_patches:
+                outcome = await asyncio.to_thread(_patched, outcome, assembly.base_sha256, base)
+                # What did not fit will not fit the next time either.
+                assembly, base = Assembly(), None
             if isinstance(outcome, Snapshot):
                 return outcome
             problem = outcome or problem
@@ -245,7 +291,7 @@ async def fetch_weights(
 
 
 def _fetch_request(
-    launch: Launch, process: str, have_version: int, assembly: Assembly
+    launch: Launch, process: str, have_version: int, assembly: Assembly, base: Snapshot | None
 ) -> pb.FetchRequest:
     return pb.FetchRequest(
         job=pb.JobIdentity(
@@ -256,6 +302,22 @@ def _fetch_request(
         resume_version=assembly.version,
         offset_bytes=assembly.received_bytes,
         wait_seconds=10.0,
+        as_patches=launch.weights_cross_regions,
+        base_sha256=base.sha256 if base else b"",
+    )
+
+
+def _patched(patches: Snapshot, base_sha256: bytes, base: Snapshot | None) -> Snapshot | str:
+    """Return the weights that patches make, or what is wrong with them."""
+    found = patch.apply_joined(patches.data, base=base.data if base else None)
+    if isinstance(found, patch.Unfit):
+        log.warning("patched weights refused: version=%d %s", patches.version, found.reason)
+        return found.reason
+    return Snapshot(
+        version=patches.version,
+        data=found,
+        sha256=patch.digest(found),
+        is_patched=bool(base_sha256),
     )
 
 

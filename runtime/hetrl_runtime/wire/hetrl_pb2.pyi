@@ -342,36 +342,44 @@ class ProcessProgress(_message.Message):
     def __init__(self, process: _Optional[str] = ..., role: _Optional[str] = ..., pod_set: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., idle_ratio: _Optional[float] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("job", "process", "have_version", "resume_version", "offset_bytes", "wait_seconds")
+    __slots__ = ("job", "process", "have_version", "resume_version", "offset_bytes", "wait_seconds", "as_patches", "base_sha256")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     HAVE_VERSION_FIELD_NUMBER: _ClassVar[int]
     RESUME_VERSION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    AS_PATCHES_FIELD_NUMBER: _ClassVar[int]
+    BASE_SHA256_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     have_version: int
     resume_version: int
     offset_bytes: int
     wait_seconds: float
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., resume_version: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., wait_seconds: _Optional[float] = ...) -> None: ...
+    as_patches: bool
+    base_sha256: bytes
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., resume_version: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., as_patches: _Optional[bool] = ..., base_sha256: _Optional[bytes] = ...) -> None: ...
 
 class WeightChunk(_message.Message):
-    __slots__ = ("version", "total_bytes", "offset_bytes", "data", "crc32c", "sha256")
+    __slots__ = ("version", "total_bytes", "offset_bytes", "data", "crc32c", "sha256", "is_patches", "base_sha256")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     CRC32C_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
+    IS_PATCHES_FIELD_NUMBER: _ClassVar[int]
+    BASE_SHA256_FIELD_NUMBER: _ClassVar[int]
     version: int
     total_bytes: int
     offset_bytes: int
     data: bytes
     crc32c: int
     sha256: bytes
-    def __init__(self, version: _Optional[int] = ..., total_bytes: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+    is_patches: bool
+    base_sha256: bytes
+    def __init__(self, version: _Optional[int] = ..., total_bytes: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., sha256: _Optional[bytes] = ..., is_patches: _Optional[bool] = ..., base_sha256: _Optional[bytes] = ...) -> None: ...
 
 class JournalEntry(_message.Message):
     __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended")

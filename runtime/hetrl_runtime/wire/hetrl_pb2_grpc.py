@@ -432,7 +432,8 @@ class WeightsServicer:
     """
 
     def Fetch(self, request, context):
-        """The newest version's tensors as safetensors bytes in chunks, each with its checksum.
+        """The newest version's tensors as safetensors bytes in chunks, each with its checksum; or, where
+        that is asked for, as patches (`transport.patch`) that make them of what the reader has.
         Waits for another version than `have_version`, which may be an older one after a trainer's
         rewind; an empty stream after the wait is none.
         """

@@ -68,9 +68,11 @@ class SampledTrajectory:
     newest_version: int = field(init=False)
 
     def __post_init__(self) -> None:
+        versions = self.token_versions
         oldest, newest = (
-            (int(self.token_versions.min()), int(self.token_versions.max()))
-            if self.token_versions.size
+            # An array's own methods take twice as long.
+            (int(np.minimum.reduce(versions)), int(np.maximum.reduce(versions)))
+            if versions.size
             else (-1, -1)
         )
         object.__setattr__(self, "oldest_version", oldest)

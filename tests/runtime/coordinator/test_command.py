@@ -1,6 +1,9 @@
 """The coordinator as a process: how it ends, what it needs, and what it serves."""
 
+import asyncio
+import contextlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -14,7 +17,13 @@ import pytest
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
+from hetrl_runtime.coordinator.journal import read
+from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.transport.errors import TransportError
+from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.launches import a_launch, free_port
+from tests.runtime.trajectories import a_trajectory
 
 # Each of them starts an interpreter.
 pytestmark = pytest.mark.slow
@@ -22,11 +31,16 @@ pytestmark = pytest.mark.slow
 PROGRAM = "from hetrl_runtime.coordinator.command import command; command()"
 
 
-def a_process(launch: Launch, directory: Path) -> "subprocess.Popen[str]":
+def a_process(
+    launch: Launch, directory: Path, *, longest_file_bytes: int = resource.RLIM_INFINITY
+) -> "subprocess.Popen[str]":
     launch_file = directory / "launch.json"
     launch_file.write_text(contract.to_json(launch))
+    limited = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({longest_file_bytes},) * 2)"
+    )
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "--launch", str(launch_file)],
+        [sys.executable, "-c", f"{limited}; {PROGRAM}", "--launch", str(launch_file)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -132,3 +146,51 @@ def test_it_runs_without_the_trainers_packages(module: str) -> None:
 
     found = {"torch", "transformers", "vllm", "math_verify", "sympy", "kopf", "kubernetes"}
     assert not found & set(loaded.stdout.split())
+
+
+async def test_a_full_disk_ends_it_with_the_journals_name_and_nothing_acknowledged_is_lost(
+    tmp_path: Path,
+) -> None:
+    launch = a_launch(tmp_path, steps=1000, max_staleness=500)
+    (tmp_path / "state").mkdir()
+    process = a_process(launch, tmp_path, longest_file_bytes=60_000)
+    wait_until_it_listens(launch)
+    acknowledged = set[TrajectoryId]()
+    with TrainerClient(launch, process="trainer-0") as trainer:
+        trainer.register(ResumePoint())
+        async with WorkerClient(launch, process="rollout-0") as worker:
+            try:
+                async with asyncio.timeout(60):
+                    while process.poll() is None:
+                        await lease_and_deliver(worker, acknowledged)
+            except TransportError:
+                pass
+            _, said = await asyncio.to_thread(process.communicate, timeout=60)
+            again = a_process(launch, tmp_path)
+            wait_until_it_listens(launch)
+            again.send_signal(signal.SIGTERM)
+            again.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert "the journal cannot be written: File too large" in said.splitlines()[-1]
+    assert str(tmp_path / "state" / "journal-") in said.splitlines()[-1]
+    (journal,) = (tmp_path / "state").glob("journal-*")
+    kept = {
+        TrajectoryId(entry.accepted.group, entry.accepted.member)
+        for entry in read(journal)
+        if entry.HasField("accepted")
+    }
+    assert acknowledged
+    assert acknowledged <= kept
+
+
+async def lease_and_deliver(worker: WorkerClient, acknowledged: "set[TrajectoryId]") -> None:
+    """Work off one lease; the process may end meanwhile."""
+    epoch = worker.registration.epoch
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2):
+            for lease in await worker.lease(version=0, max_trajectories=8):
+                for identity in lease.ids:
+                    trajectory = a_trajectory(*identity, epoch=epoch, process="rollout-0")
+                    if await worker.deliver(trajectory) is Outcome.ACCEPTED:
+                        acknowledged.add(identity)

@@ -1,5 +1,10 @@
 """The journal: what a restarted coordinator knows, whatever a crash did to the file."""
 
+import contextlib
+import errno
+import resource
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -102,3 +107,121 @@ def test_history_in_short_rebuilds_the_state(tmp_path: Path) -> None:
     # Leases count from the restart, so that work in flight is not thrown away.
     assert rebuilt.expire(now=119.0) == ()
     assert set(rebuilt.expire(now=120.0)) == set(ids[6:])
+
+
+def test_an_acceptance_is_the_same_entry_however_it_is_written(tmp_path: Path) -> None:
+    trajectory = codec.encode_trajectory(a_trajectory(3, 1, versions=range(400)))
+    journal = Journal(tmp_path / "journal")
+    journal.append_accepted(trajectory)
+    journal.append(pb.JournalEntry(accepted=trajectory))
+    journal.close()
+
+    first, second = read(tmp_path / "journal")
+
+    assert first == second
+
+
+def test_a_long_journal_is_shortened_beside_what_is_still_written(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path, compact_above_bytes=10_000)
+    number = 0
+    while not journal.is_long:
+        journal.append(an_entry(number))
+        journal.flush()
+        number += 1
+    journal.compact(an_entry(each) for each in (number - 1,))
+    kept = [number - 1]
+    deadline = time.monotonic() + 60
+    size_bytes = path.stat().st_size
+    while path.stat().st_size >= size_bytes and time.monotonic() < deadline:
+        kept.append(number)
+        journal.append(an_entry(number))
+        journal.flush()
+        number += 1
+    journal.append(an_entry(number))
+    journal.close()
+
+    # Nothing of what came meanwhile is lost, and of the rest only the outcome is left.
+    assert groups(path) == [*kept, number]
+    assert not path.with_suffix(".new").exists()
+
+
+def test_a_journal_that_cannot_be_shortened_stays_long(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path, compact_above_bytes=0)
+    journal.append(an_entry(0))
+
+    def breaks() -> Iterator[pb.JournalEntry]:
+        yield an_entry(0)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal.compact(breaks())
+    deadline = time.monotonic() + 60
+    number = 1
+    while not journal.is_long and time.monotonic() < deadline:
+        journal.append(an_entry(number))
+        journal.flush()
+        number += 1
+    journal.close()
+
+    assert groups(path) == list(range(number))
+    assert not path.with_suffix(".new").exists()
+
+
+def test_an_epoch_that_begins_takes_the_place_of_a_journal_being_shortened(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, 3)
+    journal = Journal(path)
+    journal.compact(an_entry(each) for each in range(3))
+    journal.replace([an_entry(7)])
+    journal.append(an_entry(8))
+    journal.close()
+
+    assert groups(path) == [7, 8]
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 100, 5000], ids=str)
+def test_nothing_is_written_behind_half_an_entry(tmp_path: Path, room_bytes: int) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.append(an_entry(0))
+    journal.flush()
+    with (
+        no_file_longer_than(path.stat().st_size + room_bytes),
+        pytest.raises(OSError, match=r"journal cannot be written: File too large.*journal"),
+    ):
+        append_all(journal, range(1, 1000))
+    survived = len(groups_of(path))
+
+    # There is room again, but what is acknowledged now would not be read.
+    for write in (journal.flush, journal.force, lambda: journal.replace([an_entry(7)])):
+        with pytest.raises(OSError, match="journal cannot be written"):
+            write()
+    with pytest.raises(OSError, match="journal cannot be written"):
+        journal.close()
+
+    assert groups(path) == list(range(survived))
+
+
+def append_all(journal: Journal, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        journal.append(an_entry(number))
+        journal.flush()
+
+
+@contextlib.contextmanager
+def no_file_longer_than(size_bytes: int) -> Iterator[None]:
+    """A disk that is full from there on."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def groups_of(path: Path) -> list[int]:
+    """The groups of the whole entries, without cutting the file."""
+    copy = path.with_suffix(".copy")
+    copy.write_bytes(path.read_bytes())
+    return groups(copy)
