@@ -127,6 +127,7 @@ def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
         clip_high=given.clip_high,
         behaviour_weight_cap=given.behaviour_weight_cap,
         stale_weights=given.stale_weights,
+        proximal_policy=given.proximal_policy,
         advantage=given.advantage or algorithm.Advantage.GROUP_NORMALISED,
         critic=_critic(given.critic) if given.critic else algorithm.CriticSpec(),
         loss_aggregation=given.loss_aggregation,

@@ -79,7 +79,8 @@ VALID_JOBS = [
             "spec.algorithm": {
                 "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
                 "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
-                "behaviourWeightCap": 2, "staleWeights": "Mask", "advantage": "LeaveOneOut",
+                "behaviourWeightCap": 2, "staleWeights": "Mask",
+                "proximalPolicy": "Behaviour", "advantage": "LeaveOneOut",
                 "lossAggregation": "LengthBudget", "dynamicSampling": True, "klCoefficient": 0.01,
                 "klPlacement": "Reward", "temperature": 0.9,
             }

@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import socket
 import threading
@@ -15,6 +16,7 @@ from hetrl_core.algorithm import (
     AlgorithmType,
     KlPlacement,
     LossAggregation,
+    ProximalPolicy,
 )
 from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
@@ -273,3 +275,22 @@ def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm):
 
     assert torch.equal(first, second)
     assert_same_step(first, weights(alone), before=before)
+
+
+def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled_them(tiny_model):
+    launch = a_launch(tiny_model, minibatches=2)
+    naive = replace(
+        launch, algorithm=replace(launch.algorithm, proximal_policy=ProximalPolicy.BEHAVIOUR)
+    )
+    figures = {}
+    for name, each in {"decoupled": launch, "naive": naive}.items():
+        learner = a_learner(each)
+        batch = a_batch(learner)
+        # Half as likely, says who sampled: the policy has moved on by more than clipping allows.
+        stale = replace(batch, behaviour_BR=batch.behaviour_BR - math.log(2))
+        figures[name] = learner.train(stale, version=10)
+
+    assert figures["decoupled"]["clip_fraction"] < 0.1 < figures["naive"]["clip_fraction"]
+    assert figures["decoupled"]["behaviour_weight"] == pytest.approx(2, abs=0.1)
+    assert figures["naive"]["behaviour_weight"] == pytest.approx(1)
+    assert figures["naive"]["behaviour_kl"] > 0.1
