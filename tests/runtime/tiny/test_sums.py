@@ -10,8 +10,8 @@ def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():
     train, held_out = sums(Split.TRAIN), sums(Split.HELD_OUT)
 
     assert not set(train) & set(held_out)
-    assert len(train) + len(held_out) == 1900 * 5
-    assert len(held_out) == 2399
+    assert len(train) + len(held_out) == 900 * 6
+    assert len(held_out) == 2043
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,6 @@ def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():
         pytest.param(341, 8, "349", "349", id="no carry, no mistake"),
         pytest.param(347, 8, "355", "345", id="a carry forgotten"),
         pytest.param(999, 9, "1008", "998", id="a longer answer"),
-        pytest.param(1995, 7, "2002", "1992", id="a carry to the first digit"),
     ],
 )
 def test_a_careless_answer_is_wrong_only_where_there_is_a_carry(first, second, answer, careless):
@@ -51,7 +50,7 @@ def test_a_dataset_has_the_form_of_gsm8k_and_follows_its_seed(tmp_path):
         assert line["answer"] == f"#### {int(left) + int(right)}"
 
 
-@pytest.mark.parametrize("count", [0, 8000])
+@pytest.mark.parametrize("count", [0, 5000])
 def test_a_dataset_larger_than_its_split_is_refused_with_the_limit(tmp_path, count):
-    with pytest.raises(ValueError, match=rf"count must be between 1 and 7101.*got {count}"):
+    with pytest.raises(ValueError, match=rf"count must be between 1 and 3357.*got {count}"):
         write_dataset(tmp_path / "data.jsonl", count=count, seed=1, split=Split.TRAIN)

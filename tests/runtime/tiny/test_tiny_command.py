@@ -6,19 +6,19 @@ from hetrl_runtime.tiny.command import make_data, make_model
 def test_data_is_written_and_said_to_be(tmp_path):
     path = tmp_path / "new" / "held-out.jsonl"
 
-    result = CliRunner().invoke(make_data, [str(path), "--count", "2300", "--split", "held-out"])
+    result = CliRunner().invoke(make_data, [str(path), "--count", "2000", "--split", "held-out"])
 
     assert result.exit_code == 0
-    assert result.output == f"{path}: 2300 problems of arithmetic, split held-out\n"
-    assert len(path.read_text().splitlines()) == 2300
+    assert result.output == f"{path}: 2000 problems of arithmetic, split held-out\n"
+    assert len(path.read_text().splitlines()) == 2000
 
 
 def test_too_many_problems_are_refused_in_one_line(tmp_path):
-    result = CliRunner().invoke(make_data, [str(tmp_path / "data.jsonl"), "--count", "8000"])
+    result = CliRunner().invoke(make_data, [str(tmp_path / "data.jsonl"), "--count", "5000"])
 
     assert result.exit_code == 1
     assert result.output == (
-        "Error: count must be between 1 and 7101, the problems of split train, got 8000\n"
+        "Error: count must be between 1 and 3357, the problems of split train, got 5000\n"
     )
 
 
