@@ -157,6 +157,7 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
         reward=given.reward.value,
         regex=core.RegexReward(pattern=given.regex.pattern) if given.regex else None,
         python=_python(given.python, places) if given.python else None,
+        tools=given.tools,
         length_penalty=_length_penalty(given.length_penalty) if given.length_penalty else None,
         max_prompt_tokens=given.max_prompt_tokens,
         max_response_tokens=given.max_response_tokens,

@@ -16,7 +16,7 @@ import yaml
 
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
-from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.warm_up import WarmUp
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import (
+    TOOL_VERSION,
     FailedTrajectory,
     LogProbs,
     SampledTrajectory,
@@ -162,10 +163,21 @@ def _impossible(trajectory: SampledTrajectory) -> str:
         return "behaviour_log_probs has a value above 0, or not a number"
     if not np.isfinite(trajectory.behaviour_log_probs.min()):
         return "behaviour_log_probs has an infinite value"
-    if trajectory.oldest_version < 0:
-        return f"token_versions has {trajectory.oldest_version}, must be >= 0"
+    if reason := _wrong_versions(trajectory):
+        return reason
     if trajectory.response_tokens.min() < 0:
         return f"response_tokens has {trajectory.response_tokens.min()}, must be >= 0"
+    return ""
+
+
+def _wrong_versions(trajectory: SampledTrajectory) -> str:
+    lowest = int(trajectory.token_versions.min())
+    if lowest < TOOL_VERSION:
+        return f"token_versions has {lowest}, must be >= 0, or {TOOL_VERSION} where a tool wrote"
+    if trajectory.oldest_version < 0:
+        return "token_versions says that a tool wrote every token"
+    if lowest == TOOL_VERSION and trajectory.behaviour_log_probs[~trajectory.response_mask].any():
+        return "behaviour_log_probs has a value other than 0 where a tool wrote"
     return ""
 
 

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.sums import Split, Sum, sums
+from hetrl_runtime.tiny.sums import Sum, sums
+from hetrl_runtime.tiny.task import Split
 
 
 def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():

@@ -294,3 +294,26 @@ def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled
     assert figures["decoupled"]["behaviour_weight"] == pytest.approx(2, abs=0.1)
     assert figures["naive"]["behaviour_weight"] == pytest.approx(1)
     assert figures["naive"]["behaviour_kl"] > 0.1
+
+
+@pytest.mark.parametrize("type", AlgorithmType)
+def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model, type):  # noqa: A002
+    launch = a_launch(tiny_model, type=type)
+
+    def trained(result: tuple[int, int], log_prob: float) -> dict[str, torch.Tensor]:
+        learner = a_learner(launch)
+        rows = [
+            a_trajectory(
+                group=member // 2, member=member % 2, prompt=[5, 6],
+                response=[7 + member, *result, 9], versions=[0, -1, -1, 0],
+                log_probs=[-1, log_prob, log_prob, -1],
+            )
+            for member in range(4)
+        ]  # fmt: skip
+        learner.train(collate(rows, rewards=[1.0, 0.0, 1.0, 0.0]), version=10)
+        return {name: each.clone() for name, each in learner.policy.named_parameters().items()}
+
+    first, same, other = trained((40, 41), 0.0), trained((40, 41), -9.0), trained((50, 41), 0.0)
+
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
