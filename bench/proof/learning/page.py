@@ -14,6 +14,7 @@ from bench.proof.learning.cases import (
     MOST_GAINED_BY_A_CONTROL,
     MOST_LOST_TO_STALENESS,
     STALE,
+    STEPS,
     Case,
 )
 from bench.proof.learning.figure import draw
@@ -40,7 +41,7 @@ def _page(found: Records) -> Iterator[str]:
         f"`make proof-learning` on {machine()}: greedy accuracy on at least {LEAST_PROBLEMS:,} "
         "held-out sums, none of which is trained on, before and after `hetrl demo` of "
         "`examples/arithmetic.yaml` (GRPO) and `examples/arithmetic-ppo.yaml`, with the bound η, "
-        "the engine and the seed of each row."
+        f"the engine and the seed of each row, and {STEPS} steps."
     )
     yield (
         f"A run must rise from at most {MOST_BEFORE:.0%} to at least {LEAST_AFTER:.0%}, on samples "

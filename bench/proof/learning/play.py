@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from bench.proof.commit import commit
-from bench.proof.learning.cases import Case
+from bench.proof.learning.cases import STEPS, Case
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.job import Engine
 from hetrl_runtime.report.record import read
@@ -101,6 +101,7 @@ def job_of(case: Case) -> str:
     job["spec"]["algorithm"] |= {
         "maxStaleness": case.max_staleness, "proximalPolicy": case.proximal_policy.value,
     }  # fmt: skip
+    job["spec"]["training"]["steps"] = STEPS
     job["spec"]["runtime"]["engine"] = case.engine.value
     return yaml.safe_dump(job, sort_keys=False)
 
