@@ -126,6 +126,9 @@ bench: $(READY) ## Ratios within one run, on this machine.
 proof-learning: $(READY) $(VLLM_READY) ## Learning over algorithms, bounds, engines and seeds; hours, resumable. ARGS='--case "grpo-eta4-*"'
 	@$(BIN)/python -m bench.proof.learning $(ARGS)
 
+proof-calculator: $(READY) ## A policy learns to call a calculator: reward, calls, held-out accuracy; some minutes.
+	@$(BIN)/python -m bench.proof.calculator
+
 proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
 
@@ -146,5 +149,5 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning proof-kill proof-speed proof-gsm8k proof-planner gpu \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-speed proof-gsm8k proof-planner gpu \
   clean
