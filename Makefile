@@ -15,7 +15,6 @@ READY := .venv/.ready
 VLLM_READY := .venv-vllm/.ready
 ORACLES_READY := .venv-oracles/.ready
 SEED ?= 1
-ALGORITHM ?= GRPO
 
 # Where the shell forbids Python to write bytecode, as in many containers, each process of a run
 # would compile torch and vLLM anew: twice the processor time to start. Set-up writes it once.
@@ -124,8 +123,11 @@ e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our ow
 bench: $(READY) ## Ratios within one run, on this machine.
 	@for each in bench/*.py; do $(BIN)/python $$each; done
 
-proof-learning: $(READY) ## Learning curves for three seeds and both controls, into docs/results. ALGORITHM=PPO
-	@$(BIN)/python -m bench.proof.learning --algorithm $(ALGORITHM)
+proof-learning: $(READY) $(VLLM_READY) ## Learning over algorithms, bounds, engines and seeds; hours, resumable. ARGS='--case "grpo-eta4-*"'
+	@$(BIN)/python -m bench.proof.learning $(ARGS)
+
+proof-calculator: $(READY) ## A policy learns to call a calculator: reward, calls, held-out accuracy; some minutes.
+	@$(BIN)/python -m bench.proof.calculator
 
 proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
@@ -147,5 +149,5 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
-  cluster cluster-down images e2e bench proof-learning proof-kill proof-speed proof-gsm8k proof-planner gpu \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-speed proof-gsm8k proof-planner gpu \
   clean

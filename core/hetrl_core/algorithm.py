@@ -59,6 +59,18 @@ class StaleWeights(StrEnum):
     """It does not count."""
 
 
+class ProximalPolicy(StrEnum):
+    """The policy that clipping holds the current one near."""
+
+    STEP_START = "StepStart"
+    """The policy as the step finds it, with a weight for its distance from the behaviour policy:
+    decoupled PPO, which stale samples do not hold back."""
+
+    BEHAVIOUR = "Behaviour"
+    """The policy that sampled, versions ago as it may be: PPO as first published, "naive" where
+    samples are stale."""
+
+
 class KlPlacement(StrEnum):
     """Where the divergence from the first policy is charged."""
 
@@ -123,6 +135,7 @@ class AlgorithmSpec:
     """Largest importance weight proximal/behaviour in the decoupled objective."""
 
     stale_weights: StaleWeights = StaleWeights.TRUNCATE
+    proximal_policy: ProximalPolicy = ProximalPolicy.STEP_START
     advantage: Advantage = Advantage.GROUP_NORMALISED
     """Of GRPO; PPO's are its critic's."""
 

@@ -52,6 +52,12 @@ class Reward(StrEnum):
     PYTHON = "python"
 
 
+class Tool(StrEnum):
+    """What a policy may call while it answers."""
+
+    CALCULATOR = "calculator"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexReward:
     """What a response must contain; a group named ``answer`` must be the reference answer."""
@@ -112,8 +118,11 @@ class DataSpec:
     regex: RegexReward | None = None
     python: PythonReward | None = None
     length_penalty: LengthPenalty | None = None
+    tools: tuple[Tool, ...] = ()
     max_prompt_tokens: int = 512
     max_response_tokens: int = 1024
+    """Of all turns together, what tools write included."""
+
     mean_response_tokens: int | None = None
     """What planning expects; None: half of ``max_response_tokens``."""
 
@@ -128,6 +137,8 @@ class DataSpec:
                     f"data.{name} must be set if and only if data.reward is {name}, "
                     f"got {self.reward}"
                 )
+        if len(set(self.tools)) < len(self.tools):
+            raise ValueError(f"data.tools must not name a tool twice, got {', '.join(self.tools)}")
         penalty = self.length_penalty
         if penalty and penalty.buffer_tokens > self.max_response_tokens:
             raise ValueError(

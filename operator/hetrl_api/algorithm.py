@@ -11,6 +11,7 @@ from hetrl_core.algorithm import (
     KlPlacement,
     LossAggregation,
     Mode,
+    ProximalPolicy,
     StaleWeights,
 )
 
@@ -70,6 +71,11 @@ class Algorithm(ApiModel):
 
     stale_weights: StaleWeights = StaleWeights.TRUNCATE
     """Tokens beyond that cap. Truncate: they count with the cap. Mask: they do not count."""
+
+    proximal_policy: ProximalPolicy = ProximalPolicy.STEP_START
+    """What clipping holds the policy near. StepStart: the policy as the step finds it (decoupled
+    PPO). Behaviour: the one that sampled (PPO as first published), for comparison: stale samples
+    then hold the policy back."""
 
     advantage: Advantage | None = None
     """What GRPO compares rewards with in their group. GroupNormalised, the default: the mean, in

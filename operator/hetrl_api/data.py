@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
 from hetrl_api.source import SOURCE_MEMBERS, Source
-from hetrl_core.job import Reward
+from hetrl_core.job import Reward, Tool
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 
@@ -105,11 +105,16 @@ class Data(ApiModel):
     length_penalty: LengthPenalty | None = None
     """Taken off whatever the reward is; unset: length is free."""
 
+    tools: Annotated[tuple[Tool, ...], Field(max_length=8)] = ()
+    """What the policy may call while it answers; what a tool writes is not trained on. calculator:
+    exact arithmetic. The model's tokenizer must have `</tool_call>` as one token, as those of
+    Qwen2.5 and Qwen3 do. What it writes after the last result is scored."""
+
     max_prompt_tokens: Tokens = 512
     """Longer prompts are refused."""
 
     max_response_tokens: Tokens = 1024
-    """Longer responses are cut."""
+    """Longer responses are cut. Counts all turns, and what tools write."""
 
     mean_response_tokens: Tokens | None = None
     """What planning expects; unset: half of maxResponseTokens."""
@@ -129,6 +134,11 @@ class Data(ApiModel):
                 field=f".{name}",
             )
             for name in (Reward.REGEX, Reward.PYTHON)
+        ),
+        Rule(
+            condition="self.tools.all(each, self.tools.exists_one(other, other == each))",
+            message="spec.data.tools must not name a tool twice",
+            field=".tools",
         ),
         Rule(
             condition=(

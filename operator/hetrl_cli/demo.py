@@ -21,7 +21,7 @@ CLAIM = "arithmetic"
 """The claim that the example's model and problems come from."""
 
 NUM_TRAINING_PROBLEMS = 3000
-NUM_HELD_OUT_PROBLEMS = 1100
+NUM_HELD_OUT_PROBLEMS = 2000
 _EVALUATION = (
     "--reward", "exact", "--max-prompt-tokens", "16", "--max-response-tokens", "8",
     "--batch-size", "256",

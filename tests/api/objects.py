@@ -79,7 +79,8 @@ VALID_JOBS = [
             "spec.algorithm": {
                 "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
                 "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
-                "behaviourWeightCap": 2, "staleWeights": "Mask", "advantage": "LeaveOneOut",
+                "behaviourWeightCap": 2, "staleWeights": "Mask",
+                "proximalPolicy": "Behaviour", "advantage": "LeaveOneOut",
                 "lossAggregation": "LengthBudget", "dynamicSampling": True, "klCoefficient": 0.01,
                 "klPlacement": "Reward", "temperature": 0.9,
             }
@@ -106,6 +107,7 @@ VALID_JOBS = [
             "spec.data.regex": {"pattern": r"<answer>(?P<answer>.*?)</answer>"},
             "spec.data.lengthPenalty": {"bufferTokens": 128, "weight": 0.5},
         },
+        "a tool": {"spec.data.tools": ["calculator"]},
         "code of one's own": {
             "spec.data.reward": "python",
             "spec.data.python": {
@@ -281,6 +283,11 @@ INVALID_JOBS = [
         "spec.data.lengthPenalty.bufferTokens must be <= maxResponseTokens (1024), got 1025",
     ),
     _case(
+        "one tool twice",
+        {"spec.data.tools": ["calculator", "calculator"]},
+        "spec.data.tools must not name a tool twice",
+    ),
+    _case(
         "two objectives",
         {"spec.planning.objective": {"throughput": {}, "cost": {"requiredSamplesPerSecond": 1}}},
         "spec.planning.objective must set exactly one of throughput, cost, deadline",
@@ -404,6 +411,7 @@ INVALID_JOBS = [
     _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
     _case("an unknown reward", {"spec.data.reward": "vibes"}, "spec.data.reward", "vibes", "math"),
+    _case("an unknown tool", {"spec.data.tools": ["shell"]}, "spec.data.tools", "shell"),
     _case("a penalty of nothing", {"spec.data.lengthPenalty": {"bufferTokens": 8, "weight": 0}},
           "spec.data.lengthPenalty.weight", "0"),
     _case("no memory for code",

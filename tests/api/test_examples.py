@@ -79,7 +79,9 @@ def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["arithmetic.yaml", "arithmetic-ppo.yaml"])
+@pytest.mark.parametrize(
+    "name", ["arithmetic.yaml", "arithmetic-ppo.yaml", "arithmetic-calculator.yaml"]
+)
 def test_the_arithmetic_job_describes_the_model_that_we_make(name: str) -> None:
     (job,) = documents((EXAMPLES / name).read_text())
     # It imports PyTorch, which the other tests here need not wait for.

@@ -19,6 +19,7 @@ from hetrl_core.job import (
     PoolSpec,
     PythonReward,
     ResourcesSpec,
+    Tool,
 )
 from tests.api.objects import (
     INVALID_JOBS,
@@ -111,6 +112,7 @@ def test_rewards_and_columns_reach_the_run() -> None:
                 "spec.data.reward": "python",
                 "spec.data.python": {"source": {"path": "reward.py"}, "memoryMiB": 256},
                 "spec.data.lengthPenalty": {"bufferTokens": 64},
+                "spec.data.tools": ["calculator"],
                 "spec.storage.tensorBoard": {"path": "curves"},
             }
         )
@@ -121,6 +123,7 @@ def test_rewards_and_columns_reach_the_run() -> None:
     assert (job.data.question_field, job.data.answer_field) == ("problem", "answer")
     assert job.data.python == PythonReward(file="/jobs/reward.py", memory_bytes=256 << 20)
     assert job.data.length_penalty == LengthPenalty(buffer_tokens=64, weight=1.0)
+    assert job.data.tools == (Tool.CALCULATOR,)
 
 
 def test_a_pattern_that_python_cannot_read_is_refused() -> None:

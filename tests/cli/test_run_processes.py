@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from hetrl_core.groupings import GROUPINGS, TaskGroup, grouping, named
+from hetrl_core.task import Task
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
-from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.task import Split
+from hetrl_runtime.tiny.task import Task as TinyTask
 from hetrl_runtime.tiny.warm_up import WarmUp
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -33,6 +36,10 @@ def claim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(folder / "model", seed=1, schedule=WarmUp(steps=200))
     write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
     hopeless = [{"question": "1+1=", "answer": "three"}] * 50
+    make_model(folder / "caller", seed=1, task=TinyTask.PRODUCTS, schedule=WarmUp(steps=30))
+    write_dataset(
+        folder / "products.jsonl", count=100, seed=1, split=Split.TRAIN, task=TinyTask.PRODUCTS
+    )
     (folder / "hopeless.jsonl").write_text("".join(json.dumps(each) + "\n" for each in hopeless))
     return folder
 
@@ -111,17 +118,24 @@ def start(tmp_path: Path, claim: Path) -> Iterator[Callable[..., Run]]:
 
 
 def a_job(
-    *, prompts: str = "train.jsonl", steps: int = STEPS, every: int = 10, **algorithm: Any
+    *,
+    prompts: str = "train.jsonl",
+    model: str = "model",
+    data: Mapping[str, Any] | None = None,
+    steps: int = STEPS,
+    every: int = 10,
+    **algorithm: Any,
 ) -> dict[str, Any]:
     return {
         "apiVersion": "hetrl.dev/v1alpha1",
         "kind": "HetRLJob",
         "metadata": {"name": "sums"},
         "spec": {
-            "model": {"source": {"claim": {"name": "data", "path": "model"}}},
+            "model": {"source": {"claim": {"name": "data", "path": model}}},
             "data": {
                 "prompts": {"claim": {"name": "data", "path": prompts}},
                 "reward": "exact", "maxPromptTokens": 16, "maxResponseTokens": 8,
+                **(data or {}),
             },
             "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
             "training": {"steps": steps, "learningRate": 1e-4, "checkpointEverySteps": every},
@@ -254,3 +268,55 @@ def test_a_critic_comes_back_with_its_trainer(start: Callable[..., Run]) -> None
     assert expected[1] == 0
     assert all(expected[step] for step in range(2, 9))
     assert largest_staleness(run) <= 2
+
+
+PPO_GROUPINGS = [
+    pytest.param(each, id=" with ".join(sorted(named(group) for group in each)))
+    for each in GROUPINGS
+    if any(Task.CRITIC_TRAINING in group for group in each)
+]
+
+
+@pytest.mark.parametrize("tasks", PPO_GROUPINGS)
+def test_ppo_runs_to_its_end_in_every_grouping_under_tls(
+    start: Callable[..., Run], tasks: frozenset[TaskGroup]
+) -> None:
+    has_reference = any(Task.REFERENCE_INFERENCE in group for group in tasks)
+    run = start(
+        steps=3, every=3, type="PPO", groupSize=2, globalBatchSize=16,
+        klCoefficient=0.1 if has_reference else 0.0,
+    )  # fmt: skip
+
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert run.result == run.result | {"outcome": "Succeeded", "step": 3}
+    plan = json.loads((run.out / "plan.json").read_text())
+    assert grouping(map(Task, group["tasks"]) for group in plan["groups"]) == tasks
+    contracts = [json.loads(path.read_text()) for path in (run.out / "launch").glob("*.json")]
+    assert {each["role"] for each in contracts} == {"coordinator", "trainer", "rollout"}
+    for each in contracts:
+        assert Path(each["tls"]["certificate"]).parent == run.out / "tls"
+    assert all("explained_variance" in step["metrics"] for step in run.steps)
+    assert all((step["metrics"]["reference_kl"] > 0) is has_reference for step in run.steps[1:])
+
+
+def test_a_policy_calls_its_tool_and_is_not_trained_on_what_that_wrote(
+    start: Callable[..., Run],
+) -> None:
+    run = start(
+        model="caller", prompts="products.jsonl", steps=3, every=3, groupSize=4,
+        globalBatchSize=32, data={"tools": ["calculator"], "maxResponseTokens": 40},
+    )  # fmt: skip
+
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert largest_staleness(run) <= 2
+    assert sum(step["called_tools"] for step in run.steps) > 0
+    samples = (run.out / "state/coordinator-0/samples.jsonl").read_text().splitlines()
+    called = [each for each in map(json.loads, samples) if "</tool_response>" in each["response"]]
+    for each in called:
+        assert any(version == -1 for version, _ in each["version_tokens"])
+        assert 0 <= each["staleness"] <= 2
+    assert "share that calls a tool" in (run.out / "report/index.html").read_text()

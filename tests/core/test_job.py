@@ -15,6 +15,7 @@ from hetrl_core.job import (
     RegexReward,
     ResourcesSpec,
     RolloutSpec,
+    Tool,
     TrainingSpec,
 )
 
@@ -39,6 +40,10 @@ pool = partial(PoolSpec, name="edge")
             data, {"max_response_tokens": 8, "length_penalty": LengthPenalty(buffer_tokens=9)},
             r"data.lengthPenalty.bufferTokens must be <= maxResponseTokens \(8\), got 9",
             id="a penalty for every response and more",
+        ),
+        pytest.param(
+            data, {"tools": (Tool.CALCULATOR,) * 2},
+            "data.tools must not name a tool twice, got calculator, calculator", id="a tool twice",
         ),
         pytest.param(
             LengthPenalty, {"buffer_tokens": 0}, "lengthPenalty.bufferTokens must be >= 1, got 0",

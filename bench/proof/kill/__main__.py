@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.proof.commit import commit
 from bench.proof.kill import page
 from bench.proof.kill.arrangement import make_claim
 from bench.proof.kill.cases import CASES, Case
@@ -17,7 +18,6 @@ from bench.proof.kill.keeper import HungError
 from bench.proof.kill.stage import Stage
 from bench.proof.kill.starter import Starter
 from bench.proof.kill.verdict import accuracy, record
-from bench.proof.learning import _commit
 
 RUNS = Path("runs/proof-kill")
 RESULTS = Path("docs/results/kill.md")
@@ -72,7 +72,7 @@ async def _result(case: Case, starter: Starter, claim: Path, *, again: bool) -> 
     if again or not kept.exists():
         print(f"== {case.title}: {case.what}", flush=True)
         shutil.rmtree(out, ignore_errors=True)
-        began_at = _commit()
+        began_at = commit()
         found = await play(case, starter, out, claim) | {"commit": began_at}
         if case.work.steps >= _STEPS_THAT_TEACH and not found["violations"]:
             newest = max((out / "checkpoints").glob("step-*"))

@@ -17,7 +17,7 @@ from hetrl_cli.run.process import Command
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.task import Split
 
 GROUP_SIZE = 8
 BATCH_SIZE = 64

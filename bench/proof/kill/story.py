@@ -140,7 +140,7 @@ class Story:
 
     def _age(self, trajectory: SampledTrajectory, *, trained: int) -> int:
         try:
-            age = staleness(trajectory.token_versions.tolist(), version=trained)
+            age = staleness(trajectory.sampled_versions.tolist(), version=trained)
         except ValueError as error:
             self.violations.append(f"{trajectory.id}: {error}")
             return 0

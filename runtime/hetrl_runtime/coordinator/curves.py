@@ -65,6 +65,7 @@ def _scalars(record: Mapping[str, Any]) -> dict[str, float]:
     return {
         **{f"run/{name}": float(record[name]) for name in _FIGURES},
         "run/response_tokens_mean": record["response_tokens"] / consumed,
+        "run/called_tools_share": record["called_tools"] / consumed,
         "staleness/mean": sum(age * count for age, count in ages.items()) / consumed,
         "staleness/max": max(ages, default=0),
         **{f"trainer/{name}": float(value) for name, value in record["metrics"].items()},

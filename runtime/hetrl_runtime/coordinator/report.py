@@ -99,6 +99,7 @@ def step_record(
         "consumed": len(consumed),
         "discarded": num_discarded,
         "response_tokens": sum(each.num_response_tokens for each in consumed),
+        "called_tools": sum(each.num_tool_calls > 0 for each in consumed),
         "reward_mean": progress.reward_mean,
         "staleness": {str(age): staleness[age] for age in sorted(staleness)},
         "step_seconds": report.step_seconds,
@@ -136,7 +137,7 @@ def _samples(consumed: Sequence[SampledTrajectory], *, version: int) -> Iterator
             "reward": each.reward,
             "finish_reason": each.finish_reason,
             "staleness": version - 1 - each.oldest_version,
-            # Runs of [policy version, tokens that it sampled].
+            # Runs of [policy version, tokens that it sampled]; -1 for what a tool wrote.
             "version_tokens": [
                 [policy, len(list(tokens))]
                 for policy, tokens in groupby(each.token_versions.tolist())

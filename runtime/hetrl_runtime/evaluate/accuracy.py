@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetrl_core.job import Engine
+from hetrl_core.job import Engine, Tool
 from hetrl_runtime.data.prompt import Prompt
 from hetrl_runtime.reward.verifiers import verifier
 from hetrl_runtime.rollout.engine import (
@@ -20,15 +20,19 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
+from hetrl_runtime.rollout.responding import last_turn, respond
+from hetrl_runtime.wire.trajectory import TOOL_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationLimits:
-    """How long problems and answers may be, and how many are answered at once."""
+    """How long problems and answers may be, how many are answered at once, and with what."""
 
     max_prompt_tokens: int
     max_response_tokens: int
     batch_size: int
+    tools: tuple[Tool, ...] = ()
+    """What the model may call while it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,9 @@ class Accuracy:
     cut_off: int
     """Answers that reached the limit before they ended."""
 
+    called_tools: int
+    """Answers in which a tool was called."""
+
     mean_response_tokens: float
     seconds: float
 
@@ -61,7 +68,7 @@ async def measure(
     """
     started = time.monotonic()
     score = verifier(reward)
-    prompts = PromptFormat(model)
+    prompts = PromptFormat(model, limits.tools)
     engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, limits))
     try:
         await engine.start()
@@ -75,7 +82,7 @@ async def measure(
         await engine.stop()
     answered = [each for each in generations if isinstance(each, Generation)]
     rewards = [
-        score(prompts.decode(generation.tokens), problem.answer)
+        score(prompts.decode(last_turn(generation.tokens, generation.versions)), problem.answer)
         for problem, generation in zip(problems, generations, strict=True)
         if isinstance(generation, Generation)
     ]
@@ -87,6 +94,7 @@ async def measure(
         reward_mean=sum(rewards) / len(problems),
         too_long=len(problems) - len(answered),
         cut_off=sum(each.finish_reason is FinishReason.LENGTH for each in answered),
+        called_tools=sum(TOOL_VERSION in each.versions for each in answered),
         mean_response_tokens=sum(len(each.tokens) for each in answered) / max(1, len(answered)),
         seconds=time.monotonic() - started,
     )
@@ -112,8 +120,7 @@ async def _answer(
     prompt = prompts.encode(question, max_prompt_tokens=limits.max_prompt_tokens)
     if isinstance(prompt, PromptTooLong):
         return prompt
-    return await engine.generate(
-        GenerationRequest(
-            id=name, prompt_tokens=prompt, max_tokens=limits.max_response_tokens, temperature=0
-        )
+    request = GenerationRequest(
+        id=name, prompt_tokens=prompt, max_tokens=limits.max_response_tokens, temperature=0
     )
+    return await respond(engine, request, prompts.calls)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hetrl_core.job import DataSpec
+from hetrl_core.job import DataSpec, Tool
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Fields, Unusable
 from hetrl_runtime.rollout.errors import EngineFailedError
@@ -35,6 +35,10 @@ _DEFAULTS = DataSpec(prompts="")
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--reward", default=_DEFAULTS.reward, show_default=True, help="The verifier.")
 @click.option(
+    "--tool", "tools", type=click.Choice([str(each) for each in Tool]), multiple=True,
+    help="What the model may call while it answers; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--max-prompt-tokens",
     type=click.IntRange(min=1),
     default=_DEFAULTS.max_prompt_tokens,
@@ -55,6 +59,7 @@ def command(
     limit: int | None,
     batch_size: int,
     reward: str,
+    tools: tuple[str, ...],
     max_prompt_tokens: int,
     max_response_tokens: int,
 ) -> None:
@@ -69,6 +74,7 @@ def command(
         max_prompt_tokens=max_prompt_tokens,
         max_response_tokens=max_response_tokens,
         batch_size=batch_size,
+        tools=tuple(Tool(each) for each in dict.fromkeys(tools)),
     )
     chosen = [problems[index] for index in islice(range(len(problems)), limit)]
     problems.close()

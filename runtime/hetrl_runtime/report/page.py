@@ -171,10 +171,10 @@ def _sample_row(sample: Sample) -> dict[str, object]:
         "answer": sample.answer,
         "spans": [
             {
-                "version": span.version,
+                "by": f"version {span.version}" if span.version >= 0 else "a tool",
                 "num_tokens": span.num_tokens,
                 "text": span.text,
-                "colour": span.version % len(SERIES),
+                "mark": f"v{span.version % len(SERIES)}" if span.version >= 0 else "tool",
             }
             for span in sample.spans
         ],
@@ -192,6 +192,7 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
         ("minibatches of a batch", algorithm.minibatches),
         ("tokens of a prompt, at most", data.max_prompt_tokens),
         ("tokens of a response, at most", data.max_response_tokens),
+        ("tools", ", ".join(data.tools) or "none"),
         ("learning rate", f"{training.learning_rate:g}"),
         ("seed", training.seed),
         ("rewards", "shuffled, as a control" if training.shuffle_rewards else data.reward),

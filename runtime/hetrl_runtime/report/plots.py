@@ -55,12 +55,16 @@ _SIZE_INCHES = (6.4, 3.3)
 
 
 def reward(record: Record) -> Figure:
-    """Draw the mean reward of each step, and its moving mean."""
+    """Draw the mean reward of each step and its moving mean; with tools, how many call one."""
     figure, axes = _figure("step", "mean reward")
     steps = [step.step for step in record.steps]
     values = [step.reward_mean for step in record.steps]
     axes.plot(steps, values, color=SERIES[0], linewidth=1, alpha=0.35)
-    axes.plot(steps, _moving_mean(values), color=SERIES[0])
+    axes.plot(steps, _moving_mean(values), color=SERIES[0], label="reward")
+    if record.launch.data.tools:
+        shares = [step.tool_share for step in record.steps]
+        axes.plot(steps, _moving_mean(shares), color=SERIES[1], label="share that calls a tool")
+        axes.legend(frameon=False, labelcolor=INK)
     axes.set_ylim(0, max(1.0, *values) * 1.02 if values else 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

@@ -47,6 +47,9 @@ class Step:
     """Staleness to trajectories trained on."""
 
     discarded: int
+    called_tools: int
+    """Trajectories trained on in which a tool was called."""
+
     idle: Mapping[str, float]
     """Process to the share of the time that it had nothing to do."""
 
@@ -54,6 +57,11 @@ class Step:
     def num_trained(self) -> int:
         """Trajectories trained on."""
         return sum(self.staleness.values())
+
+    @property
+    def tool_share(self) -> float:
+        """Of those trained on, the share in which a tool was called."""
+        return self.called_tools / self.num_trained if self.num_trained else 0.0
 
     @property
     def trainer_idle(self) -> float:
@@ -184,6 +192,7 @@ def _step(found: Mapping[str, Any]) -> Step:
         wait_seconds=found["wait_seconds"],
         staleness={int(age): count for age, count in found["staleness"].items()},
         discarded=found["discarded"],
+        called_tools=found.get("called_tools", 0),
         idle={
             each["process"]: each["idle_ratio"]
             for each in found["processes"]

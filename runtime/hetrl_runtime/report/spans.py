@@ -19,6 +19,8 @@ class Span:
     """Part of a response."""
 
     version: int
+    """Of the policy that sampled it; -1 where a tool wrote it."""
+
     num_tokens: int
     text: str
 
@@ -43,7 +45,7 @@ class Splitter:
 
         Args:
             text: the response.
-            version_tokens: runs of (policy version, tokens that it sampled).
+            version_tokens: runs of (policy version, tokens that it sampled), -1 for a tool's.
         """
         borders = self._borders(text, [count for _, count in version_tokens])
         return tuple(

@@ -18,6 +18,8 @@ def summary(record: Record) -> dict[str, object]:
         "total_steps": record.launch.training.steps,
         "reward_first": steps[0].reward_mean if steps else None,
         "reward_final": final_reward(record) if steps else None,
+        "tool_share_first": steps[0].tool_share if steps else None,
+        "tool_share_final": final_tool_share(record) if steps else None,
         "trajectories": record.staleness.total(),
         "staleness_mean": record.mean_staleness,
         "staleness_max": max(record.staleness, default=0),
@@ -39,6 +41,11 @@ def summary(record: Record) -> dict[str, object]:
 def final_reward(record: Record) -> float:
     """Return the mean reward of the last steps."""
     return fmean(step.reward_mean for step in record.steps[-NUM_FINAL_STEPS:])
+
+
+def final_tool_share(record: Record) -> float:
+    """Return the share of trajectories that called a tool, over the last steps."""
+    return fmean(step.tool_share for step in record.steps[-NUM_FINAL_STEPS:])
 
 
 def samples_per_second(record: Record) -> float:

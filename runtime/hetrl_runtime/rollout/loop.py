@@ -25,6 +25,7 @@ from hetrl_runtime.reward.confined import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
+from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.rollout.scoring import VerifierPool
 from hetrl_runtime.rollout.status import Activity, StatusSeries
 from hetrl_runtime.transport.coordinator_client import WorkerClient
@@ -241,7 +242,9 @@ class RolloutLoop:
         passing(Point.RESPONSE_ACKNOWLEDGED)
 
     async def _reward(self, sampled: SampledTrajectory, answer: str) -> float:
-        reward, data = await self._scorer.score(sampled.response_text, answer), self._launch.data
+        data = self._launch.data
+        final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
+        reward = await self._scorer.score(self._prompts.decode(final), answer)
         if data.length_penalty is None:
             return reward
         return reward - length_penalty(
@@ -270,7 +273,7 @@ class RolloutLoop:
             max_tokens=data.max_response_tokens,
             temperature=self._launch.algorithm.temperature,
         )
-        generation = await self._engine.generate(request)
+        generation = await respond(self._engine, request, self._prompts.calls)
         return SampledTrajectory(
             group=identity.group,
             member=identity.member,
@@ -283,7 +286,7 @@ class RolloutLoop:
             reward=0.0,
             finish_reason=generation.finish_reason,
             generation_seconds=time.monotonic() - started,
-            response_text=self._prompts.decode(generation.tokens),
+            response_text=self._prompts.transcript(generation.tokens),
             question=lease.question,
             answer=lease.answer,
         )

@@ -4,11 +4,15 @@ The engines know tokens only.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import transformers
+
+from hetrl_core.job import Tool
+from hetrl_runtime.rollout.tool_calls import ToolCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +32,22 @@ class PromptTooLong:
 class PromptFormat:
     """The tokenizer of a model folder, and its chat template where it has one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tools: Sequence[Tool] = ()) -> None:
         """Load the tokenizer.
 
         Raises:
-            ValueError: the folder holds none that can be loaded, or nothing ends a response.
+            ValueError: the folder holds none that can be loaded, nothing ends a response, or
+                nothing that is one token ends a call of a tool.
         """
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
         except (OSError, KeyError, ValueError) as error:
             raise ValueError(f"cannot load the tokenizer of {folder}: {error}") from error
-        self.stop_tokens = _stop_tokens(folder, self._tokenizer)
-        if not self.stop_tokens:
+        self.end_tokens = _end_tokens(folder, self._tokenizer)
+        """Those that end a response."""
+
+        self.calls = ToolCalls(self._tokenizer, tools) if tools else None
+        if not self.end_tokens:
             raise ValueError(
                 f"{folder} names no eos_token_id, neither in its generation_config.json, its "
                 "config.json nor its tokenizer: no response would ever end"
@@ -52,21 +60,36 @@ class PromptFormat:
             return PromptTooLong(num_tokens=len(tokens), max_prompt_tokens=max_prompt_tokens)
         return tuple(tokens)
 
-    def decode(self, tokens: tuple[int, ...]) -> str:
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """Those at which an engine stops: at the end of a response, or of a tool's call."""
+        return self.end_tokens + ((self.calls.end_token,) if self.calls else ())
+
+    def decode(self, tokens: Sequence[int]) -> str:
         """Return a response's text without its special tokens."""
         return str(self._tokenizer.decode(tokens, skip_special_tokens=True))
+
+    def transcript(self, tokens: tuple[int, ...]) -> str:
+        """Return a response's text, with what stands between its turns where there are several."""
+        if self.calls is None or self.calls.end_token not in tokens:
+            return self.decode(tokens)
+        has_ended = tokens[-1] in self.end_tokens
+        return str(self._tokenizer.decode(tokens[:-1] if has_ended else tokens))
 
     def _tokens(self, question: str) -> list[int]:
         if not self._tokenizer.chat_template:
             return list(self._tokenizer.encode(question))
         text = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
+            [{"role": "user", "content": question}],
+            tools=self.calls.schemas if self.calls else None,
+            tokenize=False,
+            add_generation_prompt=True,
         )
         # The template has written the special tokens already.
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
-def _stop_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
+def _end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
     """Collect every id that any of a model's files calls the end; chat models have several."""
     given: list[Any] = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):

@@ -36,7 +36,7 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
     with MetricsServer(registry, launch):
-        prompts = PromptFormat(folder)
+        prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
             scorer_of(launch.data) as scorer,

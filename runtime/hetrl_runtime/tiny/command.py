@@ -5,18 +5,24 @@ from pathlib import Path
 import click
 
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.task import Split, Task
+
+_TASK = click.option(
+    "--task", type=click.Choice([str(each) for each in Task]), default=str(Task.ARITHMETIC),
+    show_default=True, help="Sums; or products, for which it may call a calculator.",
+)  # fmt: skip
 
 
 @click.command("make-model")
 @click.argument("path", type=click.Path(path_type=Path))
+@_TASK
 @click.option("--seed", default=1, show_default=True, help="Of the weights and the warm-up.")
 @click.option(
     "--answers", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="JSONL whose final answers it learns to guess, instead of sums.",
+    help="JSONL whose final answers it learns to guess, instead of a task's.",
 )  # fmt: skip
-def make_model(path: Path, seed: int, answers: Path | None) -> None:
-    """Make a tiny Qwen3 that knows sums badly, as a Hugging Face folder at PATH.
+def make_model(path: Path, task: str, seed: int, answers: Path | None) -> None:
+    """Make a tiny Qwen3 that knows its task badly, as a Hugging Face folder at PATH.
 
     With --answers it learns what the answers of a file such as GSM8K's look like. It solves
     nothing: it guesses, and is right often enough to try a job on a machine without GPUs.
@@ -28,7 +34,7 @@ def make_model(path: Path, seed: int, answers: Path | None) -> None:
 
     logging.disable_progress_bar()
     try:
-        result = make(path, seed=seed, answers=answers)
+        result = make(path, seed=seed, task=Task(task), answers=answers)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(
@@ -39,14 +45,14 @@ def make_model(path: Path, seed: int, answers: Path | None) -> None:
 
 @click.command("make-data")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--task", type=click.Choice(["arithmetic"]), default="arithmetic", show_default=True)
+@_TASK
 @click.option("--split", type=click.Choice([str(each) for each in Split]), default=str(Split.TRAIN))
 @click.option("--count", type=int, required=True, help="Problems to write.")
 @click.option("--seed", default=1, show_default=True, help="Of their choice and order.")
 def make_data(path: Path, task: str, split: str, count: int, seed: int) -> None:
     """Write problems that the tiny model can learn to PATH, as JSONL."""
     try:
-        write_dataset(path, count=count, seed=seed, split=Split(split))
+        write_dataset(path, count=count, seed=seed, split=Split(split), task=Task(task))
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{path}: {count} problems of {task}, split {split}")

@@ -1,4 +1,4 @@
-"""What a tiny model is shown before rewards teach it: sums and a bad habit, or a file's answers.
+"""What a tiny model is shown before rewards teach it: worked problems and a bad habit.
 
 Each draws batches of tokens and labels; how long and how fast it learns them is ``warm_up``'s.
 """
@@ -13,10 +13,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from hetrl_core.job import Tool
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.target import target
-from hetrl_runtime.tiny.sums import Split, sums
+from hetrl_runtime.rollout.tool_calls import CALL, CALL_END, ToolCalls
+from hetrl_runtime.tiny.products import Product, products
+from hetrl_runtime.tiny.sums import sums
+from hetrl_runtime.tiny.task import Split
 
 IGNORED = -100
 """Label of tokens that are not learned, as ``cross_entropy`` knows it."""
@@ -55,6 +59,44 @@ class SumLessons:
         learned_BA = answers_BA.masked_fill(answers_BA == self._padding, IGNORED)
         labels = torch.cat([torch.full_like(questions_BP, IGNORED), learned_BA], dim=1)
         return torch.cat([questions_BP, answers_BA], dim=1), labels
+
+
+class ProductLessons:
+    """Products of the train split: some worked with the calculator, most answered outright.
+
+    Both are right. But no model this small finds products by itself: what it learns from the many
+    is to guess, and from the few how a call looks, and what to do with its result.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, called_share: float) -> None:
+        self._tokenizer = tokenizer
+        self._calls = ToolCalls(tokenizer, [Tool.CALCULATOR])
+        self._problems = products(Split.TRAIN)
+        self._called_share = called_share
+        self._padding = tokenizer.pad_token_id
+
+    def sample(self, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return tokens and labels of a batch, padded on the right; results are not learned."""
+        chosen = torch.randint(len(self._problems), (count,), generator=random).tolist()
+        is_called = (torch.rand(count, generator=random) < self._called_share).tolist()
+        worked = [
+            self._worked(self._problems[index], is_called=called)
+            for index, called in zip(chosen, is_called, strict=True)
+        ]
+        return (
+            _rectangle([tokens for tokens, _ in worked], self._padding),
+            _rectangle([labels for _, labels in worked], IGNORED),
+        )
+
+    def _worked(self, problem: Product, *, is_called: bool) -> tuple[list[int], list[int]]:
+        question = self._tokenizer.encode(problem.question)
+        answer = self._tokenizer.encode(problem.answer + str(self._tokenizer.eos_token))
+        if not is_called:
+            return question + answer, [IGNORED] * len(question) + answer
+        call = self._tokenizer.encode(f"{CALL}{problem.expression}{CALL_END}")
+        result = list(self._calls.result_of(call))
+        ignored = [IGNORED] * len(question), [IGNORED] * len(result)
+        return question + call + result + answer, ignored[0] + call + ignored[1] + answer
 
 
 class AnswerLessons:

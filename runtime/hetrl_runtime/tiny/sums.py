@@ -1,23 +1,15 @@
-"""The task: a three-digit number plus a digit from five to nine, as ``347+8=``.
+"""The task: a three-digit number plus a digit from four to nine, as ``347+8=``.
 
 Small enough to be learned on a CPU in a minute, and hard in exactly one place: the carry,
-which seven problems of ten have. A problem is held out or not by its own digest, so that no
-seed, file or run can train on what another one evaluates.
+which two problems of three have.
 """
 
-import hashlib
 from dataclasses import dataclass
-from enum import StrEnum
 
-_HELD_OUT_OF_256 = 64
-"""A quarter of the problems: over a thousand to evaluate on."""
+from hetrl_runtime.tiny.task import Split, split_of
 
-
-class Split(StrEnum):
-    """What a problem may be used for."""
-
-    TRAIN = "train"
-    HELD_OUT = "held-out"
+_HELD_OUT_OF_256 = 96
+"""Of all problems: over two thousand to evaluate on, over three thousand to train on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +36,8 @@ class Sum:
 
     @property
     def split(self) -> Split:
-        """Which side of the fence the problem is on, for everyone and for good."""
-        digest = hashlib.sha256(self.question.encode()).digest()
-        return Split.HELD_OUT if digest[0] < _HELD_OUT_OF_256 else Split.TRAIN
+        """Which side of the fence the problem is on."""
+        return split_of(self.question, held_out_of_256=_HELD_OUT_OF_256)
 
 
 def sums(split: Split) -> tuple[Sum, ...]:
@@ -54,6 +45,6 @@ def sums(split: Split) -> tuple[Sum, ...]:
     return tuple(
         problem
         for first in range(100, 1000)
-        for second in range(5, 10)
+        for second in range(4, 10)
         if (problem := Sum(first=first, second=second)).split is split
     )

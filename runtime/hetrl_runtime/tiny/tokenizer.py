@@ -1,7 +1,9 @@
-"""A tokenizer with one token per character, as any Hugging Face folder has it."""
+"""A tokenizer with one token per character, and one for each mark of a tool's call."""
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+
+from hetrl_runtime.rollout.tool_calls import CALL, CALL_END, RESULT, RESULT_END
 
 PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 _SPECIAL = (PAD, EOS, UNKNOWN)
@@ -14,6 +16,9 @@ def make_tokenizer(*, max_tokens: int) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_tokens(
+        [AddedToken(mark, normalized=False) for mark in (CALL, CALL_END, RESULT, RESULT_END)]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

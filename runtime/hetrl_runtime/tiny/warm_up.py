@@ -30,7 +30,8 @@ class WarmUp:
     peak_learning_rate: float = 2e-3
     careless_share: float = 0.75
     """Share of the worked answers that forget the carry. Above one half, so that greedy
-    decoding starts with the mistake, and well above, so that chance alone does not undo it."""
+    decoding starts with the mistake, and well above, so that chance alone does not undo it.
+    Of products, the share that is answered without the calculator."""
 
     def learning_rate(self, step: int) -> float:
         """Rise over 20 steps, hold, and fall to nothing over the second half."""

@@ -28,6 +28,10 @@ class Batch:
     is_token_BT: Tensor
     """False in the padding of both sides."""
 
+    mask_BR: Tensor
+    """True where a token was sampled, and is trained on; False in padding and where a tool wrote.
+    What libraries call the response mask."""
+
     behaviour_BR: Tensor
     rewards_B: Tensor
     groups_B: Tensor
@@ -45,13 +49,13 @@ class Batch:
 
     @property
     def responses_BR(self) -> Tensor:
-        """The sampled tokens."""
+        """The responses' tokens."""
         return self.tokens_BT[:, -self.num_response_positions :]
 
     @property
-    def mask_BR(self) -> Tensor:
-        """True where a token was sampled."""
-        return self.is_token_BT[:, -self.num_response_positions :]
+    def lengths_B(self) -> Tensor:
+        """Tokens of each response, those that tools wrote included."""
+        return self.is_token_BT[:, -self.num_response_positions :].sum(dim=1)
 
     @property
     def num_tokens(self) -> int:
@@ -63,7 +67,7 @@ class Batch:
         """Tokens that a pass computes: a prompt that rows share counts once."""
         is_first_B = (self.prompts_B == torch.arange(len(self))).to(self.is_token_BT.device)
         prompts_BP = self.is_token_BT[is_first_B, : self.num_prompt_positions]
-        return int(prompts_BP.sum()) + self.num_tokens
+        return int(prompts_BP.sum()) + int(self.lengths_B.sum())
 
     @property
     def prompts_B(self) -> Tensor:
@@ -90,6 +94,7 @@ class Batch:
         return cls(
             tokens_BT=torch.zeros(num_rows, num_positions, dtype=torch.int64),
             is_token_BT=torch.zeros(num_rows, num_positions, dtype=torch.bool),
+            mask_BR=torch.zeros(num_rows, num_response_positions, dtype=torch.bool),
             behaviour_BR=torch.zeros(num_rows, num_response_positions),
             rewards_B=torch.zeros(num_rows),
             groups_B=torch.zeros(num_rows, dtype=torch.int64),
@@ -98,7 +103,8 @@ class Batch:
     def tensors(self) -> tuple[Tensor, ...]:
         """Return all that it holds, in a fixed order."""
         return (
-            self.tokens_BT, self.is_token_BT, self.behaviour_BR, self.rewards_B, self.groups_B,
+            self.tokens_BT, self.is_token_BT, self.mask_BR, self.behaviour_BR, self.rewards_B,
+            self.groups_B,
         )  # fmt: skip
 
     def rows(self, chosen: Tensor | slice) -> Self:
@@ -123,6 +129,7 @@ class Batch:
         return type(self)(
             tokens_BT=self.tokens_BT[:, used_T],
             is_token_BT=self.is_token_BT[:, used_T],
+            mask_BR=self.mask_BR[:, used_T[num_prompt:]],
             behaviour_BR=self.behaviour_BR[:, used_T[num_prompt:]],
             rewards_B=self.rewards_B,
             groups_B=self.groups_B,
@@ -141,6 +148,7 @@ class Batch:
             )
             found.tokens_BT[: len(self), here] = self.tokens_BT
             found.is_token_BT[: len(self), here] = self.is_token_BT
+            found.mask_BR[: len(self), : self.num_response_positions] = self.mask_BR
             found.behaviour_BR[: len(self), : self.num_response_positions] = self.behaviour_BR
             found.rewards_B[: len(self)] = self.rewards_B
             found.groups_B[: len(self)] = self.groups_B
@@ -159,16 +167,19 @@ def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[floa
     num_response = max(each.num_response_tokens for each in trajectories)
     tokens_BT = np.zeros((len(trajectories), num_prompt + num_response), dtype=np.int64)
     is_token_BT = np.zeros(tokens_BT.shape, dtype=np.bool_)
-    behaviour_BR = np.zeros((len(trajectories), num_response), dtype=np.float32)
+    mask_BR = np.zeros((len(trajectories), num_response), dtype=np.bool_)
+    behaviour_BR = np.zeros(mask_BR.shape, dtype=np.float32)
     for row, each in enumerate(trajectories):
         start, end = num_prompt - each.prompt_tokens.size, num_prompt + each.num_response_tokens
         tokens_BT[row, start:end] = np.concatenate([each.prompt_tokens, each.response_tokens])
         is_token_BT[row, start:end] = True
+        mask_BR[row, : each.num_response_tokens] = each.response_mask
         behaviour_BR[row, : each.num_response_tokens] = each.behaviour_log_probs
     numbers = {group: number for number, group in enumerate(dict.fromkeys(_groups(trajectories)))}
     return Batch(
         tokens_BT=torch.from_numpy(tokens_BT),
         is_token_BT=torch.from_numpy(is_token_BT),
+        mask_BR=torch.from_numpy(mask_BR),
         behaviour_BR=torch.from_numpy(behaviour_BR),
         rewards_B=torch.tensor(rewards, dtype=torch.float32),
         groups_B=torch.tensor([numbers[group] for group in _groups(trajectories)]),
@@ -201,7 +212,7 @@ class Row:
 
 def by_prompt(batch: Batch, rows: Tensor) -> list[Row]:
     """Return ``rows``, those of one prompt together, short prompts first."""
-    responses_B = batch.mask_BR.sum(dim=1)
+    responses_B = batch.lengths_B
     prompts_B = batch.is_token_BT.sum(dim=1) - responses_B
     found = [
         Row(number=number, first=first, prompt=prompt, response=response)
@@ -243,7 +254,7 @@ def padded_passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Te
     Rows of similar length go together, so that little is padding; a single longer trajectory
     still is a part of its own.
     """
-    responses = batch.mask_BR[rows].sum(dim=1)
+    responses = batch.lengths_B[rows]
     prompts = batch.is_token_BT[rows].sum(dim=1) - responses
     by_length = sorted(zip(*(each.tolist() for each in (responses, prompts, rows)), strict=True))
     part: list[int] = []

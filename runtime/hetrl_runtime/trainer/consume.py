@@ -76,6 +76,6 @@ class SignalWatch:
 
 
 def _is_fresh(trajectory: SampledTrajectory, bound: StalenessBound, version: int) -> bool:
-    # A response without tokens has no staleness, and nothing to train on.
-    versions = trajectory.token_versions.tolist()
+    # A response without sampled tokens has no staleness, and nothing to train on.
+    versions = trajectory.sampled_versions.tolist()
     return bool(versions) and bound.admits(staleness(versions, version=version))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec, KlPlacement
+from hetrl_core.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
 from hetrl_core.job import TrainingSpec
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches
@@ -81,6 +81,7 @@ class Learner:
             behaviour_weight=algorithm.behaviour_weight_cap,
             beyond=algorithm.stale_weights,
         )
+        self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Go on from the leader's checkpoint, or from the beginning; others bring None."""
@@ -149,7 +150,7 @@ class Learner:
         proximal_BR = None
         charged_BR = torch.zeros_like(batch.behaviour_BR)
         charges_reward = reference_BR is not None and self._charges(KlPlacement.REWARD)
-        if len(shares) > 1 or charges_reward:
+        if charges_reward or (len(shares) > 1 and not self._is_near_behaviour):
             proximal_BR = self._log_probs(self.policy, batch, parts)
         if charges_reward and proximal_BR is not None and reference_BR is not None:
             charged_BR = self._charged(batch, proximal_BR - reference_BR)
@@ -163,7 +164,7 @@ class Learner:
             advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
             advantages_BR = advantages_B[:, None].expand_as(batch.behaviour_BR)
         return _Targets(
-            proximal_BR=proximal_BR,
+            proximal_BR=batch.behaviour_BR if self._is_near_behaviour else proximal_BR,
             reference_BR=reference_BR,
             advantages_BR=advantages_BR,
             valuation=valuation,
@@ -220,11 +221,12 @@ class Learner:
         if self._charges(KlPlacement.LOSS):
             loss_BR = loss_BR + self._algorithm.kl_coefficient * kl_BR
         weights_BR = token_weights(mask_BR, whole, self._algorithm.loss_aggregation)
+        found_BR = scores.log_probs_BR.detach() if self._is_near_behaviour else proximal_BR
         values = (
             scores.entropies_BR,
             policy.is_clipped_BR.float(),
             policy.behaviour_weights_BR,
-            kl_k3(batch.behaviour_BR, proximal_BR, mask_BR),
+            kl_k3(batch.behaviour_BR, found_BR, mask_BR),
             kl_BR.detach(),
         )
         means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]

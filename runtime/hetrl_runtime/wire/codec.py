@@ -12,6 +12,7 @@ import numpy as np
 
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import (
+    TOOL_VERSION,
     FailedTrajectory,
     LogProbs,
     SampledTrajectory,
@@ -164,10 +165,21 @@ def _impossible(trajectory: SampledTrajectory) -> str:
         return "behaviour_log_probs has a value above 0, or not a number"
     if not isfinite(np.minimum.reduce(trajectory.behaviour_log_probs)):
         return "behaviour_log_probs has an infinite value"
-    if trajectory.oldest_version < 0:
-        return f"token_versions has {trajectory.oldest_version}, must be >= 0"
+    if reason := _wrong_versions(trajectory):
+        return reason
     if (smallest := np.minimum.reduce(trajectory.response_tokens)) < 0:
         return f"response_tokens has {smallest}, must be >= 0"
+    return ""
+
+
+def _wrong_versions(trajectory: SampledTrajectory) -> str:
+    lowest = int(np.minimum.reduce(trajectory.token_versions))
+    if lowest < TOOL_VERSION:
+        return f"token_versions has {lowest}, must be >= 0, or {TOOL_VERSION} where a tool wrote"
+    if trajectory.oldest_version < 0:
+        return "token_versions says that a tool wrote every token"
+    if lowest == TOOL_VERSION and trajectory.behaviour_log_probs[~trajectory.response_mask].any():
+        return "behaviour_log_probs has a value other than 0 where a tool wrote"
     return ""
 
 

@@ -5,6 +5,7 @@ coordinator's.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ import numpy.typing as npt
 
 Tokens = npt.NDArray[np.int32]
 LogProbs = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+TOOL_VERSION = -1
+"""In the place of a policy version: a tool wrote the token, and no policy sampled it."""
 
 EQUAL_REWARDS = 1e-6
 """Rewards closer together than this are equal: what is left is rounding."""
@@ -52,7 +57,8 @@ class SampledTrajectory:
     """Log-probability of each response token under the version that sampled it."""
 
     token_versions: Tokens
-    """The policy version that sampled each response token; it never falls along the way."""
+    """The policy version that sampled each response token, or ``TOOL_VERSION``; those of a policy
+    never fall along the way."""
 
     reward: float
     finish_reason: str
@@ -68,11 +74,11 @@ class SampledTrajectory:
     newest_version: int = field(init=False)
 
     def __post_init__(self) -> None:
-        versions = self.token_versions
+        sampled = self.sampled_versions
         oldest, newest = (
             # An array's own methods take twice as long.
-            (int(np.minimum.reduce(versions)), int(np.maximum.reduce(versions)))
-            if versions.size
+            (int(np.minimum.reduce(sampled)), int(np.maximum.reduce(sampled)))
+            if sampled.size
             else (-1, -1)
         )
         object.__setattr__(self, "oldest_version", oldest)
@@ -85,8 +91,27 @@ class SampledTrajectory:
 
     @property
     def num_response_tokens(self) -> int:
-        """Tokens that were sampled."""
+        """Tokens of the response, those that tools wrote included."""
         return int(self.response_tokens.size)
+
+    @property
+    def response_mask(self) -> Mask:
+        """True at the response tokens that a policy sampled, False at those that a tool wrote."""
+        found: Mask = self.token_versions != TOOL_VERSION
+        return found
+
+    @property
+    def sampled_versions(self) -> Tokens:
+        """The versions of the tokens that a policy sampled, in order."""
+        versions = self.token_versions
+        if not versions.size or np.minimum.reduce(versions) > TOOL_VERSION:
+            return versions
+        return versions[self.response_mask]
+
+    @property
+    def num_tool_calls(self) -> int:
+        """Results of tools in the response."""
+        return sum(before and not after for before, after in pairwise(self.response_mask.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from hetrl_runtime.evaluate.command import command
 from hetrl_runtime.reward.mathematics import score
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
-from hetrl_runtime.tiny.sums import Split
+from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.warm_up import WarmUp
 
 pytestmark = pytest.mark.slow

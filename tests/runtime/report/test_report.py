@@ -274,8 +274,16 @@ def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
         ([(3, 2), (4, 3)], ["5+", "6="]),
         ([(3, 4), (4, 1)], ["5+6=", ""]),
         ([(3, 9), (4, 9)], ["5+6=", ""]),
+        ([(3, 1), (-1, 2), (4, 2)], ["5", "+6", "="]),
     ],
-    ids=["one version", "two", "an end token", "only the end token is newer", "does not fit"],
+    ids=[
+        "one version",
+        "two",
+        "an end token",
+        "only the end token is newer",
+        "does not fit",
+        "a tool between",
+    ],
 )
 def test_a_response_is_split_where_the_versions_changed(
     runs: list[tuple[int, int]], expected: list[str], tmp_path: Path

@@ -3,15 +3,16 @@ import json
 import pytest
 
 from hetrl_runtime.tiny.dataset import write_dataset
-from hetrl_runtime.tiny.sums import Split, Sum, sums
+from hetrl_runtime.tiny.sums import Sum, sums
+from hetrl_runtime.tiny.task import Split
 
 
 def test_every_problem_is_on_one_side_of_the_fence_and_enough_are_held_out():
     train, held_out = sums(Split.TRAIN), sums(Split.HELD_OUT)
 
     assert not set(train) & set(held_out)
-    assert len(train) + len(held_out) == 900 * 5
-    assert len(held_out) >= 1000
+    assert len(train) + len(held_out) == 900 * 6
+    assert len(held_out) == 2043
 
 
 @pytest.mark.parametrize(

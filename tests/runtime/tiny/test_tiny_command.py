@@ -6,11 +6,11 @@ from hetrl_runtime.tiny.command import make_data, make_model
 def test_data_is_written_and_said_to_be(tmp_path):
     path = tmp_path / "new" / "held-out.jsonl"
 
-    result = CliRunner().invoke(make_data, [str(path), "--count", "1100", "--split", "held-out"])
+    result = CliRunner().invoke(make_data, [str(path), "--count", "2000", "--split", "held-out"])
 
     assert result.exit_code == 0
-    assert result.output == f"{path}: 1100 problems of arithmetic, split held-out\n"
-    assert len(path.read_text().splitlines()) == 1100
+    assert result.output == f"{path}: 2000 problems of arithmetic, split held-out\n"
+    assert len(path.read_text().splitlines()) == 2000
 
 
 def test_too_many_problems_are_refused_in_one_line(tmp_path):

@@ -3,7 +3,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hetrl_runtime.tiny.model import make_model
-from hetrl_runtime.tiny.sums import Split, sums
+from hetrl_runtime.tiny.sums import sums
+from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.tiny.warm_up import WarmUp
 

@@ -35,6 +35,24 @@ def test_responses_of_all_trajectories_begin_in_one_column():
     assert batch.num_tokens == 4
 
 
+def test_what_a_tool_wrote_is_computed_and_not_trained_on():
+    batch = collate(
+        [
+            a_trajectory(prompt=[1], response=[2, 3, 4, 5], versions=[6, -1, -1, 7]),
+            a_trajectory(member=1, prompt=[1], response=[8, 9]),
+        ],
+        rewards=[1.0, 0.0],
+    )
+
+    assert batch.mask_BR.tolist() == [[True, False, False, True], [True, True, False, False]]
+    assert batch.is_token_BT.tolist() == [[True] * 5, [True] * 3 + [False] * 2]
+    assert batch.lengths_B.tolist() == [4, 2]
+    assert (batch.num_tokens, batch.num_places) == (4, 7)
+    widened = batch.rows(torch.tensor([0])).padded(2, 3, 5)
+    assert widened.mask_BR.tolist() == [[True, False, False, True, False], [False] * 5]
+    assert widened.trimmed().mask_BR.tolist()[0] == [True, False, False, True]
+
+
 def test_groups_are_numbered_in_the_order_in_which_they_come():
     trajectories = [a_trajectory(group=group, member=0) for group in (40, 7, 40, 7)]
 

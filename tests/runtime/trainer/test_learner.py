@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import socket
 import threading
@@ -15,6 +16,7 @@ from hetrl_core.algorithm import (
     AlgorithmType,
     KlPlacement,
     LossAggregation,
+    ProximalPolicy,
 )
 from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
@@ -273,3 +275,45 @@ def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm):
 
     assert torch.equal(first, second)
     assert_same_step(first, weights(alone), before=before)
+
+
+def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled_them(tiny_model):
+    launch = a_launch(tiny_model, minibatches=2)
+    naive = replace(
+        launch, algorithm=replace(launch.algorithm, proximal_policy=ProximalPolicy.BEHAVIOUR)
+    )
+    figures = {}
+    for name, each in {"decoupled": launch, "naive": naive}.items():
+        learner = a_learner(each)
+        batch = a_batch(learner)
+        # Half as likely, says who sampled: the policy has moved on by more than clipping allows.
+        stale = replace(batch, behaviour_BR=batch.behaviour_BR - math.log(2))
+        figures[name] = learner.train(stale, version=10)
+
+    assert figures["decoupled"]["clip_fraction"] < 0.1 < figures["naive"]["clip_fraction"]
+    assert figures["decoupled"]["behaviour_weight"] == pytest.approx(2, abs=0.1)
+    assert figures["naive"]["behaviour_weight"] == pytest.approx(1)
+    assert figures["naive"]["behaviour_kl"] > 0.1
+
+
+@pytest.mark.parametrize("type", AlgorithmType)
+def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model, type):  # noqa: A002
+    launch = a_launch(tiny_model, type=type)
+
+    def trained(result: tuple[int, int], log_prob: float) -> dict[str, torch.Tensor]:
+        learner = a_learner(launch)
+        rows = [
+            a_trajectory(
+                group=member // 2, member=member % 2, prompt=[5, 6],
+                response=[7 + member, *result, 9], versions=[0, -1, -1, 0],
+                log_probs=[-1, log_prob, log_prob, -1],
+            )
+            for member in range(4)
+        ]  # fmt: skip
+        learner.train(collate(rows, rewards=[1.0, 0.0, 1.0, 0.0]), version=10)
+        return {name: each.clone() for name, each in learner.policy.named_parameters().items()}
+
+    first, same, other = trained((40, 41), 0.0), trained((40, 41), -9.0), trained((50, 41), 0.0)
+
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)

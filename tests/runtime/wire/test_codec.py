@@ -82,6 +82,16 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
             _set("token_versions", np.int32([0, -2, 0]).tobytes()), "has -2", id="version below 0"
         ),
         pytest.param(
+            _set("token_versions", np.int32([-1, -1, -1]).tobytes()),
+            "a tool wrote every token",
+            id="nothing sampled",
+        ),
+        pytest.param(
+            _set("token_versions", np.int32([0, -1, 0]).tobytes()),
+            "other than 0 where a tool wrote",
+            id="a tool's log-probability",
+        ),
+        pytest.param(
             _set("response_tokens", np.int32([0, -7, 0]).tobytes()), "has -7", id="token below 0"
         ),
         pytest.param(_set("reward", float("inf")), "reward is inf", id="reward"),

@@ -1,0 +1,94 @@
+"""How a model calls a tool, and how it is told what came of it, in tokens.
+
+A call is ``<tool_call>...</tool_call>``, as Qwen2.5, Qwen3 and the Hermes models write it: inside
+is JSON with ``name`` and ``arguments``, or, where a job has one tool, just its argument. The end
+mark must be one token of the model, so that an engine can stop there. The result goes back as the
+chat template writes a message of role ``tool``; without a template, between ``<tool_response>``
+and ``</tool_response>``.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hetrl_core.job import Tool
+from hetrl_runtime.tools.tool import FUNCTIONS, Function
+
+CALL, CALL_END = "<tool_call>", "</tool_call>"
+RESULT, RESULT_END = "<tool_response>", "</tool_response>"
+
+_CALLER = "(what the model wrote)"
+"""Stands for an assistant's turn while a template is asked what comes after it."""
+
+
+class ToolCalls:
+    """The calls of one job, under one tokenizer."""
+
+    def __init__(self, tokenizer: Any, tools: Sequence[Tool]) -> None:
+        """Look up the end mark.
+
+        Raises:
+            ValueError: the tokenizer does not have it as one token.
+        """
+        found = tokenizer.encode(CALL_END, add_special_tokens=False)
+        if len(found) != 1 or found[0] == tokenizer.unk_token_id:
+            raise ValueError(
+                f"data.tools needs a model whose tokenizer has {CALL_END} as one token, as those "
+                f"of Qwen2.5 and Qwen3 do; this one makes {len(found)} of it"
+            )
+        self._tokenizer = tokenizer
+        self._functions = {str(name): FUNCTIONS[name] for name in tools}
+        self.end_token = int(found[0])
+
+    def result_of(self, turn: Sequence[int]) -> tuple[int, ...]:
+        """Return what follows a turn that ends in a call, in tokens: the result, or what is wrong.
+
+        A wrong call is told to the model, which may do better, and costs it tokens.
+        """
+        text = str(self._tokenizer.decode(turn, skip_special_tokens=False))
+        try:
+            result = self._called(text)
+        except ValueError as error:
+            result = f"error: {error}"
+        return tuple(self._tokenizer.encode(self._told(result), add_special_tokens=False))
+
+    def _called(self, turn: str) -> str:
+        before, mark, call = turn.removesuffix(CALL_END).rpartition(CALL)
+        del before
+        if not mark:
+            raise ValueError(f"{CALL_END} without {CALL}")
+        function, argument = self._read(call.strip())
+        return function.run(argument)
+
+    def _read(self, call: str) -> tuple[Function, str]:
+        """Return the function that is called, and its argument."""
+        if not call.startswith("{") and len(self._functions) == 1:
+            return next(iter(self._functions.values())), call
+        try:
+            found = json.loads(call)
+            function = self._functions[found["name"]]
+            argument = found["arguments"][function.argument]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            raise ValueError(
+                'a call is {"name": ..., "arguments": {...}}, with one of '
+                + "; ".join(f"{name}({each.argument})" for name, each in self._functions.items())
+            ) from None
+        return function, str(argument)
+
+    def _told(self, result: str) -> str:
+        if not self._tokenizer.chat_template:
+            return f"{RESULT}{result}{RESULT_END}"
+        conversation = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": _CALLER},
+            {"role": "tool", "content": result},
+        ]
+        text = self._tokenizer.apply_chat_template(
+            conversation, tools=self.schemas, tokenize=False, add_generation_prompt=True
+        )
+        return str(text).partition(_CALLER)[2]
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as chat templates describe them."""
+        return [each.schema for each in self._functions.values()]

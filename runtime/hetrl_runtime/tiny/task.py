@@ -1,0 +1,44 @@
+"""What every task of a tiny model has in common: problems, each held out or not for good.
+
+A problem is held out by its own digest, so that no seed, file or run can train on what another
+one evaluates.
+"""
+
+import hashlib
+from enum import StrEnum
+from typing import Protocol
+
+
+class Task(StrEnum):
+    """What a tiny model may be made to learn."""
+
+    ARITHMETIC = "arithmetic"
+    """Sums with a carry: ``sums``."""
+
+    PRODUCTS = "products"
+    """Products that need a calculator: ``products``."""
+
+
+class Split(StrEnum):
+    """What a problem may be used for."""
+
+    TRAIN = "train"
+    HELD_OUT = "held-out"
+
+
+class Problem(Protocol):
+    """A question, and its answer."""
+
+    @property
+    def question(self) -> str:
+        """What the model reads."""
+
+    @property
+    def answer(self) -> str:
+        """What is right."""
+
+
+def split_of(question: str, *, held_out_of_256: int) -> Split:
+    """Return which side of the fence a problem is on, for everyone and for good."""
+    digest = hashlib.sha256(question.encode()).digest()
+    return Split.HELD_OUT if digest[0] < held_out_of_256 else Split.TRAIN
