@@ -31,7 +31,8 @@ def an_epoch(number: int, version: int, *, trainer: str = "") -> pb.JournalEntry
 
 
 def accepted(group: int, *, version: int = 0) -> pb.JournalEntry:
-    return history.accepted(codec.encode_trajectory(a_trajectory(group, 0, versions=(version,))))
+    sampled = a_trajectory(group, 0, versions=(version,))
+    return pb.JournalEntry(accepted=codec.encode_trajectory(sampled))
 
 
 def committed(version: int, *groups: int) -> pb.JournalEntry:

@@ -196,7 +196,7 @@ class Life(RuleBasedStateMachine):
     def _accept(self, trajectory: SampledTrajectory) -> Outcome:
         outcome = self.state.accept(trajectory)
         if outcome is Outcome.ACCEPTED:
-            self.journal.append(history.accepted(codec.encode_trajectory(trajectory)))
+            self.journal.append_accepted(codec.encode_trajectory(trajectory))
         return outcome
 
     # What always holds
