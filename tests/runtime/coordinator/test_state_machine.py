@@ -20,6 +20,7 @@ from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
 from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory
@@ -196,7 +197,8 @@ class Life(RuleBasedStateMachine):
     def _accept(self, trajectory: SampledTrajectory) -> Outcome:
         outcome = self.state.accept(trajectory)
         if outcome is Outcome.ACCEPTED:
-            self.journal.append_accepted(codec.encode_trajectory(trajectory))
+            entry = pb.JournalEntry(accepted=codec.encode_trajectory(trajectory))
+            self.journal.append(entry)
         return outcome
 
     # What always holds
