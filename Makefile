@@ -14,6 +14,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 VLLM_READY := .venv-vllm/.ready
 ORACLES_READY := .venv-oracles/.ready
+DOCS_READY := .venv-docs/.ready
 SEED ?= 1
 
 # Where the shell forbids Python to write bytecode, as in many containers, each process of a run
@@ -63,6 +64,12 @@ $(ORACLES_READY): requirements/oracles.txt $(READY) | $(UV)
 	@$(WITH_BYTECODE) .venv-oracles/bin/python -c 'import verl.trainer.ppo.core_algos; from trl import GRPOTrainer, RLOOTrainer'
 	@touch $@
 
+$(DOCS_READY): requirements/docs.txt | $(UV)
+	@echo 'setting up: .venv-docs'
+	@[ -d .venv-docs ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-docs
+	@$(UV) pip sync --quiet --python .venv-docs/bin/python --require-hashes requirements/docs.txt
+	@touch $@
+
 setup-vllm: $(VLLM_READY) ## Make .venv-vllm, in which the vLLM engine really runs on CPUs.
 
 lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt with hashes.
@@ -79,7 +86,7 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
 	@$(BIN)/pytest -q -n 2 -m 'not cluster and not pods and not engine and not slow'
 
-test: check test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
+test: check docs test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
 
 test-slow: $(READY)
 	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster and not pods and not engine'
@@ -101,6 +108,10 @@ format: $(READY) ## Put the code into the form that check wants.
 
 crds: $(READY) ## Write crds/, the chart's copies and docs/api.md from the models.
 	@$(BIN)/python -m hetrl_api.generate
+
+docs: $(DOCS_READY) ## Build the documentation's site into runs/site; no link may lead nowhere.
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build --strict
+	@echo 'runs/site/index.html'
 
 proto: $(READY) ## Write the generated half of runtime/hetrl_runtime/wire.
 	@$(BIN)/python -m grpc_tools.protoc -I runtime --python_out=runtime --pyi_out=runtime \
@@ -146,8 +157,8 @@ gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
 clean: ## Remove what make put into the checkout; the cache stays.
-	@rm -rf .venv .venv-vllm .venv-oracles runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds proto \
+.PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
   cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-speed proof-gsm8k proof-planner gpu \
   clean

