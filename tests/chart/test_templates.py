@@ -202,6 +202,25 @@ def test_pod_monitors_select_what_the_operator_labels() -> None:
     ]
 
 
+def test_only_who_must_reaches_the_operator_where_that_is_asked_for() -> None:
+    assert not of_kind("NetworkPolicy")
+    prometheus = '[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
+    (policy,) = of_kind(
+        "NetworkPolicy", "networkPolicy.enabled=true", f"networkPolicy.metricsFrom={prometheus}"
+    )
+    progress, metrics = policy["spec"]["ingress"]
+    replicas, coordinators = progress["from"]
+    assert policy["spec"]["podSelector"] == replicas["podSelector"]
+    assert coordinators["podSelector"]["matchLabels"] == {
+        MANAGED_BY: FIELD_MANAGER, ROLE: Role.COORDINATOR.value,
+    }  # fmt: skip
+    assert metrics["from"] == json.loads(prometheus)
+    (deployment,) = of_kind("Deployment")
+    (container,) = pod_of(deployment)["containers"]
+    named = {each["name"] for each in container["ports"]}
+    assert {each["port"] for rule in (progress, metrics) for each in rule["ports"]} <= named
+
+
 def test_what_helm_test_makes_is_cleaned_up_and_is_no_operator() -> None:
     kinds = {each["kind"]: each for each in hooks()}
     assert set(kinds) == {"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Pod"}
