@@ -5,6 +5,7 @@ import pytest
 
 from hetrl_api.documents import documents
 from hetrl_api.load import load_fleet, load_job
+from hetrl_core.capabilities import obstacles
 from hetrl_core.groupings import GROUPINGS, grouping
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
@@ -67,6 +68,26 @@ def test_the_infeasible_job_is_infeasible() -> None:
 
     assert isinstance(found, Infeasible)
     assert "training takes at least 16 GPUs" in " ".join(found.reasons)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("job", "fleet"),
+    [
+        ("qwen2.5-1.5b-budget.yaml", "hetrl-fleet.yaml"),
+        ("qwen3-8b-deadline.yaml", "hetrl-fleet.yaml"),
+        ("qwen3-8b-ppo-regions.yaml", "regions-fleet.yaml"),
+        ("qwen3-14b-spot.yaml", "regions-fleet.yaml"),
+    ],
+)
+def test_a_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:
+    assert f"-t examples/{fleet}" in (EXAMPLES / job).read_text()
+    spec = load_job((EXAMPLES / job).read_text(), base_path=EXAMPLES)
+    found = planned(job, fleet)
+    assert isinstance(found, Plan)
+    assert obstacles(found, spec) == ()
+    budget = spec.resources.budget_dollars_per_hour
+    assert budget is None or found.prediction.dollars_per_hour <= budget
 
 
 def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
