@@ -17,6 +17,7 @@ SIZE = struct.Struct("<Q")
 def a_record(step: int, **changes: Any) -> dict[str, Any]:
     return {
         "step": step, "consumed": 4, "discarded": 1, "response_tokens": 20, "reward_mean": 0.25,
+        "called_tools": 3,
         "staleness": {"0": 1, "2": 3}, "step_seconds": 2.0, "wait_seconds": 0.5,
         "samples_per_second": 2.0, "metrics": {"loss": -0.125}, **changes,
     }  # fmt: skip
@@ -51,6 +52,7 @@ def test_every_figure_of_a_step_is_a_point_of_a_curve(tmp_path: Path) -> None:
     assert found == {
         "run/reward_mean": 0.25, "run/step_seconds": 2.0, "run/wait_seconds": 0.5,
         "run/samples_per_second": 2.0, "run/discarded": 1.0, "run/response_tokens_mean": 5.0,
+        "run/called_tools_share": 0.75,
         "staleness/mean": 1.5, "staleness/max": 2.0, "trainer/loss": -0.125,
     }  # fmt: skip
 
