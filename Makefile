@@ -134,7 +134,7 @@ e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our ow
 bench: $(READY) ## Ratios within one run, on this machine.
 	@for each in bench/*.py; do $(BIN)/python $$each; done
 
-proof-learning: $(READY) $(VLLM_READY) ## Learning over algorithms, bounds, engines and seeds; hours, resumable. ARGS='--case "grpo-eta4-*"'
+proof-learning: $(READY) $(VLLM_READY) ## Learning over algorithms, bounds, engines and seeds; hours, resumable. ARGS="--case 'grpo-eta4-*'"
 	@$(BIN)/python -m bench.proof.learning $(ARGS)
 
 proof-calculator: $(READY) ## A policy learns to call a calculator: reward, calls, held-out accuracy; some minutes.

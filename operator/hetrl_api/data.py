@@ -136,7 +136,10 @@ class Data(ApiModel):
             for name in (Reward.REGEX, Reward.PYTHON)
         ),
         Rule(
-            condition="self.tools.all(each, self.tools.exists_one(other, other == each))",
+            condition=(
+                "!has(self.tools) || "
+                "self.tools.all(each, self.tools.exists_one(other, other == each))"
+            ),
             message="spec.data.tools must not name a tool twice",
             field=".tools",
         ),

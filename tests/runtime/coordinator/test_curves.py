@@ -16,8 +16,8 @@ SIZE = struct.Struct("<Q")
 
 def a_record(step: int, **changes: Any) -> dict[str, Any]:
     return {
-        "step": step, "consumed": 4, "discarded": 1, "response_tokens": 20, "called_tools": 3,
-        "reward_mean": 0.25,
+        "step": step, "consumed": 4, "discarded": 1, "response_tokens": 20, "reward_mean": 0.25,
+        "called_tools": 3,
         "staleness": {"0": 1, "2": 3}, "step_seconds": 2.0, "wait_seconds": 0.5,
         "samples_per_second": 2.0, "metrics": {"loss": -0.125}, **changes,
     }  # fmt: skip
