@@ -61,7 +61,8 @@ class FailureRule(ApiModel):
     """Only for these exit codes; none: all."""
 
     on_reasons: Annotated[tuple[FailureReason, ...], Field(max_length=8)] = ()
-    """Only for these reasons; none: all. PodLost: deleted, or gone with its node."""
+    """Only for these reasons; none: all. PodLost, among several trainer pods: one was deleted, or
+    went with its node."""
 
     max_restarts: Restarts | None = None
     """Restarts by this rule before the job fails, within `windowSeconds` of the policy; unset: they

@@ -186,14 +186,19 @@ def test_the_operator_deploys_a_job_with_the_charts_rights_alone(installed: Clus
         found = gates(installed, "deployed")
         return bool(found) and not any(found)
 
+    def is_gone() -> bool:
+        # No kubelet is there to end the pods.
+        installed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+        return "deployed" not in installed.kubectl("get", "hrj", "--output=name")
+
     try:
         with operator_as(installed, "hetrl") as process:
             eventually(is_released, lambda: conditions(installed, "deployed"), process)
             now = conditions(installed, "deployed")
+            installed.kubectl("delete", "hrj/deployed", "--wait=false")
+            eventually(is_gone, lambda: conditions(installed, "deployed"), process)
     finally:
-        installed.kubectl("delete", "hrj/deployed", "node/gpu-0")
-        # No kubelet is there to end them.
-        installed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+        installed.kubectl("delete", "node/gpu-0")
 
     assert now["Planned"].startswith("True PlanReady"), now
     assert now["ResourcesCreated"].startswith("True"), now

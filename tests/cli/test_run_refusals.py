@@ -94,11 +94,15 @@ def refused(folder: Path, text: str, *options: str) -> str:
             r"the job fits nowhere: resources.maxGPUs is 1; the smallest plan takes \d GPUs",
         ),
         ({"model": {"source": {"hub": "owner/name"}}}, r"the dimensions of model owner/name"),
+        (
+            {"failurePolicy": {"rules": [{"role": "trainer", "action": "Fail"}]}},
+            r"spec.failurePolicy.rules are followed on a cluster only",
+        ),
     ],
     ids=[
         "no model", "no data", "no shards", "no code", "no folder for a claim",
         "value below its limit", "values that do not fit together", "misspelt field",
-        "fits nowhere", "unknown dimensions",
+        "fits nowhere", "unknown dimensions", "failure rules",
     ],
 )  # fmt: skip
 def test_a_bad_job_is_refused_in_one_line_that_names_the_field(

@@ -98,9 +98,9 @@ class ClusterModel:
             progress=self.progress,
         )
 
-    def round(self) -> tuple[Action | WriteStatus, ...]:
+    def round(self, *, after_seconds: float = 1.0) -> tuple[Action | WriteStatus, ...]:
         """Let the operator look and act once; return what it did."""
-        self.now += timedelta(seconds=1)
+        self.now += timedelta(seconds=after_seconds)
         decision = decide(self.observe(), self.now, SETTINGS)
         actions = (*((decision.status,) if decision.status else ()), *decision.actions)
         self.events += decision.events
@@ -189,6 +189,7 @@ class ClusterModel:
     def delete_job(self) -> None:
         """Let somebody delete the job."""
         self.job = replace(self.job, deleted_at=self.now)
+        self.is_gone = not self.job.has_finalizer
 
     def told(self, reason: str) -> list[str]:
         """The messages of the events of a reason."""

@@ -9,9 +9,10 @@ from hetrl_core.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate, StartPlanning
 from hetrl_operator.decide.conditions import condition
+from hetrl_operator.decide.plans import newest
 from hetrl_operator.labels import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
-from tests.controller.values import a_job, a_plan
+from tests.controller.values import a_job, a_plan, a_plan_seen, later
 
 TRAINER, ROLLOUT = "math-trainer-a100-80gb-0", "math-rollout-l4-0"
 
@@ -254,3 +255,32 @@ def test_a_rule_asks_for_another_plan() -> None:
     )
     asked = [each for each in cluster.written if isinstance(each, StartPlanning)]
     assert asked[-1].keep is None
+
+
+def test_a_spec_that_comes_back_gets_a_plan_in_place_of_the_last() -> None:
+    cluster = a_running_job()
+    first = cluster.answer
+    cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
+    cluster.change(rollout={"replicas": 3})
+    let_settle(cluster)
+
+    cluster.answer = first
+    cluster.change()
+    let_settle(cluster)
+
+    (plan,) = cluster.plans.values()
+    assert plan.plan == first
+    assert len(uids(cluster, Role.ROLLOUT)) == 2
+    assert cluster.job.status.phase == "Running"
+
+
+def test_of_plans_of_one_second_the_one_that_replaces_counts() -> None:
+    job = a_job()
+    old = a_plan_seen(job, name="math-zzz")
+    new = replace(a_plan_seen(job, name="math-aaa"), replaces="math-zzz")
+
+    assert newest((old, new)) is new
+    assert newest((new, old)) is new
+    # A name that came back: only time tells.
+    later_again = replace(old, replaces="math-aaa", created_at=later(seconds=5))
+    assert newest((new, later_again)) is later_again

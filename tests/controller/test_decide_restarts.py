@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hetrl_core.task import Role
+from hetrl_operator.actions import Delete, LiftGate
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.labels import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
@@ -258,6 +259,24 @@ def test_a_gang_that_falls_together_is_one_restart() -> None:
 
     assert cluster.job.status.restarts == 1
     assert len(cluster.told(EventReason.TRAINER_RESTARTED)) == 1
+
+
+def test_a_newcomer_among_trainers_waits_until_their_restart_is_decided() -> None:
+    cluster = with_policy(trainers=2)
+    before = uids(cluster, Role.TRAINER)
+    cluster.pass_time(seconds=5)
+    cluster.kill(f"{TRAINER}-0")
+
+    # Within the second in which the newcomer was made, a record could not be told from it.
+    assert not [
+        each for each in cluster.round(after_seconds=0.1) if isinstance(each, LiftGate | Delete)
+    ]
+    assert cluster.wake_after_seconds is not None
+    assert cluster.wake_after_seconds <= 1
+    cluster.settle()
+
+    assert not set(before.values()) & set(uids(cluster, Role.TRAINER).values())
+    assert cluster.job.status.restarts == 1
 
 
 def test_a_restart_that_was_recorded_is_carried_out_by_whoever_comes_next() -> None:

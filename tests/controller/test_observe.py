@@ -167,3 +167,53 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "then"}],
         },
     }
+
+
+def test_a_pod_says_where_it_may_go_until_it_has_gone_there() -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["l4-0"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    body = a_pod_object()
+    body["spec"] |= {"affinity": {"nodeAffinity": required}}
+
+    waiting = observe.pod_seen(body)
+    assert waiting
+    assert waiting.may_be_on("l4-0", hostname="l4-0")
+    assert not waiting.may_be_on("l4-1", hostname="l4-1")
+    body["spec"] |= {"nodeName": "l4-0"}
+    bound = observe.pod_seen(body)
+    assert bound
+    assert bound.may_be_on("l4-0", hostname="anything")
+    assert not bound.may_be_on("l4-1", hostname="l4-1")
+
+
+def test_a_pod_is_pinned_to_the_host_that_its_gate_was_lifted_for() -> None:
+    body = a_pod_object()
+    body["spec"] |= {"nodeSelector": {"kubernetes.io/hostname": "host-0"}}
+
+    pod = observe.pod_seen(body)
+
+    assert pod
+    assert pod.may_be_on("l4-0", hostname="host-0")
+    assert not pod.may_be_on("l4-0", hostname="host-1")
+
+
+def test_a_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-31T12:02:00Z"}
+    pod = observe.pod_seen(
+        a_pod_object(phase="Failed", reason="Evicted", message="out of memory", conditions=[ready])
+    )
+
+    assert pod
+    assert pod.termination
+    assert (pod.termination.reason, pod.termination.exit_code) == ("Evicted", 137)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_lost"), [("True", False), ("False", True), ("Unknown", True)]
+)
+def test_a_node_is_lost_since_it_stopped_to_answer(status: str, is_lost: bool) -> None:
+    at = "2026-01-31T12:00:00Z"
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": at}
+    node = observe.slim_node({"metadata": {"name": "n"}, "status": {"conditions": [ready]}})
+
+    assert (observe.lost_since(node) is not None) == is_lost

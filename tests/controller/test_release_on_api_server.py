@@ -37,14 +37,14 @@ def test_a_deleted_job_stops_its_trainers_first_and_then_goes(space: Namespace) 
 
 
 def test_a_deleted_job_is_let_go_at_its_deadline_whatever_is_left(space: Namespace) -> None:
-    start(space, releaseDeadlineSeconds=2)
+    start(space, releaseDeadlineSeconds=4)
     trainer = pod_of(space, "trainer")
 
     with held_back(space, trainer):
         delete(space)
 
         eventually(lambda: not space.get("hetrljobs")["items"], what="the job is gone")
-        assert f"{trainer}: stopping" in tells(space, EventReason.RELEASE_FORCED)
+        assert trainer in tells(space, EventReason.RELEASE_FORCED)
 
 
 def test_suspending_asks_for_a_checkpoint_before_anything_else_stops(space: Namespace) -> None:

@@ -84,6 +84,11 @@ def prepare(
     """
     text = read_text(job_file)
     document = read_job(text)
+    if document.spec.failure_policy.rules_by_role:
+        raise NotStartableError(
+            "spec.failurePolicy.rules are followed on a cluster only: here each process is "
+            "restarted alone, within maxRestarts"
+        )
     spec = to_spec(
         document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
     )

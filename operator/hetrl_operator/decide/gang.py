@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def lifts(
-    seen: Observed, sets: tuple[PodSet, ...], leaving: tuple[Delete, ...], now: "datetime"
+    seen: Observed,
+    sets: tuple[PodSet, ...],
+    leaving: tuple[Delete, ...],
+    now: "datetime",
+    *,
+    holds_trainers: bool = False,
 ) -> tuple[LiftGate, ...]:
     """Return the gates to lift now, each with the machine that its pod belongs on.
 
@@ -27,6 +32,8 @@ def lifts(
         sets: its pod sets.
         leaving: pods that are being replaced in this round.
         now: against which a node counts as lost: nothing is sent there.
+        holds_trainers: whether a restart of the gang is still to be decided: a newcomer that
+            starts before would be one that nobody waits for.
     """
     gone = {each.uid for each in leaving}
     pods = {place: pod for place, pod in present(seen.pods, sets).items() if pod.uid not in gone}
@@ -36,7 +43,8 @@ def lifts(
     started = any(not pod.is_gated for pod in pods.values())
     if not complete and not started:
         return ()
-    held = frozenset[Role]() if _trainers_complete(pods, sets) else frozenset({Role.TRAINER})
+    may_train = _trainers_complete(pods, sets) and not holds_trainers
+    held = frozenset[Role]() if may_train else frozenset({Role.TRAINER})
     return tuple(
         LiftGate(pod=pod.name, uid=pod.uid, hostname=_hostname(seen, each, ordinal))
         for each in sets

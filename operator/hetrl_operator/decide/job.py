@@ -128,7 +128,7 @@ def _active(
     written = resources(seen, deployment)
     restarted = restarts(seen, sets, now)
     replaced = replacements(seen, _wanted(deployment), restarted.records, now)
-    lifted = lifts(seen, sets, replaced, now)
+    lifted = lifts(seen, sets, replaced, now, holds_trainers=restarted.is_pending)
     shown = progress(seen, now)
     return _Round(
         findings=(

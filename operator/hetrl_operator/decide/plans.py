@@ -58,11 +58,14 @@ def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
 
 
 def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
-    """Return the plan that was made last: times are whole seconds, so they alone do not tell."""
+    """Return the plan that was made last: times are whole seconds, so they alone do not tell.
+
+    Two that replace each other, as where a name comes back, are told by their times after all.
+    """
     plans = tuple(plans)
     replaced = {each.replaces for each in plans}
     last = [each for each in plans if each.name not in replaced]
-    return max(last, key=lambda each: (each.created_at, each.name), default=None)
+    return max(last or plans, key=lambda each: (each.created_at, each.name), default=None)
 
 
 def plan_status(plan: PlanSeen) -> PlanStatus:

@@ -7,7 +7,6 @@ checkpoint, and its GPUs would be promised to others while it still holds them.
 from typing import TYPE_CHECKING
 
 from hetrl_operator.actions import Action, Event, HoldJob, LetJobGo
-from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.labels import EventReason
 from hetrl_operator.observed import Observed
 
@@ -44,5 +43,6 @@ def forced(seen: Observed, now: "datetime") -> tuple[Event, ...]:
     """Announce that a job is let go though pods are left."""
     if not seen.pods or not seen.job.has_finalizer or not is_overdue(seen, now):
         return ()
-    text = f"spec.releaseDeadlineSeconds is over; left behind: {names_and_reasons(seen.pods)}"
+    left = ", ".join(sorted(pod.name for pod in seen.pods))
+    text = f"spec.releaseDeadlineSeconds is over; left behind: {left}"
     return (Event(reason=EventReason.RELEASE_FORCED, message=text, is_warning=True),)

@@ -36,6 +36,12 @@ class Restarts:
     """Restarts that count towards ``spec.failurePolicy.maxRestarts``, ever."""
 
     wake_after_seconds: float | None = None
+    """When the records can be written that must wait; None: none must."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a failure waits for its record."""
+        return self.wake_after_seconds is not None
 
 
 def responses(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Response, ...]:
