@@ -146,6 +146,9 @@ proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, res
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
 	@$(BIN)/python -m bench.runtime
 
+proof-wire: $(READY) ## Trajectories into the coordinator, weights out of the trainer, over TLS, beside bare gRPC.
+	@$(BIN)/python -m bench.wire
+
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
 
@@ -160,5 +163,6 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-speed proof-gsm8k proof-planner gpu \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-speed proof-wire proof-gsm8k \
+  proof-planner gpu \
   clean

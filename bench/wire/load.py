@@ -87,8 +87,8 @@ class Worker:
         self._lent: deque[TrajectoryId] = deque()
         self._underway: deque[tuple[TrajectoryId, float]] = deque()
 
-    async def run(self, *, in_flight: int, until: asyncio.Event) -> None:
-        """Deliver what is lent, ``in_flight`` at once, until told to stop."""
+    async def run(self, *, in_flight: int) -> None:
+        """Deliver what is lent, ``in_flight`` at once, until cancelled."""
         # Without it gRPC would let workers of one process share a connection.
         async with open_channel(self._launch.coordinator, self._launch.tls) as channel:
             stub = CoordinatorStub(channel)
@@ -99,7 +99,7 @@ class Worker:
             ]
             stream = channel.stream_stream(_DELIVER)()
             try:
-                await self._deliver(stub, stream, in_flight=in_flight, until=until)
+                await self._deliver(stub, stream, in_flight=in_flight)
             finally:
                 for task in tasks:
                     task.cancel()
@@ -122,9 +122,8 @@ class Worker:
         stream: grpc.aio.StreamStreamCall,
         *,
         in_flight: int,
-        until: asyncio.Event,
     ) -> None:
-        while not until.is_set():
+        while True:
             while len(self._underway) < in_flight:
                 if not self._lent:
                     await self._lease(stub)
@@ -136,10 +135,6 @@ class Worker:
             now = time.monotonic()
             for receipt in receipts:
                 self._note(receipt, now)
-        await stream.done_writing()
-        while self._underway and (data := await stream.read()) is not grpc.aio.EOF:
-            for receipt in pb.DeliveryReceipts.FromString(data).receipts:
-                self._note(receipt, time.monotonic())
 
     def _note(self, receipt: pb.DeliveryReceipt, now: float) -> None:
         identity, sent_at = self._underway.popleft()
@@ -235,22 +230,19 @@ async def put_on(stage: Stage, *, num_trajectories: int, in_flight: int, warm_up
     tally, bodies = Tally(), dict[int, bytes]()
     launch = as_role(stage.launch, Role.ROLLOUT)
     trainer_launch = as_role(stage.launch, Role.TRAINER)
-    until = asyncio.Event()
     async with open_channel(trainer_launch.coordinator, trainer_launch.tls) as channel:
         stub = CoordinatorStub(channel)
         trainer = Trainer(trainer_launch, tally)
         epoch = await trainer.registered(stub, trainer_launch)
         training = asyncio.create_task(trainer.run(stub, epoch))
         workers = [
-            asyncio.create_task(
-                Worker(number, launch, tally, bodies).run(in_flight=in_flight, until=until)
-            )
+            asyncio.create_task(Worker(number, launch, tally, bodies).run(in_flight=in_flight))
             for number in range(NUM_WORKERS)
         ]
         await _accepted(tally, stage, warm_up, [training, *workers])
         loaded = await _timed(tally, stage, num_trajectories, [training, *workers])
-        until.set()
-        training.cancel()
+        for task in (training, *workers):
+            task.cancel()
         await asyncio.gather(training, *workers, return_exceptions=True)
     return loaded
 

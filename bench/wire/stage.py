@@ -118,6 +118,12 @@ class Cost:
     journal_bytes: int
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """A running coordinator."""
@@ -127,12 +133,11 @@ class Stage:
 
     def cost(self) -> Cost:
         """Read what the coordinator has used so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         status = Path(f"/proc/{self.pid}/status").read_text()
         resident = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         files = Path(self.launch.state_path).glob("journal-*")
         return Cost(
-            cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND,
+            cpu_seconds=cpu_seconds(self.pid),
             resident_bytes=int(resident.split()[1]) * 1024,
             journal_bytes=sum(each.stat().st_size for each in files),
         )

@@ -147,3 +147,18 @@ def test_the_job_dashboard_covers_what_binds_a_run() -> None:
         "hetrl_weight_sync_seconds_bucket", "hetrl_reward_mean",
         "hetrl_plan_predicted_step_seconds", "hetrl_cost_dollars_per_hour",
     }  # fmt: skip
+
+
+def test_every_metric_of_the_runtime_is_in_a_panel_of_the_job() -> None:
+    (path,) = (each for each in DASHBOARDS if each.stem == "job")
+    asked = {
+        selector.name
+        for _, expression in expressions(load(path))
+        for selector in selectors(expression)
+    }
+    for metrics in (CoordinatorMetrics, RolloutMetrics, TrainerMetrics):
+        registry = CollectorRegistry()
+        metrics(registry)
+        for family in registry.collect():
+            shown = {family.name + suffix for suffix in EXPOSED_BY_KIND.get(family.type, ("",))}
+            assert shown & asked, family.name

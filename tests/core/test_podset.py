@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from hetrl_core.job import Strategy
 from hetrl_core.plan import Plan, Replica, Share
-from hetrl_core.podset import COORDINATOR, pod_sets, slug
+from hetrl_core.podset import COORDINATOR, PodSet, pod_sets, slug, weights_cross_regions
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
@@ -75,3 +75,18 @@ def test_every_gpu_of_a_made_plan_has_one_rank() -> None:
 def test_names_become_dns_labels() -> None:
     assert slug("A100-80GB") == "a100-80gb"
     assert slug(" eu_West 1. ") == "eu-west-1"
+
+
+def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_trainer_is() -> None:
+    sets = [
+        PodSet(name=f"{role}-{region}", role=role, region=region, machines=("",))
+        for role, region in (
+            (Role.COORDINATOR, ""),
+            (Role.TRAINER, "us"),
+            (Role.TRAINER, "eu"),
+            (Role.ROLLOUT, "us"),
+            (Role.ROLLOUT, "eu"),
+        )
+    ]
+
+    assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]

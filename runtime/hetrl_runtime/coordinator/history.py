@@ -45,12 +45,17 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
     buffered, lent = state.buffered(), state.lent()
     return chain(
         (pb.JournalEntry(epoch_begun=begun),),
-        (pb.JournalEntry(accepted=codec.encode_trajectory(each)) for each in buffered),
+        (accepted(codec.encode_trajectory(each)) for each in buffered),
         (
             lease_given(process, ids, worker_version=worker_version)
             for (process, worker_version), ids in lent.items()
         ),
     )
+
+
+def accepted(trajectory: pb.Trajectory) -> pb.JournalEntry:
+    """Return the entry of an accepted trajectory; ``Journal.append_accepted`` writes the same."""
+    return pb.JournalEntry(accepted=trajectory)
 
 
 def lease_given(

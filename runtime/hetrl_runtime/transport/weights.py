@@ -1,9 +1,9 @@
 """The trainer's newest weights as one stream of checked chunks, and fetching them.
 
 The content is safetensors bytes, made and read elsewhere: this file sees bytes, so it needs
-no torch and nothing on the wire can be executed. Each chunk has a CRC32C, the whole a
-SHA-256, and a cut stream goes on from where it stopped. Over a slow link the content is patches of
-what the reader has (``patch``).
+no torch and nothing on the wire can be executed. Each chunk has a CRC32C, and a cut stream goes on
+from where it stopped; what was put together of several has its SHA-256 compared. Over a slow link
+the content is patches of what the reader has (``patch``).
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from typing import Any, Self
 import google_crc32c
 import grpc
 import grpc.aio
+import numpy as np
 
 from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
 from hetrl_runtime.faults import Point, passing
@@ -28,6 +29,7 @@ from hetrl_runtime.transport.channel import bind, open_channel, open_threaded_se
 from hetrl_runtime.transport.coordinator_link import backoff_seconds
 from hetrl_runtime.transport.errors import Refused, Unreachable
 from hetrl_runtime.transport.patches import Patches, Ways
+from hetrl_runtime.transport.regions import Bytes
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import (
     WeightsServicer,
@@ -38,6 +40,9 @@ from hetrl_runtime.wire.hetrl_pb2_grpc import (
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 4 << 20
+MAX_WEIGHTS_BYTES = 1 << 42
+"""Four tebibytes: above any model."""
+
 MAX_READERS = 64
 """Rollout workers that may wait or read at once; further ones queue."""
 
@@ -49,11 +54,11 @@ class Snapshot:
     """The weights of one version, whole and checked."""
 
     version: int
-    data: bytes | bytearray
+    data: Bytes
     """A safetensors file; not to be changed."""
 
     sha256: bytes = field(default=b"", compare=False)
-    """Of the data, where they were fetched."""
+    """Of the data, where they were made of patches."""
 
     is_patched: bool = field(default=False, compare=False)
     """Whether they came as changes of others."""
@@ -211,38 +216,52 @@ class Assembly:
         self.version = first.version
         self.is_patches = first.is_patches
         self.base_sha256 = first.base_sha256
-        self._data = bytearray()
-        self._digest = hashlib.sha256()
+        # numpy asks for large pages: touching small ones takes longer than copying.
+        total_bytes = min(max(0, first.total_bytes), MAX_WEIGHTS_BYTES)
+        self._data: memoryview = np.empty(total_bytes, np.uint8).data
+        self._received_bytes = 0
+        self._num_streams = 1
         self._expected_digest = b""
         self._total_bytes = -1
 
     @property
     def received_bytes(self) -> int:
         """Bytes from the start that are here and checked: where to resume."""
-        return len(self._data)
+        return self._received_bytes
 
     def add(self, chunk: pb.WeightChunk) -> str:
         """Take a chunk in; return what is wrong with it, or nothing."""
         if not self._continues(chunk):
             self._begin(chunk)
-        if chunk.offset_bytes != len(self._data):
-            return f"chunk starts at byte {chunk.offset_bytes}, expected {len(self._data)}"
-        if google_crc32c.value(chunk.data) != chunk.crc32c:
+        start = self._received_bytes
+        if chunk.offset_bytes != start:
+            return f"chunk starts at byte {chunk.offset_bytes}, expected {start}"
+        # Protobuf makes a copy each time that it is asked.
+        data = chunk.data
+        if google_crc32c.value(data) != chunk.crc32c:
             return f"chunk at byte {chunk.offset_bytes} has a wrong checksum"
-        self._data += chunk.data
-        self._digest.update(chunk.data)
+        if start + len(data) > len(self._data):
+            return f"chunk ends at byte {start + len(data)}, beyond all {len(self._data)}"
+        self._data[start : start + len(data)] = data
+        self._received_bytes += len(data)
         self._total_bytes = chunk.total_bytes
         self._expected_digest = chunk.sha256
         return ""
 
+    def go_on(self) -> None:
+        """Take note that what comes next is from another stream."""
+        self._num_streams += bool(self._received_bytes)
+
     def finish(self) -> Snapshot | str:
         """Return the snapshot when it is whole, or what is wrong."""
-        if len(self._data) != self._total_bytes:
-            return f"{len(self._data)} of {self._total_bytes} bytes arrived"
-        if self._digest.digest() != self._expected_digest:
+        if self._received_bytes != self._total_bytes:
+            return f"{self._received_bytes} of {self._total_bytes} bytes arrived"
+        # One stream's chunks are in order and checked. A trainer that came back between two may
+        # have made other weights under the same version.
+        if self._num_streams > 1 and patch.digest(self._data) != self._expected_digest:
             self._begin(pb.WeightChunk(version=-1))
             return "the digest of the whole is wrong"
-        return Snapshot(version=self.version, data=self._data, sha256=self._expected_digest)
+        return Snapshot(version=self.version, data=self._data)
 
     def _continues(self, chunk: pb.WeightChunk) -> bool:
         return (chunk.version, chunk.is_patches, chunk.base_sha256) == (
@@ -325,13 +344,14 @@ async def _fetch_once(stub: Any, request: pb.FetchRequest, assembly: Assembly) -
     """Read one stream as far as it goes; return the snapshot, or why there is none yet."""
     try:
         any_chunk = False
+        assembly.go_on()
         async for chunk in stub.Fetch(request, timeout=600.0):
             any_chunk = True
-            # In a thread, because digesting would keep the loop from heartbeats and engines.
-            if problem := await asyncio.to_thread(assembly.add, chunk):
+            if problem := assembly.add(chunk):
                 return problem
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.PERMISSION_DENIED:
             raise Refused(str(error.details())) from error
         return str(error.details())
-    return assembly.finish() if any_chunk else ""
+    # In a thread, because digesting would keep the loop from heartbeats and engines.
+    return await asyncio.to_thread(assembly.finish) if any_chunk else ""

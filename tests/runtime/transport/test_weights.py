@@ -136,12 +136,22 @@ def test_chunks_put_together_are_the_whole(data: bytes, chunk_bytes: int, offset
     assert assembly.finish() == snapshot
 
 
-def test_a_wrong_digest_of_the_whole_is_noticed() -> None:
+def test_halves_of_two_publications_of_one_version_are_not_put_together() -> None:
     assembly = Assembly()
-    for chunk in chunks(Snapshot(version=1, data=b"weights"), sha256=digest(b"others")):
-        assert not assembly.add(chunk)
+    for data in (b"weights of a trainer", b"WEIGHTS AFTER A KILL"):
+        assembly.go_on()
+        for chunk in chunks(
+            Snapshot(version=1, data=data),
+            sha256=digest(data),
+            chunk_bytes=10,
+            offset_bytes=assembly.received_bytes,
+        ):
+            assert not assembly.add(chunk)
+            if not chunk.offset_bytes:
+                break
 
     assert assembly.finish() == "the digest of the whole is wrong"
+    assert assembly.received_bytes == 0
 
 
 def test_a_chunk_of_another_place_is_noticed() -> None:

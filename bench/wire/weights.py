@@ -1,0 +1,185 @@
+"""The weight stream beside a bare one, and all the way into an engine.
+
+Bare is what grpc.aio does at best: a server that yields chunks of a file that is in memory, each
+with its CRC32C, over the same mutual TLS; a reader that checks them and drops them. Servers run on
+one core, readers on the other, and both sides take turns.
+"""
+
+import asyncio
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import grpc
+import grpc.aio
+
+from bench.wire.stage import as_role, cores, cpu_seconds, launch_in
+from hetrl_core import launch as contract
+from hetrl_core.launch import Launch
+from hetrl_core.task import Role
+from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
+from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer, fetch_weights
+from hetrl_runtime.wire import hetrl_pb2 as pb
+
+STREAM_BYTES = 256 << 20
+_FETCH = "/bare.Weights/Fetch"
+
+
+def serve(kind: str, launch_file: str, weights_file: str) -> None:
+    """Serve a file's bytes until standard input ends, as the trainer does or bare."""
+    launch = contract.from_json(Path(launch_file).read_text())
+    data = Path(weights_file).read_bytes()
+    if kind == "bare":
+        asyncio.run(_serve_bare(launch, data))
+        return
+    with WeightServer(job=launch.job, address=launch.weights, tls=launch.tls) as server:
+        server.publish(Snapshot(version=1, data=data))
+        _say_ready_and_wait()
+
+
+async def _serve_bare(launch: Launch, data: bytes) -> None:
+    view = memoryview(data)
+
+    async def fetch(_request: bytes, _context: object) -> AsyncIterator[pb.WeightChunk]:
+        for offset in range(0, len(data), CHUNK_BYTES):
+            chunk = bytes(view[offset : offset + CHUNK_BYTES])
+            yield pb.WeightChunk(data=chunk, crc32c=google_crc32c.value(chunk))
+
+    handler = grpc.unary_stream_rpc_method_handler(
+        fetch, response_serializer=pb.WeightChunk.SerializeToString
+    )
+    server = open_async_server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("bare.Weights", {"Fetch": handler}),)
+    )
+    bind(server, launch.weights, launch.tls)
+    await server.start()
+    await asyncio.to_thread(_say_ready_and_wait)
+    await server.stop(grace=None)
+
+
+def _say_ready_and_wait() -> None:
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+@contextlib.contextmanager
+def _served(kind: str, launch: Launch, weights: Path) -> Iterator[int]:
+    file = weights.with_suffix(".json")
+    file.write_text(contract.to_json(as_role(launch, Role.TRAINER)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.wire.weights", kind, str(file), str(weights)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.sched_setaffinity(process.pid, {cores()[0]})
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield process.pid
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+async def _read_bare(launch: Launch) -> int:
+    received_bytes = 0
+    async with open_channel(launch.weights, launch.tls) as channel:
+        fetch = channel.unary_stream(_FETCH, response_deserializer=pb.WeightChunk.FromString)
+        async for chunk in fetch(b""):
+            assert google_crc32c.value(chunk.data) == chunk.crc32c
+            received_bytes += len(chunk.data)
+    return received_bytes
+
+
+async def _read_ours(launch: Launch) -> int:
+    return len((await fetch_weights(launch, process="rollout-0")).data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One reading of the whole file."""
+
+    seconds: float
+    server_cpu_seconds: float
+    reader_cpu_seconds: float
+
+
+def stream(turns: int) -> dict[str, Any]:
+    """Return what each side took for the same bytes, turn by turn."""
+    os.sched_setaffinity(0, {cores()[1]})
+    found: dict[str, list[Turn]] = {"bare": [], "ours": []}
+    with tempfile.TemporaryDirectory(prefix="hetrl-wire-", dir="/dev/shm") as name:
+        weights = Path(name) / "weights"
+        weights.write_bytes(os.urandom(1 << 20) * (STREAM_BYTES >> 20))
+        for _ in range(turns):
+            for kind, read in (("bare", _read_bare), ("ours", _read_ours)):
+                launch = launch_in(Path(name))
+                with _served(kind, launch, weights) as pid:
+                    reader = as_role(launch, Role.ROLLOUT)
+                    # The first has the server's digest beside it, which is made once a version.
+                    asyncio.run(read(reader))
+                    found[kind].append(_turn(pid, read, reader))
+    turned = {kind: [asdict(each) for each in turns] for kind, turns in found.items()}
+    return {"bytes": STREAM_BYTES, "chunk_bytes": CHUNK_BYTES, "turns": turned}
+
+
+def _turn(pid: int, read: Callable[[Launch], Coroutine[Any, Any, int]], reader: Launch) -> Turn:
+    began, cpu, server_cpu = time.perf_counter(), time.process_time(), cpu_seconds(pid)
+    assert asyncio.run(read(reader)) == STREAM_BYTES
+    return Turn(
+        seconds=time.perf_counter() - began,
+        server_cpu_seconds=cpu_seconds(pid) - server_cpu,
+        reader_cpu_seconds=time.process_time() - cpu,
+    )
+
+
+def into_engine(model: Path) -> dict[str, Any]:
+    """Return the seconds from asking for a model's weights to sampling with them, part by part."""
+    os.sched_setaffinity(0, {cores()[1]})
+    with tempfile.TemporaryDirectory(prefix="hetrl-wire-", dir="/dev/shm") as name:
+        weights = Path(name) / "weights"
+        weights.write_bytes((model / "model.safetensors").read_bytes())
+        launch = launch_in(Path(name))
+        with _served("ours", launch, weights):
+            return asyncio.run(_loaded(as_role(launch, Role.ROLLOUT), model))
+
+
+async def _loaded(launch: Launch, model: Path) -> dict[str, Any]:
+    from hetrl_runtime.rollout.engine import EngineSettings  # noqa: PLC0415  # torch
+    from hetrl_runtime.rollout.engines.transformers import TransformersEngine  # noqa: PLC0415
+
+    engine = TransformersEngine(
+        EngineSettings(model=str(model), concurrency=8, max_sequence_tokens=64, stop_tokens=(0,))
+    )
+    await engine.start()
+    parts: dict[str, list[float]] = {"fetch": [], "write": [], "load": []}
+    for version in range(1, 4):
+        began = time.perf_counter()
+        snapshot = await fetch_weights(launch, process="rollout-0")
+        fetched = time.perf_counter()
+        file = Path(launch.state_path).parent / "model.safetensors"
+        await asyncio.to_thread(file.write_bytes, snapshot.data)
+        written = time.perf_counter()
+        await engine.update_weights(file, version=version)
+        loaded = time.perf_counter()
+        for name, seconds in zip(
+            parts, (fetched - began, written - fetched, loaded - written), strict=True
+        ):
+            parts[name].append(seconds)
+    await engine.stop()
+    medians = {name: statistics.median(seconds) for name, seconds in parts.items()}
+    return {"bytes": len(snapshot.data), "seconds": medians}
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
