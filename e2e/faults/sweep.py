@@ -103,6 +103,15 @@ class Lane:
             deaths=self.operator.num_deaths - deaths,
         )
 
+    def clear(self) -> None:
+        """Leave nothing of a life that did not end by itself."""
+        self.proxy.use(nothing)
+        self.cluster.kubectl("delete", "-n", self.namespace, "hetrljobs", "--all")
+        life = Life(api=self.api, namespace=self.namespace, pool=pool_of(self.number))
+        eventually(
+            lambda: not any(life.everything().values()), what="the last life is cleared away"
+        )
+
 
 def violations(undisturbed: Story, disturbed: Story) -> list[str]:
     """Say what a disturbance changed that it must not change."""
