@@ -17,6 +17,7 @@ def quiet_writes(lane: Lane, *, seconds: float) -> list[str]:
     eventually(lane.operator.is_ready, what="the operator is ready")
     life = Life(api=lane.api, namespace=lane.namespace, pool=pool_of(lane.number), name="quiet")
     life.run()
+    life.rest()
     audit = AuditLog(path=control_plane(lane.cluster.state).audit_log).now()
     time.sleep(seconds / 2)  # that nothing happens, only time can tell
     lane.operator.kill()
