@@ -97,6 +97,25 @@ async def test_an_api_server_that_does_not_answer_says_nothing_about_what_is_gon
     assert len(api.asked) >= 2
 
 
+async def test_one_that_is_made_anew_during_the_count_is_not_taken_for_gone() -> None:
+    views, left = views_with("sums-trainer-0"), list[Place]()
+
+    class Slow(Names):
+        async def request(
+            self, _: str, path: str, *, query: Mapping[str, str], accept: str
+        ) -> Reply:
+            census.saw(POD, "ADDED")
+            return await super().request(_, path, query=query, accept=accept)
+
+    census = Census(
+        api=cast("KubernetesApi", Slow([])), views=views, namespaces=(), left=left.append
+    )
+    await census._count("Pod")
+
+    assert left == []
+    assert views.places("Pod") == {POD}
+
+
 async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
     views = views_with("sums-trainer-0")
     views.gone.add(POD)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.cluster import Cluster
-from e2e.faults.fault import Category, Fault, everywhere, once
+from e2e.faults.fault import Category, Fault, once
 from e2e.faults.sweep import Lane, lane, violations
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -32,15 +32,4 @@ def test_an_operator_that_is_killed_at_a_write_ends_where_it_would_have_ended(
     story = disturbed.live(once(fault, category=Category.WRITE, number=number))
 
     assert story.deaths == 1
-    assert violations(undisturbed, story) == []
-
-
-def test_what_is_deleted_while_a_watch_begins_anew_is_not_taken_for_alive(disturbed: Lane) -> None:
-    undisturbed = disturbed.undisturbed()
-
-    story = disturbed.live(
-        everywhere(Fault.EVENTS_LOST, categories=frozenset({Category.WATCH})), anew=True
-    )
-
-    assert story.num_faults
     assert violations(undisturbed, story) == []
