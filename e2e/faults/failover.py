@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,7 +45,10 @@ class Replicas:
         return eventually(self._leader, what="a replica leads")
 
     def kill_leader(self, name: str) -> Takeover:
-        """Kill the leader in the middle of a new job's creation; return what the other did."""
+        """Kill the leader in the middle of a new job's creation; return what the other did.
+
+        The dead one comes back only when the other has taken over, as after the loss of a node.
+        """
         life = Life(api=self.api, namespace=NAMESPACE, pool=pool_of(0), name=name)
         old = self.leader()
         standing_by = next(user for user in self.operators if user != old)
@@ -53,8 +57,9 @@ class Replicas:
         life.create()
         eventually(lambda: life.objects("statefulsets"), what="the job is being created")
         killed_at = datetime.now(UTC)
-        self.operators[old].kill()
-        life.rest("Running")
+        self.operators[old].stop(signal.SIGKILL)
+        # Whatever the leader had done by then, this is left to the other.
+        life.suspend()
         entries = audit.writes_of(*self.operators)
         first = min(
             each.at
@@ -63,6 +68,7 @@ class Replicas:
         )
         twice = tuple(place for place, count in creates(entries).items() if count > 1)
         life.delete()
+        self.operators[old].start()
         return Takeover(seconds=(first - killed_at).total_seconds(), made_twice=twice)
 
     def _leader(self) -> str:

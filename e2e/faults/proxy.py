@@ -216,8 +216,8 @@ class Proxy:
             self._note(call, fault, reply.status, b"")
             response = web.StreamResponse(status=reply.status, headers=_kept(reply.headers))
             response.enable_chunked_encoding()
-            await response.prepare(request)
             with contextlib.suppress(ConnectionResetError, aiohttp.ClientError):
+                await response.prepare(request)
                 await pass_on(reply, response, fault)
                 await response.write_eof()
                 return response

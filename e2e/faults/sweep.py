@@ -22,6 +22,9 @@ from e2e.faults.upstream import Upstream
 USER = "hetrl-operator"
 """Whom the API server takes the operator for; its audit log names it."""
 
+CONVERGE_SECONDS = 60.0
+"""Until a state counts as final though it is not what it should be."""
+
 _SPURIOUS = "Event"
 """Told once more after a crash is better than not at all: events are no state."""
 
@@ -75,7 +78,7 @@ class Lane:
         return self._undisturbed
 
     def live(self, script: Script, *, anew: bool = False) -> Story:
-        """Play one life under a script.
+        """Play one life under a script, each stage until all is as it would be undisturbed.
 
         Args:
             script: what befalls the operator's requests.
@@ -91,7 +94,7 @@ class Lane:
         states = {}
         for name, play in life.stages().items():
             play()
-            states[name] = snapshot(life.everything())
+            states[name] = self._settled(life, name)
         record = tuple(self.proxy.record)
         self.proxy.use(nothing)
         return Story(
@@ -101,6 +104,27 @@ class Lane:
             seconds=time.monotonic() - started,
             exit_codes=tuple(self.operator.exit_codes[codes:]),
             deaths=self.operator.num_deaths - deaths,
+        )
+
+    def _settled(self, life: Life, stage: str) -> dict[str, str]:
+        """Return the state that a stage ends in: as undisturbed, or after a long wait."""
+        if self._undisturbed is None:
+            life.rest()
+            return snapshot(life.everything())
+        expected, ends_at = self._undisturbed.states[stage], time.monotonic() + CONVERGE_SECONDS
+        found = snapshot(life.everything())
+        while found != expected and time.monotonic() < ends_at:
+            time.sleep(0.1)
+            found = snapshot(life.everything())
+        return found
+
+    def clear(self) -> None:
+        """Leave nothing of a life that did not end by itself."""
+        self.proxy.use(nothing)
+        self.cluster.kubectl("delete", "-n", self.namespace, "hetrljobs", "--all")
+        life = Life(api=self.api, namespace=self.namespace, pool=pool_of(self.number))
+        eventually(
+            lambda: not any(life.everything().values()), what="the last life is cleared away"
         )
 
 

@@ -62,6 +62,9 @@ class Census:
     """Called for every object that turned out to be gone."""
 
     _listed: set[Place] = field(default_factory=set)
+    _met: set[Place] = field(default_factory=set)
+    """What watches have shown since the count that runs began: one of that name may be new."""
+
     _doubted: set[str] = field(default_factory=set)
     _something: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -71,6 +74,7 @@ class Census:
             self._listed.discard(place)
             return
         self.views.gone.discard(place)
+        self._met.add(place)
         if type_ is None and place in self._listed:
             self.doubt(place[0])
         self._listed.add(place)
@@ -95,12 +99,13 @@ class Census:
 
     async def _count(self, kind: str) -> None:
         # First what we know, then what there is: the reverse would take newcomers for ghosts.
+        self._met.clear()
         known = self.views.places(kind)
         found = await self._places(kind)
         if found is None:
             asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.doubt, kind)
             return
-        for place in known - found:
+        for place in known - found - self._met:
             log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
             self.views.gone.add(place)
             self._listed.discard(place)

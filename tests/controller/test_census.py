@@ -1,0 +1,139 @@
+"""What a watch does not tell: objects that were deleted while it began anew."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from hetrl_operator import census as census_module
+from hetrl_operator.census import Census
+from hetrl_operator.kubernetes_api import KubernetesApi, Reply
+from hetrl_operator.recent import Place
+from hetrl_operator.views import Views
+from tests.controller.values import a_job_object
+
+POD: Place = ("Pod", "a", "sums-trainer-0")
+
+
+@dataclass
+class Names:
+    """Lists of names, in pages of one."""
+
+    names: list[str]
+    fails_first: bool = False
+    asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+
+    async def request(self, _: str, path: str, *, query: Mapping[str, str], accept: str) -> Reply:
+        assert "PartialObjectMetadataList" in accept
+        self.asked.append((path, query))
+        if self.fails_first and len(self.asked) == 1:
+            return Reply(status=500, body={})
+        at = int(query.get("continue", 0))
+        items = [{"metadata": {"namespace": "a", "name": name}} for name in self.names[at : at + 1]]
+        more = str(at + 1) if at + 1 < len(self.names) else ""
+        return Reply(status=200, body={"metadata": {"continue": more}, "items": items})
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(census_module, "SETTLE_SECONDS", 0.01)
+
+
+def views_with(*pods: str) -> Views:
+    return Views(
+        jobs={}, plans={}, pods={("a", "sums"): [Named(name) for name in pods]}, children={},
+        node_index={}, topology_index={},
+    )  # fmt: skip
+
+
+async def left_of(views: Views, api: Names, *events: str | None) -> list[Place]:
+    """Let a census see these events of one pod, and return what it found to be gone."""
+    left: list[Place] = []
+    census = Census(
+        api=cast("KubernetesApi", api), views=views, namespaces=("a",), left=left.append
+    )
+    for type_ in events:
+        census.saw(POD, type_)
+    working = asyncio.create_task(census.work())
+    await asyncio.sleep(0.2)
+    working.cancel()
+    return left
+
+
+async def test_an_object_that_is_in_no_list_any_more_is_gone() -> None:
+    views, api = views_with("sums-trainer-0", "sums-trainer-1"), Names(["sums-trainer-0"])
+
+    left = await left_of(views, api, None, None)
+
+    assert left == [("Pod", "a", "sums-trainer-1")]
+    assert views.places("Pod") == {POD}
+    assert api.asked[0][0] == "/api/v1/namespaces/a/pods"
+
+
+async def test_every_page_is_read_before_anything_is_taken_for_gone() -> None:
+    names = [f"sums-rollout-{number}" for number in range(5)]
+
+    assert await left_of(views_with(*names), Names(names), None, None) == []
+
+
+async def test_a_first_list_is_believed() -> None:
+    api = Names([])
+
+    assert await left_of(views_with("sums-trainer-0"), api, None, "MODIFIED") == []
+    assert api.asked == []
+
+
+async def test_an_api_server_that_does_not_answer_says_nothing_about_what_is_gone() -> None:
+    api = Names([], fails_first=True)
+
+    assert await left_of(views_with("sums-trainer-0"), api, None, None) == [POD]
+    assert len(api.asked) >= 2
+
+
+async def test_one_that_is_made_anew_during_the_count_is_not_taken_for_gone() -> None:
+    views, left = views_with("sums-trainer-0"), list[Place]()
+
+    class Slow(Names):
+        async def request(
+            self, _: str, path: str, *, query: Mapping[str, str], accept: str
+        ) -> Reply:
+            census.saw(POD, "ADDED")
+            return await super().request(_, path, query=query, accept=accept)
+
+    census = Census(
+        api=cast("KubernetesApi", Slow([])), views=views, namespaces=(), left=left.append
+    )
+    await census._count("Pod")
+
+    assert left == []
+    assert views.places("Pod") == {POD}
+
+
+async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
+    views = views_with("sums-trainer-0")
+    views.gone.add(POD)
+    census = Census(
+        api=cast("KubernetesApi", Names([])), views=views, namespaces=(), left=lambda _: None
+    )
+
+    census.saw(POD, "ADDED")
+
+    assert views.places("Pod") == {POD}
+
+
+def test_a_job_that_is_gone_is_no_job() -> None:
+    views = Views(
+        jobs={("a", "sums"): [a_job_object()]}, plans={}, pods={}, children={}, node_index={},
+        topology_index={},
+    )  # fmt: skip
+    views.gone.add(("HetRLJob", "a", "sums"))
+
+    assert views.job(("a", "sums")) is None
+    assert list(views.all_jobs()) == []
