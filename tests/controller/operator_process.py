@@ -23,7 +23,7 @@ from e2e.cluster.errors import CommandFailedError
 from hetrl_cli.run.ports import free_ports
 from hetrl_operator import identity
 
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 180.0
 """Generous: on a busy machine everything takes longer, and nothing should fail for that."""
 
 Found = TypeVar("Found")

@@ -32,7 +32,7 @@ def test_scaling_adds_and_removes_rollouts_and_touches_nothing_else(space: Names
     scale(space, 1)
     eventually(lambda: len(uids(space, "-rollout-")) == 1, what="one rollout")
 
-    assert uids(space).items() <= before.items()
+    assert uids(space).items() <= grown.items()
     assert space.job()["status"]["rollout"]["replicas"] == 1
     assert {"2 -> 4 rollout pods", "4 -> 1 rollout pods"} <= set(
         events(space, EventReason.SCALED_ROLLOUT)

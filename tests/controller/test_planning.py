@@ -37,11 +37,11 @@ def test_a_plan_that_answers_the_job_needs_no_digest_of_the_fleet() -> None:
     job = a_job()
     plan = replace(a_plan_seen(job), planned_for=planning_key(wish_of(job)))
 
-    assert planning().seen(job, (plan,)).key == ""
+    assert planning().seen(job, plan).key == ""
 
 
 def test_a_job_that_was_changed_after_its_plan_can_be_planned_anew() -> None:
     job = a_job()
     stale = replace(a_plan_seen(job), planned_for="of-another-wish")
 
-    assert planning().seen(job, (stale,)).key
+    assert planning().seen(job, stale).key
