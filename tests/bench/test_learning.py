@@ -7,6 +7,8 @@ from bench.proof.learning.play import Kept, code_of, job_of
 from hetrl_api.load import read_job
 from hetrl_core.algorithm import AlgorithmType
 
+pytestmark = pytest.mark.slow
+
 GOOD = {
     "accuracy_before": 0.3, "accuracy_after": 0.95, "held_out_problems": 2300,
     "staleness_mean": 3.5, "staleness_max": 4, "trajectories": 20480, "demo_wall_seconds": 100.0,

@@ -14,6 +14,8 @@ from hetrl_planner.plan_job import plan
 from hetrl_planner.rollouts_anew import rollouts_anew
 from tests.builders import a_fleet, a_job
 
+pytestmark = pytest.mark.slow
+
 FLEET = a_fleet(a100_80=2, l4=10, gpus_per_machine=1)
 SMALL = replace(FLEET, machines=FLEET.machines[:6])
 """What there was when the job was planned: more came since."""

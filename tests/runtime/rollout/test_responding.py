@@ -14,6 +14,8 @@ from hetrl_runtime.wire.trajectory import TOOL_VERSION
 from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
 
+pytestmark = pytest.mark.slow
+
 MAX_TOKENS = 160
 PROMPT = (40, 41, 42)
 

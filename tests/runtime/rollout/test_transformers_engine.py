@@ -21,6 +21,8 @@ from hetrl_runtime.rollout.errors import EngineFailedError
 from tests.runtime.rollout.models import EOS, save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-4
 
 

@@ -22,6 +22,8 @@ from tests.runtime.trainer.test_learner import (
 )
 from tests.runtime.trainer.test_learner import a_launch as a_grpo_launch
 
+pytestmark = pytest.mark.slow
+
 
 def a_launch(
     files: ModelFiles, *, replicas: int = 1, critic: dict[str, Any] | None = None, **algorithm: Any
