@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -20,9 +21,11 @@ import yaml
 
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
+from e2e.cluster.machines import evenly
 from hetrl_cli.run.ports import free_ports
 from hetrl_operator import identity
 
+CRDS = Path(__file__).parents[2] / "crds"
 WAIT_SECONDS = 180.0
 """Generous: on a busy machine everything takes longer, and nothing should fail for that."""
 
@@ -217,6 +220,34 @@ class Namespace:
             f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
             for each in items
         }
+
+
+@contextmanager
+def cluster_with_crds(name: str, *, num_nodes: int) -> Iterator[Cluster]:
+    """Run a cluster of kwok's nodes that knows our kinds."""
+    with Cluster.start(name=f"{name}-{os.getpid()}", fake_nodes=evenly(num_nodes)) as found:
+        found.kubectl("apply", "--server-side", "-f", str(CRDS))
+        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+        yield found
+
+
+@contextmanager
+def operator_on(cluster: Cluster, folder: Path) -> Iterator[OperatorProcess]:
+    """Run the operator; it must end well, and nothing may have surprised it."""
+    process = OperatorProcess(cluster, folder)
+    process.start()
+    yield process
+    assert process.stop() == 0
+    log = process.log.read_text()
+    assert "Traceback" not in log, log[-5000:]
+
+
+@contextmanager
+def namespace_for(cluster: Cluster, test: str) -> Iterator[Namespace]:
+    """Lend a fresh namespace that is named after a test."""
+    name = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_"))[:50].strip("-")
+    with namespace_of(cluster, name) as found:
+        yield found
 
 
 @contextmanager

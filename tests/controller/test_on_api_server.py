@@ -1,36 +1,30 @@
 """The operator on a real API server, scheduler and StatefulSet controller; nodes are kwok's."""
 
-import os
-import re
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.cluster.cluster import Cluster
-from e2e.cluster.machines import evenly
 from tests.controller.operator_process import (
     Namespace,
     OperatorProcess,
     a_job,
+    cluster_with_crds,
     eventually,
-    namespace_of,
+    operator_on,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-CRDS = Path(__file__).parents[2] / "crds"
 COORDINATOR = "sums-coordinator-0"
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(name=f"operator-{os.getpid()}", fake_nodes=evenly(3)) as found:
-        found.kubectl("apply", "--server-side", "-f", str(CRDS))
-        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    with cluster_with_crds("operator", num_nodes=3) as found:
         yield found
 
 
@@ -38,19 +32,7 @@ def cluster() -> Iterator[Cluster]:
 def operator(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
-    process = OperatorProcess(cluster, tmp_path_factory.mktemp("operator"))
-    process.start()
-    yield process
-    assert process.stop() == 0
-    log = process.log.read_text()
-    assert "Traceback" not in log, log[-5000:]
-
-
-@pytest.fixture
-def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    request.getfixturevalue("operator")
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:50].strip("-")
-    with namespace_of(cluster, name) as found:
+    with operator_on(cluster, tmp_path_factory.mktemp("operator")) as found:
         yield found
 
 

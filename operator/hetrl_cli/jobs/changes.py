@@ -17,48 +17,39 @@ _timeout = click.option(
 )  # fmt: skip
 
 
-@click.command("suspend")
-@click.argument("name")
-@_waits
-@_timeout
-@on_a_cluster
-def suspend(
-    *,
-    name: str,
-    is_waiting: bool,
-    timeout_seconds: float,
-    context: str | None,
-    namespace: str | None,
-) -> None:
-    """Stop a job's pods after a checkpoint; its GPUs are free for others."""
-    connection = connect(context=context, namespace=namespace)
-    _refuse_if_ended(connection, name)
-    connection.change(name, {"suspend": True})
-    if is_waiting:
-        _wait_until(connection, name, is_suspended=True, seconds=timeout_seconds)
-    click.echo(f"{name} {'suspended' if is_waiting else 'is being suspended'}")
+def _switch(name: str, what: str, *, suspends: bool) -> click.Command:
+    """Return the command that sets ``spec.suspend``; ``what`` is its help."""
+
+    @click.command(name, help=what)
+    @click.argument("job")
+    @_waits
+    @_timeout
+    @on_a_cluster
+    def command(
+        *,
+        job: str,
+        is_waiting: bool,
+        timeout_seconds: float,
+        context: str | None,
+        namespace: str | None,
+    ) -> None:
+        connection = connect(context=context, namespace=namespace)
+        _refuse_if_ended(connection, job)
+        connection.change(job, {"suspend": suspends})
+        if is_waiting:
+            _wait_until(connection, job, is_suspended=suspends, seconds=timeout_seconds)
+        done = f"{name}d" if name.endswith("e") else f"{name}ed"
+        click.echo(f"{job} {done if is_waiting else f'is being {done}'}")
+
+    return command
 
 
-@click.command("resume")
-@click.argument("name")
-@_waits
-@_timeout
-@on_a_cluster
-def resume(
-    *,
-    name: str,
-    is_waiting: bool,
-    timeout_seconds: float,
-    context: str | None,
-    namespace: str | None,
-) -> None:
-    """Go on with a suspended job, from its checkpoint."""
-    connection = connect(context=context, namespace=namespace)
-    _refuse_if_ended(connection, name)
-    connection.change(name, {"suspend": False})
-    if is_waiting:
-        _wait_until(connection, name, is_suspended=False, seconds=timeout_seconds)
-    click.echo(f"{name} {'resumed' if is_waiting else 'is being resumed'}")
+suspend = _switch(
+    "suspend",
+    "Stop a job's pods after a checkpoint; its GPUs are free for others.",
+    suspends=True,
+)
+resume = _switch("resume", "Go on with a suspended job, from its checkpoint.", suspends=False)
 
 
 @click.command("scale")
