@@ -36,7 +36,8 @@ def parse(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidObjectError([f"a value that JSON cannot hold: {error}"]) from error
     try:
-        return kind.model_validate_json(text)
+        # Names of ours that the API has others for are unknown to it, and so here.
+        return kind.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
         raise InvalidObjectError(in_words(error, known_fields=_field_names(kind))) from error
 

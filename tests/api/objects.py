@@ -478,6 +478,15 @@ INVALID_TOPOLOGIES = [
     pytest.param(a_topology(changes), said, id=name)
     for name, changes, said in [
         (
+            "a name of ours for a name of the API's",
+            {
+                "spec.links": [
+                    {"source": "eu", "to": "us", "bandwidthGbps": 1, "latencyMilliseconds": 1}
+                ]
+            },
+            ("spec.links", "source"),
+        ),
+        (
             "a link to itself",
             {
                 "spec.links": [

@@ -92,6 +92,16 @@ class OperatorProcess:
         self.process = None
         return status
 
+    def planner_pid(self) -> int:
+        """Return the one process that plans; there is one once something was planned."""
+        assert self.process
+        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        (planner,) = (
+            int(child) for thread in threads for child in (thread / "children").read_text().split()
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+        )  # fmt: skip
+        return planner
+
     def metrics(self) -> str:
         """Return what Prometheus would scrape."""
         url = f"http://localhost:{self.metrics_port}/metrics"
@@ -235,7 +245,8 @@ def cluster_with_crds(name: str, *, num_nodes: int) -> Iterator[Cluster]:
 def operator_on(cluster: Cluster, folder: Path) -> Iterator[OperatorProcess]:
     """Run the operator; it must end well, and nothing may have surprised it."""
     process = OperatorProcess(cluster, folder)
-    process.start()
+    # Less than in production, so that a search that hangs is not waited for long.
+    process.start(HETRL_PLANNER_GRACE_SECONDS="20")
     yield process
     assert process.stop() == 0
     log = process.log.read_text()
