@@ -208,6 +208,11 @@ def test_the_cause_of_a_broken_set_up_is_named(
 
 
 @pytest.mark.cluster
+def test_kinds_of_this_release_are_taken_for_what_they_are(ward: dict[str, str]) -> None:
+    assert "of another release" not in ward["sick"]
+
+
+@pytest.mark.cluster
 def test_what_the_asker_may_not_see_is_told_and_not_guessed(
     hospital: Cluster, ward: dict[str, str]
 ) -> None:

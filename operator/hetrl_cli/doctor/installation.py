@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 
-from hetrl_api.job import JobSpec
+from hetrl_api.job import HetRLJob
 from hetrl_api.schema import structural_schema
 from hetrl_cli.doctor.facts import Facts, dotted
 from hetrl_cli.doctor.finding import Finding
@@ -30,7 +30,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
 @cache
 def own_fields() -> frozenset[str]:
     """Return the fields of a job's spec that this release has."""
-    return frozenset(dotted(structural_schema(JobSpec), "spec"))
+    return frozenset(dotted(structural_schema(HetRLJob)["properties"]["spec"], "spec"))
 
 
 def _kinds(facts: Facts) -> Iterator[Finding]:
