@@ -22,6 +22,8 @@ from hetrl_core.task import Role
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
 
+pytestmark = pytest.mark.slow
+
 IDENTITY = JobIdentity(namespace="default", name="math", uid="1")
 
 

@@ -28,6 +28,8 @@ from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, StepReport
 from tests.runtime.trajectories import a_trajectory
 
+pytestmark = pytest.mark.slow
+
 NOWHERE = Address(host="127.0.0.1", port=1)
 
 
@@ -185,7 +187,6 @@ def test_the_report_is_four_pictures_and_a_page_that_fetches_nothing(run: Run) -
     assert text.count("<svg") == 4
 
 
-@pytest.mark.slow
 def test_a_picture_of_the_plan_is_part_of_the_page(run: Run) -> None:
     CliRunner().invoke(command, [str(run.path)])
     assert "<img" not in (run.path / "report/index.html").read_text()

@@ -9,6 +9,8 @@ import pytest
 from hetrl_core.job import PythonReward
 from hetrl_runtime.reward.confined import CodeError, ConfinedCode
 
+pytestmark = pytest.mark.slow
+
 CODE = '''
 import json, math, os, signal, socket, subprocess, sys, threading, time
 
@@ -106,7 +108,6 @@ async def test_it_reaches_no_network(reward: PythonReward) -> None:
             assert await code.score(f"connect {server.getsockname()[1]}", "") == 0.5
 
 
-@pytest.mark.slow
 async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_path: Path) -> None:
     precious = tmp_path / "weights"
     precious.write_text("precious")
@@ -118,7 +119,6 @@ async def test_it_cannot_change_the_files_of_the_job(reward: PythonReward, tmp_p
     assert precious.read_text() == "precious"
 
 
-@pytest.mark.slow
 async def test_it_sees_nothing_of_the_environment(
     reward: PythonReward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,6 @@ async def test_it_sees_nothing_of_the_environment(
         assert await code.score("secret", "") == 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "said"),
     [
@@ -150,7 +149,6 @@ async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
     assert said in caplog.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     ["{}", "[]", "null", "no JSON", '{"reward": "1"}', '{"reward": NaN}', '{"reward": [1]}',
@@ -167,7 +165,6 @@ async def test_a_forged_answer_is_worth_nothing(
     assert "its process is lost" in caplog.text
 
 
-@pytest.mark.slow
 async def test_time_is_limited_where_no_processor_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,7 +179,6 @@ async def test_time_is_limited_where_no_processor_is_used(
     assert "takes more than 0.2 s" in caplog.text
 
 
-@pytest.mark.slow
 async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonReward) -> None:
     async with ConfinedCode(reward) as code:
         found = [await code.score("count", "") for _ in range(50)]
@@ -190,7 +186,6 @@ async def test_processor_time_is_counted_for_each_answer_alone(reward: PythonRew
     assert found == [float(number) for number in range(1, 51)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -60,7 +60,6 @@ def some_prompts(count: int, *, seed: int = 0) -> list[tuple[int, ...]]:
     return [tuple(draw.randrange(3, 60) for _ in range(draw.randint(1, 14))) for _ in range(count)]
 
 
-@pytest.mark.slow
 async def test_greedy_tokens_and_log_probs_equal_a_full_forward_pass_with_staggered_admission(
     model: Path,
 ) -> None:
