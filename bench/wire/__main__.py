@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.proof.learning import _commit
+from bench.proof.commit import commit
 from bench.wire import bare, load, page, stage
 
 RUNS = Path("runs/proof-wire")
@@ -44,7 +44,7 @@ def main() -> None:
             busy = page.Busy.now()
             found = measure()
             busy_cores = page.Busy.now().cores_since(busy)
-            record = {"commit": _commit(), "busy_cores": busy_cores, "found": found}
+            record = {"commit": commit(), "busy_cores": busy_cores, "found": found}
             file.write_text(json.dumps(record))
         RESULTS.write_text(page.page(RUNS))
 

@@ -5,19 +5,16 @@ most that a coordinator in Python could do.
 """
 
 import asyncio
-import contextlib
-import os
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from bench.wire.stage import NUM_WORKERS, as_role, cpu_seconds, launch_in
+from bench.wire.stage import NUM_WORKERS, as_role, cpu_seconds, launch_in, peer
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
@@ -60,29 +57,12 @@ async def _serve(launch: Launch) -> None:
     await server.stop(grace=None)
 
 
-@contextlib.contextmanager
-def _server(launch: Launch, folder: Path, core: int) -> Iterator[int]:
-    file = folder / "bare.json"
-    file.write_text(contract.to_json(launch))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.wire.bare", str(file)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    os.sched_setaffinity(process.pid, {core})
-    assert process.stdin
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    try:
-        yield process.pid
-    finally:
-        process.stdin.close()
-        process.wait()
-
-
 def measure(folder: Path, *, core: int, message_bytes: int, num_messages: int) -> dict[str, float]:
     """Return messages by the second, of the clock's and of the server's processor time."""
     launch = launch_in(folder)
-    with _server(launch, folder, core) as pid:
+    file = folder / "bare.json"
+    file.write_text(contract.to_json(launch))
+    with peer("bench.wire.bare", str(file), core=core) as pid:
         reader = as_role(launch, Role.ROLLOUT)
         on_the_fastest_loop(_send(reader, bytes(message_bytes), num_messages // 4))
         began, cpu = time.monotonic(), cpu_seconds(pid)

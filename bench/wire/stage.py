@@ -144,6 +144,24 @@ class Stage:
 
 
 @contextlib.contextmanager
+def peer(module: str, *arguments: str, core: int) -> Iterator[int]:
+    """Run a module that says when it is ready and ends with its standard input; lend its pid."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.sched_setaffinity(process.pid, {core})
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield process.pid
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+@contextlib.contextmanager
 def coordinator(core: int) -> Iterator[Stage]:
     """Start a coordinator on a core, wait until it answers, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="hetrl-wire-") as name:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ import google_crc32c
 import grpc
 import grpc.aio
 
-from bench.wire.stage import as_role, cores, cpu_seconds, launch_in
+from bench.wire.stage import as_role, cores, cpu_seconds, launch_in, peer
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
@@ -76,19 +75,9 @@ def _say_ready_and_wait() -> None:
 def _served(kind: str, launch: Launch, weights: Path) -> Iterator[int]:
     file = weights.with_suffix(".json")
     file.write_text(contract.to_json(as_role(launch, Role.TRAINER)))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.wire.weights", kind, str(file), str(weights)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    os.sched_setaffinity(process.pid, {cores()[0]})
-    assert process.stdin
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    try:
-        yield process.pid
-    finally:
-        process.stdin.close()
-        process.wait()
+    arguments = (kind, str(file), str(weights))
+    with peer("bench.wire.weights", *arguments, core=cores()[0]) as pid:
+        yield pid
 
 
 async def _read_bare(launch: Launch) -> int:

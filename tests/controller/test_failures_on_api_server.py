@@ -89,7 +89,8 @@ def test_a_coordinator_says_that_there_is_nothing_to_learn(space: Namespace) -> 
 
     space.end_container(COORDINATOR, exit_code=3, message="NoLearningSignal: rewards never vary")
 
-    space.wait_for_reason("Failed", Reason.NO_LEARNING_SIGNAL)
+    found = space.wait_for_reason("Failed", Reason.NO_LEARNING_SIGNAL)
+    assert "rewards never vary" in found["message"]
 
 
 SEVERAL_TRAINERS: dict[str, Any] = {

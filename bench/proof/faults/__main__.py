@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bench.proof.commit import commit
 from bench.proof.faults.cases import Case, cases
 from bench.proof.faults.page import page
-from bench.proof.learning import _commit
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.machines import evenly
 from e2e.faults.failover import replicas
@@ -77,7 +77,7 @@ def _of(found: Lane, undisturbed: Story, case: Case) -> dict[str, Any]:
         story = found.live(case.script(), anew=case.begins_anew)
     except TimeoutError as error:
         found.clear()
-        return {"violations": [f"never converged: {error}"], "commit": _commit()}
+        return {"violations": [f"never converged: {error}"], "commit": commit()}
     return _told(story, violations(undisturbed, story))
 
 
@@ -94,7 +94,7 @@ def _told(story: Story, broken: list[str]) -> dict[str, Any]:
         "deaths": story.deaths,
         "exit_codes": story.exit_codes,
         "violations": broken,
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
@@ -105,7 +105,7 @@ def _fail_over(fleet: Cluster) -> None:
         takeovers = [both.kill_leader(f"job-{number}") for number in range(_NUM_FAILOVERS)]
     seconds = [round(each.seconds, 1) for each in takeovers]
     twice = [name for each in takeovers for name in each.made_twice]
-    _write("failover", {"seconds": seconds, "violations": twice, "commit": _commit()})
+    _write("failover", {"seconds": seconds, "violations": twice, "commit": commit()})
 
 
 def _stay_quiet(fleet: Cluster) -> None:
@@ -115,7 +115,7 @@ def _stay_quiet(fleet: Cluster) -> None:
     with lane(fleet, 0, RUNS / "quiet") as found:
         written = quiet_writes(found, seconds=_QUIET_SECONDS)
     record = {"seconds": round(time.monotonic() - started), "violations": written}
-    _write("quiet", {**record, "commit": _commit()})
+    _write("quiet", {**record, "commit": commit()})
 
 
 def _records() -> dict[str, dict[str, Any]]:
