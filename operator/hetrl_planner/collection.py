@@ -1,7 +1,8 @@
-"""How often Python looks for garbage while a plan is made: rarely.
+"""How often Python looks for garbage while a plan is made or played: rarely.
 
-A search remembers a million small values and drops them all at its end. They hardly ever refer
-to themselves, and looking through them again and again takes a tenth of the time of a plan.
+A search remembers a million small values and drops them all at its end; a simulation makes a
+trajectory for every event. They hardly ever refer to themselves, and looking through them again
+and again takes a tenth of the time of either.
 """
 
 import gc

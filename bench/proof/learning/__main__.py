@@ -1,4 +1,7 @@
-"""``python -m bench.proof.learning``: plays the cases that have no record yet, writes the page."""
+"""``python -m bench.proof.learning``: plays the cases that have no record yet, writes the page.
+
+Then those whose record was made by other code.
+"""
 
 import argparse
 import sys
@@ -43,7 +46,7 @@ def _chosen(patterns: Sequence[str]) -> list[Case]:
 
 
 def _play(chosen: Sequence[Case], *, again: bool) -> None:
-    for case in chosen:
+    for case in sorted(chosen, key=lambda case: kept(case) is not None):
         found = kept(case)
         if found and found.is_of(case) and not again:
             continue

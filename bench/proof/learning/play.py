@@ -1,7 +1,8 @@
 """Playing a case as `hetrl demo`, and keeping what came of it.
 
-A record names the code that decides what is learned; while that stays the same, the case is not
-played again.
+Records are kept beside the page that is written from them: the matrix takes hours, on more than
+one day and machine. A record names the code that decides what is learned; while that stays the
+same, the case is not played again.
 """
 
 import ast
@@ -26,6 +27,7 @@ from hetrl_core.job import Engine
 from hetrl_runtime.report.record import read
 
 RUNS = Path("runs/proof-learning")
+RECORDS = Path("docs/results/learning")
 JOBS = {
     AlgorithmType.GRPO: Path("examples/arithmetic.yaml"),
     AlgorithmType.PPO: Path("examples/arithmetic-ppo.yaml"),
@@ -88,6 +90,7 @@ def play(case: Case) -> Kept:
         "result": json.loads((out / "result.json").read_text()),
         "rewards": [round(each, 4) for each in rewards], "commit": began_at, "code": code,
     }  # fmt: skip
+    RECORDS.mkdir(parents=True, exist_ok=True)
     draft = _record(case).with_suffix(".draft")
     draft.write_text(json.dumps(found) + "\n")
     draft.replace(_record(case))
@@ -131,4 +134,4 @@ def _environment(case: Case) -> dict[str, str]:
 
 
 def _record(case: Case) -> Path:
-    return RUNS / f"{case.name}.json"
+    return RECORDS / f"{case.name}.json"

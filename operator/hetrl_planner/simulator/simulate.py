@@ -4,6 +4,7 @@ from math import inf
 
 import numpy as np
 
+from hetrl_planner.collection import collecting_rarely
 from hetrl_planner.refusals import at_least
 from hetrl_planner.simulator.calendar import Calendar
 from hetrl_planner.simulator.ledger import RunLedger
@@ -16,6 +17,7 @@ EVENTS_PER_TRAJECTORY = 100
 """Far more than training on one takes, with all that is thrown away. See ``patience``."""
 
 
+@collecting_rarely()
 def simulate(
     pipeline: Pipeline,
     *,
