@@ -4,6 +4,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+# Tests run beside each other and start processes: with PyTorch's thread for each core in every one
+# of them, they would mostly wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile(
     "gate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
