@@ -66,8 +66,8 @@ def test_the_operator_understands_the_environment_that_it_is_given(tmp_path: Any
     settings = from_environment(given | {"HETRL_TLS_DIRECTORY": str(tmp_path)})
 
     assert settings.pods.images[Role.ROLLOUT] == "mine:2"
-    assert settings.pods.images[Role.TRAINER] == "hetrl-trainer:0.1.0"
-    assert settings.pods.images[Role.COORDINATOR] == "hetrl-trainer:0.1.0"
+    assert settings.pods.images[Role.TRAINER] == "hetrl-trainer:0.2.0"
+    assert settings.pods.images[Role.COORDINATOR] == "hetrl-trainer:0.2.0"
     assert settings.pods.progress_url == "https://hetrl.hetrl-system.svc:8443"
     assert settings.namespaces == ("a", "b")
     assert settings.election == ElectionSettings(
