@@ -143,10 +143,10 @@ class Reason:
     """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
 
     SOLVER_TIMEOUT: Final = "SolverTimeout"
-    """Not Planned: the planner did not end within its time."""
+    """Not Planned: the planner did not end within its time; tried again after a pause."""
 
     PLANNER_FAILED: Final = "PlannerFailed"
-    """Not Planned: the planner's process died, or ran out of memory."""
+    """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
 
     CHILDREN_APPLIED: Final = "ChildrenApplied"
     """ResourcesCreated: every object is as it should be."""

@@ -189,6 +189,12 @@ class PlanningSeen:
     answer_base: str = ""
     """What the answer is for; empty for a job that has no plan."""
 
+    answered_at: datetime | None = None
+    """When the answer came; None where there is none."""
+
+    num_failures: int = 0
+    """How often in a row the planner ended without an answer to this."""
+
     left_out: str = ""
     """The nodes that the answer could not count with, and why."""
 

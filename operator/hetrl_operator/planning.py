@@ -76,6 +76,8 @@ class _Record:
     keep: Plan | None = None
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
+    answered_at: datetime | None = None
+    num_failures: int = 0
     left_out: tuple[str, ...] = ()
 
 
@@ -119,6 +121,8 @@ class Planning:
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
             answer_base=record.base if record else "",
+            answered_at=record.answered_at if record else None,
+            num_failures=record.num_failures if record else 0,
             left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
             conflict=""
@@ -128,10 +132,16 @@ class Planning:
 
     def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
         """Have a plan made in a worker process; a search for an earlier wish is forgotten."""
-        self.forget(job.uid)
+        spec_key, last = planning_key(wish), self._records.get(job.uid)
+        is_again = last is not None and (last.spec_key, last.base) == (spec_key, asked.base)
         record = _Record(
-            spec_key=planning_key(wish), key=asked.key, base=asked.base, keep=asked.keep
+            spec_key=spec_key,
+            key=asked.key,
+            base=asked.base,
+            keep=asked.keep,
+            num_failures=last.num_failures if last and is_again else 0,
         )
+        self.forget(job.uid)
         record.task = asyncio.create_task(self._search(job, wish, record))
         self._records[job.uid] = record
 
@@ -187,6 +197,9 @@ class Planning:
         started = asyncio.get_running_loop().time()
         record.left_out = self._fleet(wish).left_out(wish.spec.resources)
         record.answer = await self._ask(job, wish, record)
+        record.answered_at = datetime.now(UTC)
+        has_failed = isinstance(record.answer, PlannerTrouble)
+        record.num_failures = record.num_failures + 1 if has_failed else 0
         seconds = asyncio.get_running_loop().time() - started
         outcome = type(record.answer).__name__
         log.info(

@@ -35,6 +35,7 @@ from hetrl_operator.observed import (
     ChildSeen,
     JobSeen,
     Observed,
+    PlannerTrouble,
     PlanningSeen,
     PlanSeen,
     PodSeen,
@@ -182,6 +183,11 @@ class ClusterModel:
         fresh = job_seen(body)
         self.job = replace(fresh, status=self.job.status, has_finalizer=self.job.has_finalizer)
 
+    def move_fleet(self, key: str) -> None:
+        """Let what planning sees of the fleet change."""
+        assert self.planning
+        self.planning = replace(self.planning, key=key)
+
     def pass_time(self, **units: float) -> None:
         """Let time pass without anything happening."""
         self.now += timedelta(**units)
@@ -219,9 +225,11 @@ class ClusterModel:
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
+            has_failed = isinstance(self.answer, PlannerTrouble)
             self.planning = replace(
                 self.planning, answer=self.answer, answer_key=action.key,
-                answer_base=action.base, left_out=self.left_out,
+                answer_base=action.base, answered_at=self.now, left_out=self.left_out,
+                num_failures=self.planning.num_failures + 1 if has_failed else 0,
             )  # fmt: skip
         else:
             reserved = isinstance(action, ReserveGpus)

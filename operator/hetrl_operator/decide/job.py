@@ -118,7 +118,7 @@ def _active(
             findings=findings,
             actions=planned.actions,
             plan=planned.plan,
-            wake_after=(next_deadline_seconds(seen, now),),
+            wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),
         )
     sets = _sets(planned.plan)
     deployment = Deployment(
@@ -156,6 +156,7 @@ def _active(
             next_stuck_seconds(seen, now),
             next_stall_seconds(seen, shown, now),
             restarted.wake_after_seconds,
+            planned.wake_after_seconds,
         ),
     )
 

@@ -14,6 +14,7 @@ from hetrl_operator.actions import Action, Apply, Delete, Event, ReserveGpus, St
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.drift import Drift, drift
 from hetrl_operator.decide.pods import num_wanted
+from hetrl_operator.decide.retry import pause
 from hetrl_operator.labels import ConditionType, EventReason, Reason
 from hetrl_operator.observed import Observed, Occupied, PlannerTrouble, PlanSeen, Wish
 from hetrl_operator.render import plan_manifest
@@ -35,15 +36,18 @@ class Planned:
     drift: str = ""
     """Why the plan should give way, and why it has not yet; empty where it should not."""
 
+    wake_after_seconds: float | None = None
+    """When to look again though nothing has happened; None: only when something has."""
+
 
 def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     """Return the plan that a job follows, or what brings it nearer to one."""
     known = newest(seen.plans)
     if known and not _answers(seen, known) and not seen.pods:
         # Nothing stands on it any more: the job was changed while it was suspended.
-        return _search(seen, wish, discard=seen.plans)
+        return _search(seen, wish, now, discard=seen.plans)
     if known is None:
-        return _search(seen, wish, discard=())
+        return _search(seen, wish, now, discard=())
     stale = tuple(each for each in seen.plans if each.uid != known.uid)
     cleaning = _discard(stale, why="another plan took its place")
     if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
@@ -54,7 +58,7 @@ def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     drifts = drift(
         seen.job, known, spec_key=seen.planning.spec_key, lost_nodes=seen.lost_nodes, now=now
     )
-    return _give_way(seen, wish, kept, drifts) if drifts else kept
+    return _give_way(seen, wish, kept, drifts, now) if drifts else kept
 
 
 def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
@@ -100,7 +104,7 @@ def _reserve(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> P
     )
 
 
-def _give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift) -> Planned:
+def _give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "datetime") -> Planned:
     """Look for another plan while the job goes on by the one that it has."""
     assert kept.plan
     planning, known = seen.planning, kept.plan
@@ -113,10 +117,16 @@ def _give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift) -> Plann
             if not impossible:
                 return _change_over(seen, kept, known, plan, drifts)
             return replace(kept, drift=f"{drifts.why}; {'; '.join(impossible)}")
-        case Infeasible() | Occupied() | PlannerTrouble() as no_plan if (
+        case Infeasible() | Occupied() as no_plan if (
             is_for_this and planning.answer_key == planning.key
         ):
             return replace(kept, drift=f"{drifts.why}; {_refusal(no_plan).message}")
+        case PlannerTrouble() as trouble if is_for_this and (wait := pause(seen, now)):
+            return replace(
+                kept,
+                drift=f"{drifts.why}; {trouble.message}; {wait}",
+                wake_after_seconds=wait.left_seconds,
+            )
         case _:
             start = StartPlanning(
                 key=planning.key,
@@ -170,7 +180,9 @@ def _change_events(old: Plan, new: Plan, why: str) -> tuple[Event, ...]:
     return (replanned, scaled)
 
 
-def _search(seen: Observed, wish: Wish, *, discard: tuple[PlanSeen, ...]) -> Planned:
+def _search(
+    seen: Observed, wish: Wish, now: "datetime", *, discard: tuple[PlanSeen, ...]
+) -> Planned:
     cleaning = _discard(discard, why="the planning fields of the job changed")
     planning = seen.planning
     is_for_this = not planning.answer_base
@@ -179,10 +191,18 @@ def _search(seen: Observed, wish: Wish, *, discard: tuple[PlanSeen, ...]) -> Pla
     match planning.answer:
         case Plan() as plan if is_for_this:
             return _commit(seen, wish, plan, cleaning)
-        case Infeasible() | Occupied() | PlannerTrouble() as no_plan if (
+        case Infeasible() | Occupied() as no_plan if (
             is_for_this and planning.answer_key == planning.key
         ):
             return Planned(plan=None, finding=_refusal(no_plan), actions=cleaning)
+        case PlannerTrouble() as trouble if is_for_this and (wait := pause(seen, now)):
+            text = f"{trouble.message}; {wait}"
+            return Planned(
+                plan=None,
+                finding=_not_yet(trouble.reason, text),
+                actions=cleaning,
+                wake_after_seconds=wait.left_seconds,
+            )
         case _:
             finding = _not_yet(Reason.PLANNING, "a plan is being made")
             start = StartPlanning(key=planning.key)
@@ -233,14 +253,12 @@ def _not_yet(reason: str, message: str) -> Finding:
     return Finding(type=ConditionType.PLANNED, holds=False, reason=reason, message=message)
 
 
-def _refusal(answer: Infeasible | Occupied | PlannerTrouble) -> Finding:
+def _refusal(answer: Infeasible | Occupied) -> Finding:
     match answer:
         case Infeasible(reasons=reasons):
             return _not_yet(Reason.INFEASIBLE, "; ".join(reasons))
         case Occupied(reasons=reasons, held_gpus=held):
             text = f"other jobs hold {held} GPUs, and without these: {'; '.join(reasons)}"
             return _not_yet(Reason.FLEET_OCCUPIED, text)
-        case PlannerTrouble(reason=reason, message=message):
-            return _not_yet(reason, message)
         case _:
             assert_never(answer)
