@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from hetrl_api.topology import HetRLTopology
+from hetrl_operator.nodes import Tolerations, must_leave
 from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
 from hetrl_operator.recent import Place, RecentWrites
@@ -125,6 +126,17 @@ class Views:
                 self._gone.pop(name, None)
             if since is not None:
                 found[name] = since
+        return found
+
+    def leaving_nodes(
+        self, names: Iterable[str], tolerations: Tolerations, pods: Iterable[PodSeen]
+    ) -> dict[str, str]:
+        """Return those of some nodes on which a job's pods cannot stay, and why."""
+        found = {}
+        for name in names:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is not None and (why := must_leave(node, tolerations, pods)):
+                found[name] = why
         return found
 
     def jobs_on(self, node: str) -> set[JobKey]:
