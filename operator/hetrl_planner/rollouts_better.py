@@ -91,15 +91,19 @@ def _is_better(score: Score, than: Score) -> bool:
 
 
 def _ways(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
-    for many in _numbers(max(1, _most_more(bench, rollouts))):
-        yield from larger(bench, rollouts, many)
+    yield from _more(bench, rollouts)
     for many in _numbers(num_replicas(rollouts)):
         for fewer in smaller(rollouts, many):
             yield fewer
-            # What is given up in one place may stand in another instead.
-            for instead in larger(bench, fewer, many):
-                if instead != rollouts:
-                    yield instead
+            # What is given up in one place may stand in another instead, as fewer or more.
+            yield from (each for each in _more(bench, fewer) if each != rollouts)
+    if len(rollouts) == 1:
+        yield from _more(bench, ())
+
+
+def _more(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
+    for many in _numbers(_free_gpus(bench, rollouts)):
+        yield from larger(bench, rollouts, many)
 
 
 def _numbers(most: int) -> Iterator[int]:
@@ -109,5 +113,5 @@ def _numbers(most: int) -> Iterator[int]:
         number *= 2
 
 
-def _most_more(bench: Bench, rollouts: Rollouts) -> int:
+def _free_gpus(bench: Bench, rollouts: Rollouts) -> int:
     return sum(left for left in bench.free(rollouts).values() if left > 0)

@@ -246,7 +246,8 @@ class ClusterModel:
             has_failed = isinstance(self.answer, PlannerTrouble)
             self.planning = replace(
                 self.planning, answer=self.answer, answer_key=action.key,
-                answer_base=action.base, answered_at=self.now, answer_fleet=self.fleet, left_out=self.left_out,
+                answer_base=action.base, answered_at=self.now, answer_fleet=self.fleet,
+                left_out=self.left_out,
                 num_failures=self.planning.num_failures + 1 if has_failed else 0,
             )  # fmt: skip
         else:
