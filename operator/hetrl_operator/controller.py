@@ -46,7 +46,7 @@ from hetrl_operator.observed import (
 )
 from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
-from hetrl_operator.recent import Place
+from hetrl_operator.recent import FORGOTTEN_AFTER_SECONDS, Place
 from hetrl_operator.settings import PodSettings
 from hetrl_operator.views import CHILD_KINDS, Views
 
@@ -252,6 +252,8 @@ class Controller:
             return
         owned = value if isinstance(value, JobSeen) else (job.uid, value)
         self.views.recent.wrote(place, owned, resource_version=version)
+        # Should the watches not show it, what they do show counts from then on.
+        self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
 
     def _again(self, key: JobKey, job: JobSeen, decision: Decision, outcome: Outcome) -> str:
         """See to it that a job is looked at again, soon if something went wrong."""
