@@ -74,6 +74,7 @@ EVENTS = {
     EventReason.PLAN_STARTED: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     EventReason.PLAN_SUCCEEDED: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     EventReason.PLAN_INFEASIBLE: "test_a_planner_in_trouble_is_told_and_asked_again",
+    EventReason.REPLAN_REJECTED: "test_pods_on_a_cordoned_machine_run_on",
     EventReason.REPLANNED: "test_scaling_adds_and_removes_rollouts_and_touches_nothing_else",
     EventReason.INVALID_SPEC: "test_what_cannot_be_worked_on_is_announced",
     EventReason.FAILED_TO_APPLY: "test_an_object_that_is_refused_is_told_with_the_reason",

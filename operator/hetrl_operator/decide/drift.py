@@ -19,7 +19,7 @@ from hetrl_operator.observed import FleetSeen, JobSeen, NodesSeen, PlanSeen
 if TYPE_CHECKING:
     from datetime import datetime
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 5.0
 """From a change of the fleet to the search: nodes seldom come or go alone. Ours."""
 
 _FINAL = frozenset({ReplanOutcome.UNCHANGED, ReplanOutcome.TOO_LITTLE, ReplanOutcome.NO_PLAN})
