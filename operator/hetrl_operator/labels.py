@@ -382,6 +382,11 @@ class EventReason:
     """The deleted job was let go though pods were left."""
 
 
+def words(kind: type) -> tuple[str, ...]:
+    """Return every word of one of these classes."""
+    return tuple(value for name, value in vars(kind).items() if name.isupper())
+
+
 _LONGEST_STATEFUL_SET_NAME = 52
 """``controller-revision-hash`` is the set's name and 11 characters more, in a label of 63."""
 

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from hetrl_operator.labels import ReplanOutcome, ReplanReason, words
 from hetrl_operator.observed import PlanSeen
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -89,6 +90,10 @@ class Metrics:
             "hetrl_replans", "Searches for another plan while a job ran, by how they ended.",
             ["reason", "outcome"], registry=registry,
         )  # fmt: skip
+        # From zero, so that the first of each counts as an increase.
+        for reason in words(ReplanReason):
+            for outcome in words(ReplanOutcome):
+                self._replans.labels(reason=reason, outcome=outcome)
         self._jobs = _JobGauges(registry)
         info = Gauge(
             "hetrl_operator_build_info", "Always 1; the release is a label.", ["version"],
