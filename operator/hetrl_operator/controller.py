@@ -199,6 +199,10 @@ class Controller:
             if not isinstance(outcome, Done):
                 return outcome
             outcome = await self._perform(seen, action)
+            if isinstance(outcome, Done) and outcome.object:
+                # What fails after this is no longer what failed before: twenty writes of which
+                # each fails once must not wait as long as one that fails twenty times.
+                self.queue.forget((seen.job.namespace, seen.job.name))
         if isinstance(outcome, Done):
             self._troubles.pop(seen.job.uid, None)
         return outcome
