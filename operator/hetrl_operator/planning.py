@@ -254,7 +254,7 @@ class Planning:
         self.answered((job.namespace, job.name))
 
     async def _ask(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
-        spec = _from_now(wish.spec, job, datetime.now(UTC))
+        spec = from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
         fleet = self._fleet(wish)
@@ -351,7 +351,7 @@ def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
     return usable
 
 
-def _from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
+def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
     """Take off a deadline the time and the steps that are over; None when it is over."""
     objective = spec.planning.objective
     if not isinstance(objective, MeetDeadline):
