@@ -61,6 +61,9 @@ class FleetView(Protocol):
     def fleet_version(self) -> int:
         """Return a number that changes with the nodes or the topologies."""
 
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+
 
 class PlannerMetrics(Protocol):
     """What planning counts."""
@@ -147,7 +150,8 @@ class Planning:
         if key == plan.fleet:
             self._differs_since.pop(job.uid, None)
             return FleetSeen(key=key)
-        return FleetSeen(key=key, differs_since=self._differs_since.setdefault(job.uid, now))
+        changed_at = min(now, self.fleet_view.fleet_changed_at())
+        return FleetSeen(key=key, differs_since=self._differs_since.setdefault(job.uid, changed_at))
 
     def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
         """Have a plan made in a worker process; a search for an earlier wish is forgotten."""

@@ -5,7 +5,7 @@ Holds values, not objects; filled by kopf's indexes, read once a round.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from hetrl_api.topology import HetRLTopology
@@ -38,6 +38,7 @@ class Views:
     """What the indexes show though it is not there any more; ``census`` finds it out."""
 
     _fleet_version: int = 0
+    _fleet_changed_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     _gone: dict[str, datetime] = field(default_factory=dict)
     """When a node that jobs stand on was first missed; Kubernetes does not say."""
 
@@ -155,9 +156,14 @@ class Views:
         """Return a number that changes with the nodes or the topologies."""
         return self._fleet_version
 
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+        return self._fleet_changed_at
+
     def fleet_changed(self) -> None:
         """Note that nodes or topologies are not what they were."""
         self._fleet_version += 1
+        self._fleet_changed_at = datetime.now(UTC)
 
     def _there(self, kind: str, index: Index) -> list[Any]:
         return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ class Cluster:
     given: list[Body] = field(default_factory=list)
     prices: list[HetRLTopology] = field(default_factory=list)
     version: int = 0
+    changed_at: datetime = NOW
 
     def nodes(self) -> Iterable[Body]:
         return self.given
@@ -35,8 +37,11 @@ class Cluster:
     def fleet_version(self) -> int:
         return self.version
 
-    def change(self, *nodes: Body) -> None:
-        self.given, self.version = list(nodes), self.version + 1
+    def fleet_changed_at(self) -> datetime:
+        return self.changed_at
+
+    def change(self, at: datetime, *nodes: Body) -> None:
+        self.given, self.version, self.changed_at = list(nodes), self.version + 1, at
 
 
 def planning(cluster: Cluster | None = None) -> Planning:
@@ -136,11 +141,11 @@ def test_a_fleet_differs_from_when_it_first_did_until_it_does_not() -> None:
     plan = replace(plan, fleet=service.fleet(job, plan, NOW).key)
     assert service.fleet(job, plan, NOW).differs_since is None
 
-    cluster.change(a_node("l4-0"), a_node("l4-1"))
-    assert service.fleet(job, plan, later(seconds=1)).differs_since == later(seconds=1)
-    cluster.change(a_node("l4-1"))
+    cluster.change(later(seconds=1), a_node("l4-0"), a_node("l4-1"))
+    assert service.fleet(job, plan, later(seconds=3)).differs_since == later(seconds=1)
+    cluster.change(later(seconds=8), a_node("l4-1"))
     assert service.fleet(job, plan, later(seconds=9)).differs_since == later(seconds=1)
-    cluster.change(a_node("l4-0"))
+    cluster.change(later(seconds=15), a_node("l4-0"))
 
     assert service.fleet(job, plan, later(seconds=20)).differs_since is None
 

@@ -41,7 +41,7 @@ def moves(old: Plan, new: Plan) -> Moves:
     stopped = {place: pods for place, pods in there.items() if wanted.get(place) != pods}
     started = [place for place, pods in wanted.items() if there.get(place) != pods]
     moves_trainer = trainers[0] != trainers[1]
-    num_gpus = sum(each.num_gpus for each in there.values())
+    num_gpus = sum(each.num_gpus for each in there.values()) or 1
     return Moves(
         moves_trainer=moves_trainer,
         num_started=len(started) + (_num_pods(trainers[1]) if moves_trainer else 0),
