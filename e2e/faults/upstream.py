@@ -7,6 +7,7 @@ import json
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class Upstream:
 
 def _unpacked(kubeconfig: Path, name: str, content: str) -> Path:
     path = kubeconfig.with_name(f"{kubeconfig.name}-{name}.pem")
-    path.touch(mode=0o600)
-    path.write_bytes(base64.b64decode(content))
-    return path
+    # Whole or not at all: another lane may be reading it.
+    with NamedTemporaryFile(dir=path.parent, delete=False) as partial:
+        partial.write(base64.b64decode(content))
+    return Path(partial.name).rename(path)

@@ -4,10 +4,11 @@ What a topology says of a GPU kind goes over the catalogue's figures. Reading no
 cluster is left to the callers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hetrl_api.departure import departure
 from hetrl_api.gpu_kinds import KnownKinds
 from hetrl_api.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.topology import HetRLTopology, MachinePool
@@ -43,6 +44,17 @@ class Fleet:
         )
         return ClusterSnapshot(gpu_kinds=self.gpu_kinds, machines=machines, links=self.links)
 
+    def closed(self, resources: ResourcesSpec, names: Container[str]) -> tuple[Absence, ...]:
+        """Return of some machines those that take no new pods, as a job's pools name them."""
+        found = []
+        for each in self.absences:
+            if each.node in names and each.machine and each.kind:
+                pools = [pool.name for pool in resources.pools if each.is_in(pool)]
+                if pools or not resources.pools:
+                    machine = replace(each.machine, pool=pools[0] if pools else "")
+                    found.append(replace(each, machine=machine))
+        return tuple(found)
+
     def left_out(self, resources: ResourcesSpec) -> tuple[str, ...]:
         """Return why nodes that a job would take are not in its snapshot, a line a reason."""
         pools = resources.pools
@@ -59,8 +71,8 @@ def fleet_of(
 ) -> Fleet:
     """Return the fleet of v1 Node objects and of the pools that topologies list.
 
-    Nodes without GPUs are nobody's business. Those with GPUs that are cordoned, not ready,
-    being deleted or of an unknown kind are left out, and said to be.
+    Nodes without GPUs are nobody's business. Those with GPUs that are cordoned, not ready, about
+    to go or of an unknown kind are left out, and said to be.
 
     Args:
         nodes: as the API server gives them.
@@ -118,8 +130,8 @@ def _is_for_gpus(node: Mapping[str, Any]) -> bool:
 def _trouble(node: Mapping[str, Any]) -> str:
     """Return why no pod with GPUs can start on a node; empty when one can."""
     conditions = node.get("status", {}).get("conditions") or ()
-    if node["metadata"].get("deletionTimestamp"):
-        return "being deleted"
+    if why := departure(node):
+        return why
     if any(each["type"] == "Ready" and each["status"] != "True" for each in conditions):
         return "not ready"
     if node.get("spec", {}).get("unschedulable"):
@@ -132,19 +144,31 @@ def _place_of_node(node: Mapping[str, Any], known: KnownKinds, *, why_not: str) 
     product = labels.get(PRODUCT_LABEL, "")
     if why_not:
         kind_name = known.name_of(product)
-        gpu_kind = "" if isinstance(kind_name, NotEligible) else kind_name
-        return Absence(node=name, gpu_kind=gpu_kind, labels=labels, reason=why_not)
+        if isinstance(kind_name, NotEligible):
+            return Absence(node=name, gpu_kind="", labels=labels, reason=why_not)
+        return Absence(
+            node=name,
+            gpu_kind=kind_name,
+            labels=labels,
+            reason=why_not,
+            machine=_machine(node, kind_name) if _num_gpus(node) else None,
+            kind=known.figures(kind_name),
+        )
     kind = known.of_product(product)
     if isinstance(kind, NotEligible):
         return Absence(node=name, gpu_kind="", labels=labels, reason=kind.reason)
-    machine = Machine(
-        name=name,
-        gpu_kind=kind.name,
+    return Place(machine=_machine(node, kind.name), labels=labels)
+
+
+def _machine(node: Mapping[str, Any], gpu_kind: str) -> Machine:
+    labels = _labels(node)
+    return Machine(
+        name=str(node["metadata"]["name"]),
+        gpu_kind=gpu_kind,
         num_gpus=_num_gpus(node),
         region=labels.get(REGION_LABEL, "local"),
         zone=labels.get(ZONE_LABEL, ""),
     )
-    return Place(machine=machine, labels=labels)
 
 
 def _places_of_pool(pool: MachinePool, kind: GpuKind) -> list[Place]:

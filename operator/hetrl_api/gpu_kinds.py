@@ -38,6 +38,10 @@ class KnownKinds:
         """Return the name of that kind, which need not be in use."""
         return self._by_product.get(plain(product)) or catalogue_name(product)
 
+    def figures(self, name: str) -> GpuKind:
+        """Return a kind that need not be in use, by its own name."""
+        return self._used.get(name) or self._merged(name)
+
     def named(self, name: str, *, number: int) -> GpuKind:
         """Return the kind that a pool names."""
         kind = self.of_product(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hetrl_api.gpu_kinds import catalogue_name, plain
-from hetrl_core.cluster import Machine
+from hetrl_core.cluster import GpuKind, Machine
 from hetrl_core.job import PoolSpec
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -38,6 +38,12 @@ class Absence:
     labels: Mapping[str, str]
     reason: str
     """Completes "left out: ", such as ``cordoned``."""
+
+    machine: Machine | None = None
+    """What it is to jobs that are there already; None without GPUs of a known kind."""
+
+    kind: GpuKind | None = None
+    """Of the machine."""
 
     def is_in(self, pool: PoolSpec) -> bool:
         """Tell whether a job's pool would take this node."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, value_not_yet
+from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, section, value_not_yet
 from hetrl_api.source import ObjectName
 from hetrl_core.job import Strategy
 
@@ -50,16 +50,25 @@ class Objective(ApiModel):
 
 
 class Replan(ApiModel):
-    """When a running job moves to a better plan."""
+    """When a running job moves to a better plan because its fleet has changed.
+
+    A job moves whatever this says when a machine of its plan is lost or about to go, when its spec
+    changes, and when a rule of spec.failurePolicy asks for it.
+    """
 
     on_node_change: bool = True
-    """Plan again when nodes come or go."""
+    """Plan again when nodes come, go, are cordoned or tainted, and when prices or links change."""
 
     cooldown_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 600
-    """Shortest time between two plans."""
+    """Shortest time from a plan, or from one that was weighed and rejected, to the next search for
+    a better one."""
 
     min_improvement_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
-    """Predicted gain that makes a move worth it."""
+    """Predicted gain below which no plan is moved to, whatever it costs."""
+
+    stability_window_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 1800
+    """How long a fleet is taken to stay as it is: what another plan gains in this time, or until
+    the job's end, must exceed what the move costs."""
 
 
 class Planning(ApiModel):
@@ -83,15 +92,14 @@ class Planning(ApiModel):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Of the search."""
 
-    replan: Replan | None = None
-    """When a running job moves to a better plan. Not supported yet."""
+    replan: Replan = section(Replan)
+    """When a running job moves to a better plan."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         value_not_yet(
             "spec.planning.mode", name="mode", value="Manual", instead="use Auto or PlanOnly"
         ),
         not_yet("spec.planning.planRef", path="self.planRef", instead="plans are made, not given"),
-        not_yet("spec.planning.replan", path="self.replan", instead="a running job keeps its plan"),
         Rule(
             condition="!has(self.objective) || "
             + exactly_one("", ("throughput", "cost", "deadline"), of="self.objective").condition,

@@ -112,6 +112,30 @@ class Restart(ApiModel):
     """The rule of spec.failurePolicy.rules, if one fitted."""
 
 
+class LastReplan(ApiModel):
+    """What came of it when another plan was last looked for while the job ran."""
+
+    time: AwareDatetime
+    """When it was decided."""
+
+    plan: Text
+    """The HetRLPlan that was in force."""
+
+    reason: Text
+    """NodeLost, NodeLeaving, SpecChanged, FailureRule or FleetChanged."""
+
+    outcome: Text
+    """Adopted; Unchanged, where nothing better was found; TooLittle, below minImprovementPercent;
+    TooDear, where the gain does not pay for the move; NoPlan, where none fits; Outdated, where the
+    fleet changed during the search; Failed, where the planner did."""
+
+    fleet_hash: Text | None = None
+    """Of the nodes, prices and links that it was about."""
+
+    message: Text
+    """The figures: what the other plan gains, and what the move costs."""
+
+
 class RoleStatus(ApiModel):
     """Pods of one role."""
 
@@ -177,6 +201,9 @@ class JobStatus(ApiModel):
 
     plan: PlanStatus | None = None
     """The plan in force."""
+
+    last_replan: LastReplan | None = None
+    """The last search for another plan while the job ran."""
 
     progress: Progress | None = None
     """How far training has come."""

@@ -17,6 +17,7 @@ from hetrl_operator.apply import Writer
 from hetrl_operator.census import Census
 from hetrl_operator.controller import Controller, measure_lag
 from hetrl_operator.election import Candidate, Election
+from hetrl_operator.ending import Ending
 from hetrl_operator.endpoints import application, served
 from hetrl_operator.handlers import Hooks
 from hetrl_operator.kubernetes_api import KubernetesApi, connect
@@ -166,7 +167,9 @@ async def _watch(
 ) -> None:
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
-    await kopf.operator(
+    # As kopf.operator does, but for the time that an end may take.
+    existing, ending = asyncio.all_tasks(), Ending()
+    tasks = await kopf.spawn_tasks(
         registry=kopf_registry,
         standalone=True,
         # kopf would ask for the user's name, and user 65532 of our image has none.
@@ -176,6 +179,11 @@ async def _watch(
         ready_flag=ready,
         stop_flag=stop,
     )
+    ending.watch(tasks)
+    try:
+        await kopf.run_tasks(tasks, ignored=existing)
+    finally:
+        ending.over()
 
 
 async def _work(settings: Settings, hooks: Hooks, metrics: Metrics, ready: asyncio.Event) -> None:

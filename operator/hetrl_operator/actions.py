@@ -59,8 +59,15 @@ class StartPlanning:
     base: str = ""
     """What the answer is for, where the job runs by another plan; see ``decide.drift``."""
 
-    keep: Plan | None = None
-    """A plan whose trainers should stay where they are if they can."""
+    standing: Plan | None = None
+    """The plan that the job runs by: what need not move stays where it is."""
+
+    keeps_trainer: bool = False
+    """Whether its trainers should stay where they are if they can."""
+
+    enough_percent: float | None = None
+    """What is asked for is something better than the standing plan, in more ways than one while
+    none gains so much; None: one plan, whatever it is like."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

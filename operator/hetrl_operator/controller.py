@@ -28,15 +28,25 @@ from hetrl_operator.apply import Done, Outcome, Refused, TryAgain, Writer
 from hetrl_operator.census import Census
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, holds
-from hetrl_operator.decide.drift import drift
+from hetrl_operator.decide.drift import SETTLE_SECONDS, drift
 from hetrl_operator.decide.plans import newest
 from hetrl_operator.labels import ConditionType, Reason
+from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.metrics import Metrics
+from hetrl_operator.nodes import Tolerations
 from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_seen
-from hetrl_operator.observed import JobSeen, Observed, PlanSeen, ProgressSeen, WriteTrouble
+from hetrl_operator.observed import (
+    FleetSeen,
+    JobSeen,
+    NodesSeen,
+    Observed,
+    PlanSeen,
+    ProgressSeen,
+    WriteTrouble,
+)
 from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
-from hetrl_operator.recent import Place
+from hetrl_operator.recent import FORGOTTEN_AFTER_SECONDS, Place
 from hetrl_operator.settings import PodSettings
 from hetrl_operator.views import CHILD_KINDS, Views
 
@@ -64,6 +74,7 @@ class Controller:
     _troubles: dict[str, WriteTrouble] = field(default_factory=dict)
     _uids: dict[JobKey, str] = field(default_factory=dict)
     _is_ready: bool = False
+    _is_settling: bool = False
 
     def restore(self) -> None:
         """Rebuild the reservations from what stands in the cluster, before the first round."""
@@ -89,12 +100,28 @@ class Controller:
             case "HetRLJob":
                 self.queue.add((namespace, name))
             case "Node" | "HetRLTopology":
-                self.views.fleet_changed()
-                self.look_at_unplanned()
+                self.fleet_changed()
             case _:
                 owner = self.views.owner_of(place)
                 if owner:
                     self.queue.add(owner)
+
+    def fleet_changed(self) -> None:
+        """Have jobs looked at because nodes or topologies are others.
+
+        At once those that wait for a plan; all, for a better one, when the fleet has settled.
+        """
+        self.views.fleet_changed()
+        self.look_at_unplanned()
+        if not self._is_settling:
+            self._is_settling = True
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._look_at_all)
+
+    def _look_at_all(self) -> None:
+        self._is_settling = False
+        for job in self.views.all_jobs():
+            if not _has_ended(job):
+                self.queue.add((job.namespace, job.name))
 
     def look_at_unplanned(self) -> None:
         """Have every job looked at that waits for a plan: the fleet, or what is free, changed."""
@@ -139,23 +166,24 @@ class Controller:
 
     def _observe(self, job: JobSeen, now: datetime) -> Observed:
         plans, pods = self.views.plans_of(job), self.views.pods_of(job)
-        machines = {
-            share.machine
-            for plan in plans
-            for group in plan.plan.groups
-            for replica in group.replicas
-            for share in replica.shares
-        }
-        lost = self.views.lost_nodes({*machines, *(pod.node for pod in pods if pod.node)}, now)
+        machines = {name for each in plans for name in gpus_by_machine(each.plan)}
+        used = {*machines, *(pod.node for pod in pods if pod.node)}
+        nodes = NodesSeen(
+            lost=self.views.lost_nodes(used, now),
+            leaving=self.views.leaving_nodes(used, _tolerations(job), pods),
+        )
         plan = newest(plans)
+        fleet = self.planning.fleet(job, plan, now)
         return Observed(
             job=job,
-            planning=self.planning.seen(job, plan, base=_base(job, plan, lost, now)),
+            planning=self.planning.seen(job, plan, base=_base(job, plan, nodes, fleet, now)),
             plans=plans,
             children=self.views.children_of(job),
             pods=pods,
             hostnames=self.views.hostnames(machines),
-            lost_nodes=lost,
+            lost_nodes=nodes.lost,
+            leaving=nodes.leaving,
+            fleet=fleet,
             progress=self._progress.get(job.uid),
             trouble=self._troubles.get(job.uid),
         )
@@ -165,14 +193,24 @@ class Controller:
         first = decision.status
         outcome = await self._perform(seen, first) if first else Done(object={})
         if isinstance(outcome, Done):
+            self._count_replan(seen, decision)
             await self._announce(seen, decision)
         for action in decision.actions:
             if not isinstance(outcome, Done):
                 return outcome
             outcome = await self._perform(seen, action)
+            if isinstance(outcome, Done) and outcome.object:
+                # What fails after this is no longer what failed before: twenty writes of which
+                # each fails once must not wait as long as one that fails twenty times.
+                self.queue.forget((seen.job.namespace, seen.job.name))
         if isinstance(outcome, Done):
             self._troubles.pop(seen.job.uid, None)
         return outcome
+
+    def _count_replan(self, seen: Observed, decision: Decision) -> None:
+        last = decision.status.status.last_replan if decision.status else None
+        if last and last != seen.job.status.last_replan:
+            self.metrics.replanned(reason=last.reason, outcome=last.outcome)
 
     async def _announce(self, seen: Observed, decision: Decision) -> None:
         """Tell what has turned, once the status that says so is written."""
@@ -218,6 +256,8 @@ class Controller:
             return
         owned = value if isinstance(value, JobSeen) else (job.uid, value)
         self.views.recent.wrote(place, owned, resource_version=version)
+        # Should the watches not show it, what they do show counts from then on.
+        self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
 
     def _again(self, key: JobKey, job: JobSeen, decision: Decision, outcome: Outcome) -> str:
         """See to it that a job is looked at again, soon if something went wrong."""
@@ -245,7 +285,7 @@ class Controller:
         """Drop what we know of a job that is gone."""
         self._progress.pop(uid, None)
         self._troubles.pop(uid, None)
-        self.planning.forget(uid)
+        self.planning.drop(uid)
         self.metrics.drop_job(*key)
         self.queue.drop(key)
         del self._uids[key]
@@ -270,12 +310,19 @@ def _waits_for_plan(job: JobSeen) -> bool:
     return drifts or not holds(job.status, ConditionType.PLANNED)
 
 
-def _base(job: JobSeen, plan: PlanSeen | None, lost: Mapping[str, datetime], now: datetime) -> str:
+def _base(
+    job: JobSeen, plan: PlanSeen | None, nodes: NodesSeen, fleet: FleetSeen, now: datetime
+) -> str:
     """Return what another plan is wanted for while one is in force; empty where none is."""
     if plan is None or job.wish is None:
         return ""
-    found = drift(job, plan, spec_key=planning_key(job.wish), lost_nodes=lost, now=now)
+    key = planning_key(job.wish)
+    found = drift(job, plan, spec_key=key, nodes=nodes, fleet=fleet, now=now)
     return found.base if found else ""
+
+
+def _tolerations(job: JobSeen) -> Tolerations:
+    return job.wish.written.runtime.pod_template.tolerations if job.wish else ()
 
 
 def _has_ended(job: JobSeen) -> bool:

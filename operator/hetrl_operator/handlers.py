@@ -84,8 +84,7 @@ class Hooks:
                 self._nodes.pop(name, None)
             else:
                 self._nodes[name] = node
-        controller.views.fleet_changed()
-        controller.look_at_unplanned()
+        controller.fleet_changed()
         if kind == "Node":
             controller.look_at_jobs_on(name)
 

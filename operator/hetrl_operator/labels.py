@@ -70,6 +70,10 @@ LEFT_OUT: Final = "hetrl.dev/left-out"
 REPLACES: Final = "hetrl.dev/replaces"
 """On a HetRLPlan: the plan that it took the place of while the job ran."""
 
+FLEET_HASH: Final = "hetrl.dev/fleet-hash"
+"""On a HetRLPlan: digest of the machines, prices and links that it was made for. Plans of a release
+that did not write it are kept while the fleet changes."""
+
 RESTART_HASH: Final = "hetrl.dev/restart-hash"
 """On the pod template: digest of what a pod must be replaced for when it changes. Pods of a
 release that did not write it are left as they are."""
@@ -143,10 +147,10 @@ class Reason:
     """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
 
     SOLVER_TIMEOUT: Final = "SolverTimeout"
-    """Not Planned: the planner did not end within its time."""
+    """Not Planned: the planner did not end within its time; tried again after a pause."""
 
     PLANNER_FAILED: Final = "PlannerFailed"
-    """Not Planned: the planner's process died, or ran out of memory."""
+    """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
 
     CHILDREN_APPLIED: Final = "ChildrenApplied"
     """ResourcesCreated: every object is as it should be."""
@@ -264,6 +268,50 @@ class Reason:
     """Not ready, not Running, not Progressing: the job has ended."""
 
 
+class ReplanReason:
+    """What another plan was looked for while a job ran; a label of ``hetrl_replans_total``."""
+
+    FAILURE_RULE: Final = "FailureRule"
+    """A rule of ``spec.failurePolicy`` asks for it."""
+
+    NODE_LOST: Final = "NodeLost"
+    """A machine of the plan does not answer."""
+
+    NODE_LEAVING: Final = "NodeLeaving"
+    """A machine of the plan is about to go, or no longer takes the job's pods."""
+
+    SPEC_CHANGED: Final = "SpecChanged"
+    """The planning fields of the spec are others."""
+
+    FLEET_CHANGED: Final = "FleetChanged"
+    """Nodes, prices or links are others, so there may be something better."""
+
+
+class ReplanOutcome:
+    """What came of it; a label of ``hetrl_replans_total``."""
+
+    ADOPTED: Final = "Adopted"
+    """The job moves to another plan."""
+
+    UNCHANGED: Final = "Unchanged"
+    """The search found the plan that is in force."""
+
+    TOO_LITTLE: Final = "TooLittle"
+    """It would gain less than ``minImprovementPercent``."""
+
+    TOO_DEAR: Final = "TooDear"
+    """What it gains does not pay for the move. Asked again after the cooldown."""
+
+    NO_PLAN: Final = "NoPlan"
+    """None fits."""
+
+    OUTDATED: Final = "Outdated"
+    """The fleet changed during the search. Asked again after the cooldown."""
+
+    FAILED: Final = "Failed"
+    """The planner ended without an answer. Asked again after the cooldown."""
+
+
 class EventReason:
     """Reasons of the events on a HetRLJob, past tense or verb and object."""
 
@@ -277,7 +325,10 @@ class EventReason:
     """No plan was found, and why."""
 
     REPLANNED: Final = "Replanned"
-    """A running job got another plan: what changes, and what it was for."""
+    """A running job got another plan: what changes, what it was for, and what it costs."""
+
+    REPLAN_REJECTED: Final = "ReplanRejected"
+    """A running job keeps its plan though another was looked for: the figures, or what failed."""
 
     INVALID_SPEC: Final = "InvalidHetRLJobSpec"
     """The spec cannot be worked on, and why."""
@@ -329,6 +380,11 @@ class EventReason:
 
     RELEASE_FORCED: Final = "ReleaseForced"
     """The deleted job was let go though pods were left."""
+
+
+def words(kind: type) -> tuple[str, ...]:
+    """Return every word of one of these classes."""
+    return tuple(value for name, value in vars(kind).items() if name.isupper())
 
 
 _LONGEST_STATEFUL_SET_NAME = 52

@@ -34,9 +34,10 @@ class Ledger:
             plan: what it wants.
             capacity: GPUs that there are on each usable machine.
         """
-        others = self.held_by_others(uid)
+        others, ours = self.held_by_others(uid), self._held.get(uid, Counter())
         for machine, wanted in sorted(gpus_by_machine(plan).items()):
-            free = capacity.get(machine, 0) - others[machine]
+            # What it holds it may keep, also on a machine that takes no more pods.
+            free = max(capacity.get(machine, 0) - others[machine], ours[machine])
             if wanted > free:
                 return f"{machine} has {max(0, free)} free GPUs, the plan needs {wanted} there"
         return ""

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from hetrl_operator.labels import ReplanOutcome, ReplanReason, words
 from hetrl_operator.observed import PlanSeen
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -85,6 +86,14 @@ class Metrics:
             "hetrl_planner_solve_duration_seconds", "Time to a planner's answer.", ["outcome"],
             buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800), registry=registry,
         )  # fmt: skip
+        self._replans = Counter(
+            "hetrl_replans", "Searches for another plan while a job ran, by how they ended.",
+            ["reason", "outcome"], registry=registry,
+        )  # fmt: skip
+        # From zero, so that the first of each counts as an increase.
+        for reason in words(ReplanReason):
+            for outcome in words(ReplanOutcome):
+                self._replans.labels(reason=reason, outcome=outcome)
         self._jobs = _JobGauges(registry)
         info = Gauge(
             "hetrl_operator_build_info", "Always 1; the release is a label.", ["version"],
@@ -112,6 +121,10 @@ class Metrics:
     def solved(self, *, outcome: str, seconds: float) -> None:
         """Count one answer of the planner."""
         self._solves.labels(outcome=outcome).observe(seconds)
+
+    def replanned(self, *, reason: str, outcome: str) -> None:
+        """Count one search for another plan while a job ran."""
+        self._replans.labels(reason=reason, outcome=outcome).inc()
 
     def show_job(
         self, namespace: str, name: str, *, phase: str, plan: PlanSeen | None, is_paid: bool

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hetrl_api.decision import to_plan
+from hetrl_api.departure import notices_among
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import parse
@@ -23,6 +24,7 @@ from hetrl_api.status import JobStatus
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
     FINALIZER,
+    FLEET_HASH,
     GANG_GATE,
     IDENTITY,
     JOB_NAME,
@@ -115,6 +117,7 @@ def plan_seen(body: Body) -> PlanSeen | None:
         key=annotations.get(PLAN_KEY, ""),
         left_out=annotations.get(LEFT_OUT, ""),
         replaces=annotations.get(REPLACES, ""),
+        fleet=annotations.get(FLEET_HASH, ""),
         plan=to_plan(written.spec),
         created_at=_time(metadata["creationTimestamp"]),
     )
@@ -182,7 +185,7 @@ def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
 
 
 def slim_node(body: Body) -> Body:
-    """Keep of a Node what planning reads: labels, taints, GPUs, what bars it."""
+    """Keep of a Node what planning reads: labels, taints, GPUs, what bars it, what ends it."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     conditions = [
         {
@@ -198,6 +201,7 @@ def slim_node(body: Body) -> Body:
         "metadata": {
             "name": metadata["name"],
             "labels": dict(metadata.get("labels") or {}),
+            "annotations": notices_among(metadata.get("annotations") or {}),
             "deletionTimestamp": metadata.get("deletionTimestamp"),
         },
         "spec": {

@@ -10,7 +10,7 @@ from datetime import datetime
 from hetrl_api.job import JobSpec as WrittenSpec
 from hetrl_api.status import JobStatus
 from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan import Infeasible, Plan, Prediction
 from hetrl_core.task import Role
 
 
@@ -147,6 +147,9 @@ class PlanSeen:
     replaces: str = ""
     """The plan that it took the place of, if the job ran by one."""
 
+    fleet: str = ""
+    """Digest of the fleet that it was made for; empty: an earlier release made it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupied:
@@ -154,6 +157,17 @@ class Occupied:
 
     reasons: tuple[str, ...]
     held_gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """What a job that runs could do instead on the fleet as it is now."""
+
+    standing: Prediction
+    """What the plan in force is expected to do there."""
+
+    plans: tuple[Plan, ...]
+    """Those that move less first: other rollouts beside the same trainers, then anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +180,7 @@ class PlannerTrouble:
     message: str
 
 
-Answer = Plan | Infeasible | Occupied | PlannerTrouble
+Answer = Plan | Alternatives | Infeasible | Occupied | PlannerTrouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +203,15 @@ class PlanningSeen:
     answer_base: str = ""
     """What the answer is for; empty for a job that has no plan."""
 
+    answer_fleet: str = ""
+    """Digest of the fleet that it was made for."""
+
+    answered_at: datetime | None = None
+    """When the answer came; None where there is none."""
+
+    num_failures: int = 0
+    """How often in a row the planner ended without an answer to this."""
+
     left_out: str = ""
     """The nodes that the answer could not count with, and why."""
 
@@ -197,6 +220,28 @@ class PlanningSeen:
 
     conflict: str = ""
     """Why the plan's GPUs cannot be reserved now; empty when they can, or are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesSeen:
+    """What is wrong with the machines of a plan."""
+
+    lost: Mapping[str, datetime] = field(default_factory=dict)
+    """Those that are gone or do not answer, and since when."""
+
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Those on which the job's pods cannot stay, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSeen:
+    """The machines, prices and links that concern a job, whoever holds them."""
+
+    key: str = ""
+    """Digest of them; empty where nobody asks."""
+
+    differs_since: datetime | None = None
+    """When they were first seen to differ from what the plan was made for; None: they do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,5 +290,14 @@ class Observed:
     lost_nodes: Mapping[str, datetime] = field(default_factory=dict)
     """Of the plan's machines: those that are gone or do not answer, and since when."""
 
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Of the plan's machines: those on which the job's pods cannot stay, and why."""
+
+    fleet: FleetSeen = field(default_factory=FleetSeen)
     progress: ProgressSeen | None = None
     trouble: WriteTrouble | None = None
+
+    @property
+    def nodes(self) -> NodesSeen:
+        """What is wrong with the plan's machines."""
+        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving)

@@ -5,14 +5,21 @@ Imported by a fresh interpreter, with no event loop and no Kubernetes in it.
 
 import resource
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+from hetrl_api.place import Absence
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan import Infeasible, Plan, Prediction
+from hetrl_core.task import TRAINING_TASKS
 from hetrl_core.units import MIB
-from hetrl_operator.observed import Occupied
+from hetrl_operator.ledger import gpus_by_machine
+from hetrl_operator.observed import Alternatives, Occupied
+from hetrl_planner.alignment import aligned
 from hetrl_planner.plan_job import plan
 from hetrl_planner.rollouts_anew import rollouts_anew
+from hetrl_planner.rollouts_better import expected_now, rollouts_better
 
 
 def limit_memory(memory_mib: int) -> None:
@@ -21,13 +28,46 @@ def limit_memory(memory_mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The plan that a job runs by, and what is asked of another one."""
+
+    plan: Plan
+    keeps_trainer: bool
+    """Whether trainers should stay where they are if they can."""
+
+    enough_percent: float | None = None
+    """Where something better is asked for: the gain that makes a whole plan needless."""
+
+    closed: tuple[Absence, ...] = ()
+    """Those of its machines that take no new pods."""
+
+    def opened(self, free: ClusterSnapshot, *, trainers_only: bool) -> ClusterSnapshot:
+        """Return a fleet with what the job holds of closed machines, for it to keep."""
+        groups = [
+            each
+            for each in self.plan.groups
+            if not trainers_only or TRAINING_TASKS & set(each.tasks)
+        ]
+        held = gpus_by_machine(replace(self.plan, groups=tuple(groups)))
+        kinds = {each.name: each for each in free.gpu_kinds}
+        machines = []
+        for each in self.closed:
+            if each.machine and each.kind and held[each.node]:
+                kinds.setdefault(each.kind.name, each.kind)
+                machines.append(replace(each.machine, num_gpus=held[each.node]))
+        return ClusterSnapshot(
+            gpu_kinds=tuple(kinds.values()), machines=(*free.machines, *machines), links=free.links
+        )
+
+
 def answer(
     job: JobSpec,
     free: ClusterSnapshot,
     fleet: ClusterSnapshot,
     left_out: tuple[str, ...],
-    keep: Plan | None = None,
-) -> Plan | Infeasible | Occupied:
+    standing: Standing | None = None,
+) -> Plan | Alternatives | Infeasible | Occupied:
     """Plan a job on what is free; if that fails, say whether others are in the way.
 
     Args:
@@ -35,24 +75,52 @@ def answer(
         free: the fleet less what other jobs hold.
         fleet: the whole fleet.
         left_out: why machines with GPUs are in neither.
-        keep: the plan that the job runs by, if its trainers should stay where they are.
+        standing: the plan that the job runs by, if it runs.
     """
-    beside = _beside(job, free, keep) if keep else None
-    found = beside or _plan(job, free)
-    if isinstance(found, Plan):
+    if standing and standing.enough_percent is not None:
+        return _alternatives(job, free, standing)
+    if standing and standing.keeps_trainer and (found := _beside(job, free, standing)):
         return found
+    whole = _plan(job, free)
+    if isinstance(whole, Plan):
+        return aligned(whole, standing.plan, free) if standing else whole
     if free != fleet and isinstance(_plan(job, fleet), Plan):
-        return Occupied(reasons=found.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
-    return Infeasible(reasons=(*found.reasons, *left_out))
+        return Occupied(reasons=whole.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
+    return Infeasible(reasons=(*whole.reasons, *left_out))
 
 
-def _beside(job: JobSpec, free: ClusterSnapshot, keep: Plan) -> Plan | None:
+def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:
+    fleet = standing.opened(free, trainers_only=True)
+    return rollouts_anew(standing.plan, fleet, job, should_stop=_over(job))
+
+
+def _alternatives(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Alternatives:
+    """Look for better rollouts, and for a whole plan where these are not good enough."""
+    assert standing.enough_percent is not None
+    whole_fleet = standing.opened(free, trainers_only=False)
+    now = expected_now(standing.plan, whole_fleet, job) or standing.plan.prediction
+    beside = standing.opened(free, trainers_only=True)
+    better = rollouts_better(standing.plan, beside, job, should_stop=_over(job))
+    if better and _gains_percent(now, better.prediction) >= standing.enough_percent:
+        return Alternatives(standing=now, plans=(better,))
+    found = _plan(job, free)
+    whole = (aligned(found, standing.plan, free),) if isinstance(found, Plan) else ()
+    return Alternatives(standing=now, plans=((better,) if better else ()) + whole)
+
+
+def _gains_percent(before: Prediction, after: Prediction) -> float:
+    """Return by how much faster or cheaper something is, whichever is more."""
+    faster = after.samples_per_second / before.samples_per_second - 1
+    cheaper = 1 - after.dollars_per_hour / before.dollars_per_hour if before.dollars_per_hour else 0
+    return 100 * max(faster, cheaper)
+
+
+def _over(job: JobSpec) -> Callable[[], bool]:
     ends_at = time.monotonic() + job.planning.time_budget_seconds
-    return rollouts_anew(keep, free, job, should_stop=lambda: time.monotonic() >= ends_at)
+    return lambda: time.monotonic() >= ends_at
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan | Infeasible:
     if not fleet.machines:
         return Infeasible(reasons=("no eligible node has a free GPU of a known kind",))
-    ends_at = time.monotonic() + job.planning.time_budget_seconds
-    return plan(fleet, job, should_stop=lambda: time.monotonic() >= ends_at, runnable_only=True)
+    return plan(fleet, job, should_stop=_over(job), runnable_only=True)

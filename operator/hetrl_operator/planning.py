@@ -18,17 +18,21 @@ from pebble import ProcessExpired, ProcessPool
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.fleet import Fleet, fleet_of
-from hetrl_api.runtime import Toleration, TolerationOperator
+from hetrl_api.planning import Replan
+from hetrl_api.runtime import Toleration
 from hetrl_api.topology import HetRLTopology
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MeetDeadline
+from hetrl_core.job import JobSpec, MeetDeadline, ResourcesSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.labels import Reason
-from hetrl_operator.ledger import Ledger, without
+from hetrl_operator.ledger import Ledger, gpus_by_machine, without
+from hetrl_operator.nodes import untolerated
 from hetrl_operator.observe import Body, JobKey
 from hetrl_operator.observed import (
+    Alternatives,
     Answer,
+    FleetSeen,
     JobSeen,
     Occupied,
     PlannerTrouble,
@@ -36,12 +40,11 @@ from hetrl_operator.observed import (
     PlanSeen,
     Wish,
 )
-from hetrl_operator.plan_worker import answer, limit_memory
+from hetrl_operator.plan_worker import Standing, answer, limit_memory
 from hetrl_operator.settings import PlannerSettings
 
 log = logging.getLogger(__name__)
 
-_GPU_TAINT = "nvidia.com/gpu"
 _TASKS_PER_PROCESS = 200
 """After so many plans a worker is replaced: solvers do not give all their memory back."""
 
@@ -58,6 +61,9 @@ class FleetView(Protocol):
     def fleet_version(self) -> int:
         """Return a number that changes with the nodes or the topologies."""
 
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+
 
 class PlannerMetrics(Protocol):
     """What planning counts."""
@@ -73,9 +79,12 @@ class _Record:
     spec_key: str
     key: str
     base: str = ""
-    keep: Plan | None = None
+    fleet: str = ""
+    standing: Standing | None = None
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
+    answered_at: datetime | None = None
+    num_failures: int = 0
     left_out: tuple[str, ...] = ()
 
 
@@ -92,6 +101,10 @@ class Planning:
     ledger: Ledger = field(default_factory=Ledger)
     _records: dict[str, _Record] = field(default_factory=dict)
     _fleets: dict[tuple[Toleration, ...], tuple[int, Fleet]] = field(default_factory=dict)
+    _digests: dict[tuple[tuple[Toleration, ...], ResourcesSpec], tuple[int, str]] = field(
+        default_factory=dict
+    )
+    _differs_since: dict[str, datetime] = field(default_factory=dict)
     _pool: ProcessPool | None = None
 
     def seen(self, job: JobSeen, plan: PlanSeen | None, *, base: str = "") -> PlanningSeen:
@@ -119,6 +132,9 @@ class Planning:
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
             answer_base=record.base if record else "",
+            answer_fleet=record.fleet if record else "",
+            answered_at=record.answered_at if record else None,
+            num_failures=record.num_failures if record else 0,
             left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
             conflict=""
@@ -126,12 +142,30 @@ class Planning:
             else self.ledger.conflict(job.uid, plan.plan, self._capacity(job.wish)),
         )
 
+    def fleet(self, job: JobSeen, plan: PlanSeen | None, now: datetime) -> FleetSeen:
+        """Return the fleet that concerns a job, and since when it is not its plan's."""
+        if job.wish is None or plan is None or not plan.fleet:
+            return FleetSeen()
+        key = self._digest(job.wish)
+        if key == plan.fleet:
+            self._differs_since.pop(job.uid, None)
+            return FleetSeen(key=key)
+        changed_at = min(now, self.fleet_view.fleet_changed_at())
+        return FleetSeen(key=key, differs_since=self._differs_since.setdefault(job.uid, changed_at))
+
     def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
         """Have a plan made in a worker process; a search for an earlier wish is forgotten."""
-        self.forget(job.uid)
+        spec_key, last = planning_key(wish), self._records.get(job.uid)
+        is_again = last is not None and (last.spec_key, last.base) == (spec_key, asked.base)
         record = _Record(
-            spec_key=planning_key(wish), key=asked.key, base=asked.base, keep=asked.keep
+            spec_key=spec_key,
+            key=asked.key,
+            base=asked.base,
+            fleet=self._digest(wish),
+            standing=self._standing(wish, asked) if asked.standing else None,
+            num_failures=last.num_failures if last and is_again else 0,
         )
+        self.forget(job.uid)
         record.task = asyncio.create_task(self._search(job, wish, record))
         self._records[job.uid] = record
 
@@ -148,6 +182,11 @@ class Planning:
         if record and record.task:
             record.task.cancel()
 
+    def drop(self, uid: str) -> None:
+        """Leave nothing behind of a job that is gone."""
+        self.forget(uid)
+        self._differs_since.pop(uid, None)
+
     async def close(self) -> None:
         """Stop the worker processes."""
         for uid in list(self._records):
@@ -161,6 +200,26 @@ class Planning:
         parts = (spec_key, free.gpu_kinds, free.machines, free.links)
         return sha256(repr(parts).encode()).hexdigest()[:32]
 
+    def _digest(self, wish: Wish) -> str:
+        """Digest the machines, prices and links that concern a job, once for jobs alike."""
+        key = (wish.written.runtime.pod_template.tolerations, wish.spec.resources)
+        version = self.fleet_view.fleet_version()
+        known = self._digests.get(key)
+        if known is None or known[0] != version:
+            known = (version, fleet_digest(self._fleet(wish).snapshot(wish.spec.resources)))
+            self._digests[key] = known
+        return known[1]
+
+    def _standing(self, wish: Wish, asked: StartPlanning) -> Standing:
+        assert asked.standing
+        resources = wish.spec.resources
+        return Standing(
+            plan=asked.standing,
+            keeps_trainer=asked.keeps_trainer,
+            enough_percent=asked.enough_percent,
+            closed=self._fleet(wish).closed(resources, gpus_by_machine(asked.standing)),
+        )
+
     def _fleet(self, wish: Wish) -> Fleet:
         """Return the fleet that a job's pods tolerate, read again only when it has changed."""
         tolerations = wish.written.runtime.pod_template.tolerations
@@ -171,7 +230,7 @@ class Planning:
         fleet = fleet_of(
             self.fleet_view.nodes(),
             topologies=_usable(self.fleet_view.topologies()),
-            bar=lambda node: _untolerated(node, tolerations),
+            bar=lambda node: untolerated(node, tolerations),
         )
         self._fleets[tolerations] = (version, fleet)
         return fleet
@@ -187,6 +246,9 @@ class Planning:
         started = asyncio.get_running_loop().time()
         record.left_out = self._fleet(wish).left_out(wish.spec.resources)
         record.answer = await self._ask(job, wish, record)
+        record.answered_at = datetime.now(UTC)
+        has_failed = isinstance(record.answer, PlannerTrouble)
+        record.num_failures = record.num_failures + 1 if has_failed else 0
         seconds = asyncio.get_running_loop().time() - started
         outcome = type(record.answer).__name__
         log.info(
@@ -196,7 +258,7 @@ class Planning:
         self.answered((job.namespace, job.name))
 
     async def _ask(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
-        spec = _from_now(wish.spec, job, datetime.now(UTC))
+        spec = from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
         fleet = self._fleet(wish)
@@ -208,12 +270,12 @@ class Planning:
                 self._free(job, wish),
                 fleet.snapshot(spec.resources),
                 record.left_out,
-                record.keep,
+                record.standing,
             ),
             timeout=timeout,
         )
         try:
-            found: Plan | Infeasible | Occupied = await asyncio.wrap_future(future)
+            found: Plan | Alternatives | Infeasible | Occupied = await asyncio.wrap_future(future)
         except TimeoutError:
             text = f"the planner was stopped after {timeout:g} s without a plan"
             return PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message=text)
@@ -250,7 +312,7 @@ def planning_key(wish: Wish) -> str:
         "data": written.data,
         "resources": written.resources,
         "rollout": written.rollout,
-        "planning": written.planning.model_copy(update={"mode": None}),
+        "planning": written.planning.model_copy(update={"mode": None, "replan": Replan()}),
     }
     values = {
         name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)
@@ -260,6 +322,18 @@ def planning_key(wish: Wish) -> str:
     values["training"] = {"steps": written.training.steps}
     text = json.dumps(values, sort_keys=True)
     return sha256(text.encode()).hexdigest()[:32]
+
+
+def fleet_digest(snapshot: ClusterSnapshot) -> str:
+    """Digest a fleet without the kinds and links that none of its machines has."""
+    kinds = {each.gpu_kind for each in snapshot.machines}
+    regions = {each.region for each in snapshot.machines}
+    parts = (
+        [each for each in snapshot.gpu_kinds if each.name in kinds],
+        snapshot.machines,
+        [each for each in snapshot.links if {each.source, each.target} <= regions],
+    )
+    return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
@@ -281,31 +355,17 @@ def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
     return usable
 
 
-def _from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
-    """Take the time since the job's creation off its deadline; None when it is over."""
+def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
+    """Take off a deadline the time and the steps that are over; None when it is over."""
     objective = spec.planning.objective
     if not isinstance(objective, MeetDeadline):
         return spec
     left = objective.seconds_left - (now - job.created_at).total_seconds()
     if left <= 0:
         return None
-    return replace(spec, planning=replace(spec.planning, objective=MeetDeadline(left)))
-
-
-def _untolerated(node: Body, tolerations: tuple[Toleration, ...]) -> str:
-    """Say which taint keeps a job's pods off a node; empty when none does."""
-    for taint in node["spec"]["taints"]:
-        if taint["effect"] == "PreferNoSchedule" or taint["key"] == _GPU_TAINT:
-            continue
-        if not any(_covers(each, taint) for each in tolerations):
-            value = f"={taint['value']}" if taint["value"] else ""
-            return f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
-    return ""
-
-
-def _covers(toleration: Toleration, taint: Mapping[str, str]) -> bool:
-    if toleration.effect and toleration.effect != taint["effect"]:
-        return False
-    if toleration.operator is TolerationOperator.EXISTS:
-        return toleration.key in {None, taint["key"]}
-    return toleration.key == taint["key"] and (toleration.value or "") == taint["value"]
+    done = job.status.progress.step if job.status.progress else 0
+    return replace(
+        spec,
+        planning=replace(spec.planning, objective=MeetDeadline(left)),
+        training=replace(spec.training, steps=max(1, spec.training.steps - done)),
+    )

@@ -1,7 +1,8 @@
 """Our own writes until the watches show them: reading them back keeps us from writing twice.
 
 A watch is behind the API server by some milliseconds, and a round that starts in between
-would not see what the last one did.
+would not see what the last one did. It may be ahead of us as well: where an object changes again
+at once, its watch may tell of that before we have read the answer to our write.
 """
 
 import time
@@ -30,10 +31,17 @@ class RecentWrites(Generic[Value]):
 
     clock: Callable[[], float] = time.monotonic
     _writes: dict[Place, _Write[Value]] = field(default_factory=dict)
+    _shown: dict[Place, int] = field(default_factory=dict)
+    """The newest version that watches have shown of what there is."""
+
+    _ended: dict[Place, tuple[int, float]] = field(default_factory=dict)
+    """Of what was deleted lately: the version of its end, and when we heard of it."""
 
     def wrote(self, place: Place, value: Value, *, resource_version: str) -> None:
-        """Remember what the API server answered to a write."""
+        """Remember what the API server answered to a write, unless watches have shown it."""
         version = int(resource_version or 0)
+        if version <= max(self._shown.get(place, 0), self._ended.get(place, (0, 0.0))[0]):
+            return
         self._writes[place] = _Write(value=value, version=version, at=self.clock())
 
     def get(self, place: Place) -> Value | None:
@@ -54,6 +62,19 @@ class RecentWrites(Generic[Value]):
 
     def shown(self, place: Place, *, resource_version: str, is_deleted: bool) -> None:
         """Forget a write that a watch has caught up with."""
-        found = self._writes.get(place)
-        if found and (is_deleted or int(resource_version or 0) >= found.version):
+        found, version = self._writes.get(place), int(resource_version or 0)
+        if found and (is_deleted or version >= found.version):
             del self._writes[place]
+        if is_deleted:
+            self._shown.pop(place, None)
+            self._remember_end(place, version)
+        else:
+            self._shown[place] = version
+
+    def _remember_end(self, place: Place, version: int) -> None:
+        now = self.clock()
+        self._ended.pop(place, None)
+        self._ended[place] = (version, now)
+        # The oldest are first.
+        while now - next(iter(self._ended.values()))[1] > FORGOTTEN_AFTER_SECONDS:
+            del self._ended[next(iter(self._ended))]

@@ -5,10 +5,11 @@ Holds values, not objects; filled by kopf's indexes, read once a round.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from hetrl_api.topology import HetRLTopology
+from hetrl_operator.nodes import Tolerations, must_leave
 from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
 from hetrl_operator.recent import Place, RecentWrites
@@ -37,6 +38,7 @@ class Views:
     """What the indexes show though it is not there any more; ``census`` finds it out."""
 
     _fleet_version: int = 0
+    _fleet_changed_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     _gone: dict[str, datetime] = field(default_factory=dict)
     """When a node that jobs stand on was first missed; Kubernetes does not say."""
 
@@ -127,6 +129,17 @@ class Views:
                 found[name] = since
         return found
 
+    def leaving_nodes(
+        self, names: Iterable[str], tolerations: Tolerations, pods: Iterable[PodSeen]
+    ) -> dict[str, str]:
+        """Return those of some nodes on which a job's pods cannot stay, and why."""
+        found = {}
+        for name in names:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is not None and (why := must_leave(node, tolerations, pods)):
+                found[name] = why
+        return found
+
     def jobs_on(self, node: str) -> set[JobKey]:
         """Return the jobs with pods on a node."""
         return {key for key, store in self.pods.items() if any(each.node == node for each in store)}
@@ -143,9 +156,14 @@ class Views:
         """Return a number that changes with the nodes or the topologies."""
         return self._fleet_version
 
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+        return self._fleet_changed_at
+
     def fleet_changed(self) -> None:
         """Note that nodes or topologies are not what they were."""
         self._fleet_version += 1
+        self._fleet_changed_at = datetime.now(UTC)
 
     def _there(self, kind: str, index: Index) -> list[Any]:
         return [

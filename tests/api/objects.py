@@ -211,8 +211,8 @@ INVALID_JOBS = [
         "spec.planning.planRef is not supported yet",
     ),
     _case(
-        "replanning", {"spec.planning.replan": {"cooldownSeconds": 60}},
-        "spec.planning.replan is not supported yet",
+        "a window of no time", {"spec.planning.replan": {"stabilityWindowSeconds": 0}},
+        "spec.planning.replan.stabilityWindowSeconds",
     ),
     _case(
         "trajectories by process group",

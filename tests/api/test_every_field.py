@@ -9,7 +9,6 @@ import pytest
 from hetrl_api.job import JobSpec
 from hetrl_api.lifecycle import Gang
 from hetrl_api.model import SecretRef
-from hetrl_api.planning import Replan
 from hetrl_api.rules import parts
 from hetrl_api.runtime import Toleration
 
@@ -19,7 +18,6 @@ READERS = [OPERATOR / "hetrl_api" / "specification.py", *OPERATOR.glob("hetrl_op
 WHOLE = {
     Toleration: "goes into the pod as it is",
     SecretRef: "spec.model.secretRef is refused",
-    Replan: "spec.planning.replan is refused",
     Gang: "spec.scheduling.gang is refused",
 }
 """Parts whose fields nobody reads one by one, and why."""
@@ -62,4 +60,4 @@ def test_a_field_is_read_or_refused(name: str, alias: str) -> None:
 
 def test_a_field_that_nobody_reads_would_be_noticed() -> None:
     assert "nobody_reads_this" not in attributes_read()
-    assert refused() >= {"uri", "planRef", "replan", "queue", "gang", "managedBy"}
+    assert refused() >= {"uri", "planRef", "queue", "gang", "managedBy"}

@@ -29,12 +29,15 @@ from hetrl_operator.actions import (
 )
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition
+from hetrl_operator.decide.plans import newest
 from hetrl_operator.observe import child_seen, job_seen, plan_seen, pod_seen
 from hetrl_operator.observed import (
     Answer,
     ChildSeen,
+    FleetSeen,
     JobSeen,
     Observed,
+    PlannerTrouble,
     PlanningSeen,
     PlanSeen,
     PodSeen,
@@ -69,6 +72,11 @@ class ClusterModel:
     events: list[Event] = field(default_factory=list)
     certificates_issued: int = 0
     lost_nodes: dict[str, datetime] = field(default_factory=dict)
+    leaving: dict[str, str] = field(default_factory=dict)
+    fleet: str = "fleet"
+    """Digest of the fleet; plans are made for the one that there is."""
+
+    differs_since: datetime | None = None
     is_deleted: bool = False
     is_gone: bool = False
     sets_do_nothing: bool = False
@@ -95,6 +103,8 @@ class ClusterModel:
             children=tuple(self.children.values()),
             pods=tuple(self.pods.values()),
             lost_nodes=self.lost_nodes,
+            leaving=self.leaving,
+            fleet=self._fleet(),
             progress=self.progress,
         )
 
@@ -182,6 +192,20 @@ class ClusterModel:
         fresh = job_seen(body)
         self.job = replace(fresh, status=self.job.status, has_finalizer=self.job.has_finalizer)
 
+    def move_fleet(self, key: str) -> None:
+        """Let what planning sees of the fleet change."""
+        assert self.planning
+        self.planning = replace(self.planning, key=key)
+        self.fleet = key
+
+    def _fleet(self) -> FleetSeen:
+        plan = newest(self.plans.values())
+        if plan is None or plan.fleet == self.fleet:
+            self.differs_since = None
+        else:
+            self.differs_since = self.differs_since or self.now
+        return FleetSeen(key=self.fleet, differs_since=self.differs_since)
+
     def pass_time(self, **units: float) -> None:
         """Let time pass without anything happening."""
         self.now += timedelta(**units)
@@ -219,9 +243,12 @@ class ClusterModel:
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
+            has_failed = isinstance(self.answer, PlannerTrouble)
             self.planning = replace(
                 self.planning, answer=self.answer, answer_key=action.key,
-                answer_base=action.base, left_out=self.left_out,
+                answer_base=action.base, answered_at=self.now, answer_fleet=self.fleet,
+                left_out=self.left_out,
+                num_failures=self.planning.num_failures + 1 if has_failed else 0,
             )  # fmt: skip
         else:
             reserved = isinstance(action, ReserveGpus)

@@ -63,7 +63,8 @@ def test_the_planner_is_asked_to_keep_the_trainer() -> None:
     cluster.round()
 
     (asked,) = [each for each in cluster.written if isinstance(each, StartPlanning)][1:]
-    assert asked.keep == known.plan
+    assert asked.standing == known.plan
+    assert asked.keeps_trainer
     assert asked.base
 
 
@@ -254,7 +255,7 @@ def test_a_rule_asks_for_another_plan() -> None:
         in (cluster.told(EventReason.REPLANNED)[0])
     )
     asked = [each for each in cluster.written if isinstance(each, StartPlanning)]
-    assert asked[-1].keep is None
+    assert not asked[-1].keeps_trainer
 
 
 def test_a_spec_that_comes_back_gets_a_plan_in_place_of_the_last() -> None:

@@ -138,7 +138,12 @@ def test_a_report_that_is_none_is_refused(report: dict[str, Any]) -> None:
 def test_of_a_node_only_what_planning_reads_is_kept() -> None:
     node = observe.slim_node(
         {
-            "metadata": {"name": "n", "labels": {"a": "b"}, "managedFields": [1]},
+            "metadata": {
+                "name": "n",
+                "labels": {"a": "b"},
+                "annotations": {"hetrl.dev/leaving": "", "many": "others"},
+                "managedFields": [1],
+            },
             "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}], "podCIDR": "x"},
             "status": {
                 "allocatable": {"cpu": "1", "nvidia.com/gpu": "8"},
@@ -157,7 +162,12 @@ def test_of_a_node_only_what_planning_reads_is_kept() -> None:
     )
 
     assert node == {
-        "metadata": {"name": "n", "labels": {"a": "b"}, "deletionTimestamp": None},
+        "metadata": {
+            "name": "n",
+            "labels": {"a": "b"},
+            "annotations": {"hetrl.dev/leaving": ""},
+            "deletionTimestamp": None,
+        },
         "spec": {
             "unschedulable": False,
             "taints": [{"key": "k", "value": "", "effect": "NoSchedule"}],

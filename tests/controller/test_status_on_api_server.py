@@ -258,7 +258,7 @@ def watching(space: Namespace) -> Iterator[Callable[[], set[str]]]:
         pytest.param(Reason.PLANNER_FAILED, signal.SIGKILL, id="the system kills it"),
     ],
 )
-def test_a_planner_in_trouble_is_told(
+def test_a_planner_in_trouble_is_told_and_asked_again(
     space: Namespace, operator: OperatorProcess, reason: str, trouble: signal.Signals
 ) -> None:
     space.apply(a_job("warm", planning={"mode": "PlanOnly"}))
@@ -274,3 +274,5 @@ def test_a_planner_in_trouble_is_told(
     found = space.wait_for_reason("Planned", reason)
     assert found["status"] == "False"
     assert found["message"] in tells(space, EventReason.PLAN_INFEASIBLE)
+    assert "tried again at" in found["message"]
+    space.wait_for_reason("Planned", Reason.PLAN_READY)

@@ -3,7 +3,7 @@
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding
-from hetrl_operator.decide.plans import Planned
+from hetrl_operator.decide.planned import Planned
 from hetrl_operator.decide.pods import num_ready
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, Wish

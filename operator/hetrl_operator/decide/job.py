@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetrl_api.planning import PlanningMode
-from hetrl_api.status import JobStatus
+from hetrl_api.status import JobStatus, LastReplan
 from hetrl_core.podset import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.actions import (
@@ -71,6 +71,9 @@ class _Round:
     plan: PlanSeen | None = None
     sets: tuple[PodSet, ...] = ()
     running: frozenset[Role] = frozenset()
+    replan: LastReplan | None = None
+    """What came of a search for another plan, where that is news."""
+
     restarts: Restarts | None = None
     """None where no failure is looked for: status keeps what it has."""
 
@@ -118,7 +121,7 @@ def _active(
             findings=findings,
             actions=planned.actions,
             plan=planned.plan,
-            wake_after=(next_deadline_seconds(seen, now),),
+            wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),
         )
     sets = _sets(planned.plan)
     deployment = Deployment(
@@ -148,6 +151,7 @@ def _active(
         plan=planned.plan,
         sets=sets,
         running=stage.ALL_ROLES,
+        replan=planned.replan,
         restarts=restarted,
         wake_after=(
             next_deadline_seconds(seen, now),
@@ -156,6 +160,7 @@ def _active(
             next_stuck_seconds(seen, now),
             next_stall_seconds(seen, shown, now),
             restarted.wake_after_seconds,
+            planned.wake_after_seconds,
         ),
     )
 
@@ -298,6 +303,7 @@ def _status(seen: Observed, round_: _Round, now: "datetime") -> JobStatus:
         recent_restarts=restarted.records,
         conditions=conditions,
         plan=plans.plan_status(round_.plan) if round_.plan else None,
+        last_replan=round_.replan or before.last_replan,
         progress=progress(seen, now),
         trainer=trainer_status(shown),
         rollout=rollout_status(job.name, shown),

@@ -4,7 +4,7 @@ Trainers go together, for they meet once. Rollouts go a few at a time where they
 and at once where they are of no use as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -135,7 +135,7 @@ def _outdated_workers(seen: Observed, wanted: Wanted) -> tuple[Delete, ...]:
     return (
         *gang,
         *_coordinator(seen, by_role[Role.COORDINATOR], outdated),
-        *_rollouts(by_role[Role.ROLLOUT], outdated),
+        *_rollouts(by_role[Role.ROLLOUT], outdated, seen.leaving),
     )
 
 
@@ -173,10 +173,13 @@ def _coordinator(
     return tuple(_delete(pod, why=outdated[pod.uid]) for pod in pods if pod.uid in outdated)
 
 
-def _rollouts(pods: list[PodSeen], outdated: Mapping[str, str]) -> tuple[Delete, ...]:
+def _rollouts(
+    pods: list[PodSeen], outdated: Mapping[str, str], leaving: Container[str]
+) -> tuple[Delete, ...]:
     old = sorted((pod for pod in pods if pod.uid in outdated), key=lambda pod: pod.name)
-    useless = [pod for pod in old if not pod.is_ready]
-    working = [pod for pod in old if pod.is_ready]
+    # One whose machine is about to go will stop anyway, and without a word.
+    useless = [pod for pod in old if not pod.is_ready or pod.node in leaving]
+    working = [pod for pod in old if pod.is_ready and pod.node not in leaving]
     missing = sum(not pod.is_ready for pod in pods)
     now = max(0, max(1, len(pods) // AT_ONCE) - missing)
     return tuple(_delete(pod, why=outdated[pod.uid]) for pod in (*useless, *working[:now]))

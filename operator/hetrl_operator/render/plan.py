@@ -5,6 +5,7 @@ from hetrl_core.plan import Plan
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import (
     API_VERSION,
+    FLEET_HASH,
     LEFT_OUT,
     PLAN_KEY,
     PLANNED_FOR,
@@ -23,6 +24,7 @@ def plan_manifest(
     spec_key: str,
     left_out: str = "",
     replaces: str = "",
+    fleet: str = "",
 ) -> Manifest:
     """Return the object; its name follows from what the plan was made from.
 
@@ -33,6 +35,7 @@ def plan_manifest(
         spec_key: digest of the planning fields among that.
         left_out: nodes that it could not be made with, in words.
         replaces: the plan that it takes the place of, if the job runs by one.
+        fleet: digest of the fleet that it was made for.
     """
     return {
         "apiVersion": API_VERSION,
@@ -43,7 +46,8 @@ def plan_manifest(
             "labels": of_child(job.name, job.uid),
             "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key}
             | ({LEFT_OUT: left_out} if left_out else {})
-            | ({REPLACES: replaces} if replaces else {}),
+            | ({REPLACES: replaces} if replaces else {})
+            | ({FLEET_HASH: fleet} if fleet else {}),
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,

@@ -1,0 +1,147 @@
+"""What a changed fleet offers a job whose trainers stay, and what its plan is worth there."""
+
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, MinimiseCost, Objective
+from hetrl_core.plan import Plan, ReplicaGroup
+from hetrl_core.podset import pod_sets
+from hetrl_core.task import Role, Task
+from hetrl_planner.alignment import aligned
+from hetrl_planner.plan_job import plan
+from hetrl_planner.rollouts_better import expected_now, rollouts_better
+from tests.builders import a_fleet, a_job
+
+pytestmark = pytest.mark.slow
+
+SMALL = a_fleet(a100_80=2, l4=2, gpus_per_machine=1)
+LARGE = a_fleet(a100_80=2, l4=10, gpus_per_machine=1)
+
+
+def talkative(objective: Objective | None = None) -> JobSpec:
+    """A job whose responses are long, so that rollouts are what it lacks."""
+    return a_job(max_response_tokens=8192, objective=objective)
+
+
+@pytest.fixture(scope="module")
+def running() -> Plan:
+    found = plan(SMALL, talkative(), runnable_only=True, evaluations=60)
+    assert isinstance(found, Plan)
+    return found
+
+
+def trainers(found: Plan) -> list[ReplicaGroup]:
+    return [each for each in found.groups if Task.ACTOR_TRAINING in each.tasks]
+
+
+def places(found: Plan) -> set[tuple[str, int, str]]:
+    return {
+        (pods.name, ordinal, machine)
+        for pods in pod_sets(found)
+        if pods.role is Role.ROLLOUT
+        for ordinal, machine in enumerate(pods.machines)
+    }
+
+
+def at_price(fleet: ClusterSnapshot, kind: str, dollars: float) -> ClusterSnapshot:
+    kinds = (
+        replace(each, dollars_per_hour=dollars) if each.name == kind else each
+        for each in fleet.gpu_kinds
+    )
+    return replace(fleet, gpu_kinds=tuple(kinds))
+
+
+def test_machines_that_join_take_more_rollouts_beside_the_trainers_that_stay(
+    running: Plan,
+) -> None:
+    found = rollouts_better(running, LARGE, talkative())
+
+    assert found
+    assert trainers(found) == trainers(running)
+    assert places(found) > places(running)
+    assert found.prediction.samples_per_second > running.prediction.samples_per_second
+
+
+def test_a_fleet_as_it_was_offers_nothing_worse(running: Plan) -> None:
+    found = rollouts_better(running, SMALL, talkative())
+
+    assert found
+    assert found.prediction.samples_per_second >= running.prediction.samples_per_second
+
+
+def test_a_number_that_the_user_set_stays() -> None:
+    job = talkative()
+    job = replace(job, rollout=replace(job.rollout, replicas=2))
+    found = plan(SMALL, job, runnable_only=True, evaluations=60)
+    assert isinstance(found, Plan)
+
+    better = rollouts_better(found, LARGE, job)
+
+    assert better
+    assert len(places(better)) == 2
+
+
+def test_a_search_that_is_stopped_gives_what_it_has(running: Plan) -> None:
+    found = rollouts_better(running, LARGE, talkative(), should_stop=lambda: True)
+
+    assert found
+    assert places(found) == places(running)
+
+
+def test_trainers_whose_machine_is_gone_cannot_stay(running: Plan) -> None:
+    home = trainers(running)[0].replicas[0].shares[0].machine
+    left = replace(LARGE, machines=tuple(each for each in LARGE.machines if each.name != home))
+
+    assert rollouts_better(running, left, talkative()) is None
+    assert expected_now(running, left, talkative()) is None
+
+
+def test_a_plan_is_worth_what_prices_are_now(running: Plan) -> None:
+    before = expected_now(running, SMALL, talkative())
+    dearer = expected_now(running, at_price(SMALL, "A100-80GB", 100.0), talkative())
+
+    assert before
+    assert dearer
+    assert before.samples_per_second == pytest.approx(running.prediction.samples_per_second)
+    assert dearer.samples_per_second == before.samples_per_second
+    assert dearer.dollars_per_hour > before.dollars_per_hour
+
+
+def cheap(rate: float) -> JobSpec:
+    return talkative(MinimiseCost(required_samples_per_second=rate))
+
+
+def test_a_cheaper_pool_takes_the_rollouts_over(running: Plan) -> None:
+    job = cheap(running.prediction.samples_per_second / 2)
+    dear = plan(at_price(LARGE, "L4", 50.0), job, runnable_only=True, evaluations=60)
+    assert isinstance(dear, Plan)
+
+    found = rollouts_better(dear, at_price(LARGE, "L4", 0.01), job)
+
+    assert found
+    assert found.prediction.dollars_per_hour < dear.prediction.dollars_per_hour
+    assert trainers(found) == trainers(dear)
+
+
+def test_equal_machines_are_exchanged_for_those_that_have_the_pods(running: Plan) -> None:
+    names = [each.name for each in SMALL.machines if each.gpu_kind == "A100-80GB"]
+    exchanged = dict(zip(names, reversed(names), strict=True))
+
+    def other(group: ReplicaGroup) -> ReplicaGroup:
+        replicas = (
+            replace(
+                replica,
+                shares=tuple(
+                    replace(share, machine=exchanged.get(share.machine, share.machine))
+                    for share in replica.shares
+                ),
+            )
+            for replica in group.replicas
+        )
+        return replace(group, replicas=tuple(replicas))
+
+    scrambled = replace(running, groups=tuple(other(each) for each in running.groups))
+
+    assert aligned(scrambled, running, SMALL) == running
