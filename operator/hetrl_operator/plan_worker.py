@@ -5,6 +5,7 @@ Imported by a fresh interpreter, with no event loop and no Kubernetes in it.
 
 import resource
 import time
+from dataclasses import dataclass
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
@@ -21,29 +22,39 @@ def limit_memory(memory_mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def answer(
-    job: JobSpec,
-    free: ClusterSnapshot,
-    fleet: ClusterSnapshot,
-    left_out: tuple[str, ...],
-    keep: Plan | None = None,
-) -> Plan | Infeasible | Occupied:
-    """Plan a job on what is free; if that fails, say whether others are in the way.
+def wake() -> None:
+    """Do nothing, in a process that has imported everything by now."""
 
-    Args:
-        job: what to plan.
-        free: the fleet less what other jobs hold.
-        fleet: the whole fleet.
-        left_out: why machines with GPUs are in neither.
-        keep: the plan that the job runs by, if its trainers should stay where they are.
-    """
-    beside = _beside(job, free, keep) if keep else None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one answer is made from."""
+
+    job: JobSpec
+    free: ClusterSnapshot
+    """The fleet less what other jobs hold."""
+
+    fleet: ClusterSnapshot
+    left_out: tuple[str, ...]
+    """Why machines with GPUs are in neither."""
+
+    keep: Plan | None = None
+    """The plan that the job runs by, if its trainers should stay where they are."""
+
+    fits_fleet: bool = False
+    """Whether the whole fleet is known to have a plan for the job."""
+
+
+def answer(asked: Asked) -> Plan | Infeasible | Occupied:
+    """Plan a job on what is free; if that fails, say whether others are in the way."""
+    job, free, fleet = asked.job, asked.free, asked.fleet
+    beside = _beside(job, free, asked.keep) if asked.keep else None
     found = beside or _plan(job, free)
     if isinstance(found, Plan):
         return found
-    if free != fleet and isinstance(_plan(job, fleet), Plan):
+    if free != fleet and (asked.fits_fleet or isinstance(_plan(job, fleet), Plan)):
         return Occupied(reasons=found.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
-    return Infeasible(reasons=(*found.reasons, *left_out))
+    return Infeasible(reasons=(*found.reasons, *asked.left_out))
 
 
 def _beside(job: JobSpec, free: ClusterSnapshot, keep: Plan) -> Plan | None:

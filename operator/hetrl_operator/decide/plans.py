@@ -10,7 +10,15 @@ from hetrl_core.capabilities import obstacles
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.podset import pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.actions import Action, Apply, Delete, Event, ReserveGpus, StartPlanning
+from hetrl_operator.actions import (
+    Action,
+    Apply,
+    Delete,
+    Event,
+    ReleaseGpus,
+    ReserveGpus,
+    StartPlanning,
+)
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.drift import Drift, drift
 from hetrl_operator.decide.pods import num_wanted
@@ -205,8 +213,10 @@ def _search(
             )
         case _:
             finding = _not_yet(Reason.PLANNING, "a plan is being made")
+            # What was held for an earlier answer is nobody's, unless pods stand on it.
+            free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
             start = StartPlanning(key=planning.key)
-            return Planned(plan=None, finding=finding, actions=(*cleaning, start))
+            return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
 
 
 def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]) -> Planned:

@@ -1,0 +1,156 @@
+"""The machines that a job's pods may run on: nodes that they tolerate, less what others hold.
+
+Digested once a change, not once a job. Watching nodes is left to ``views``, and who holds what to
+``ledger``.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hetrl_api.errors import InvalidObjectError
+from hetrl_api.fleet import Fleet, fleet_of
+from hetrl_api.runtime import Toleration, TolerationOperator
+from hetrl_api.topology import HetRLTopology
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import ResourcesSpec
+from hetrl_operator.ledger import Ledger, without
+from hetrl_operator.observe import Body
+from hetrl_operator.observed import Wish
+
+log = logging.getLogger(__name__)
+
+_GPU_TAINT = "nvidia.com/gpu"
+_MOST_REMEMBERED = 64
+"""Snapshots of hundreds of machines each; jobs that are alike share one."""
+
+_Tolerations = tuple[Toleration, ...]
+_Asked = tuple[_Tolerations, ResourcesSpec]
+
+
+class FleetView(Protocol):
+    """What planning reads of the cluster; ``views`` has it."""
+
+    def nodes(self) -> Iterable[Body]:
+        """Return slim Nodes."""
+
+    def topologies(self) -> Iterable[HetRLTopology]:
+        """Return every readable HetRLTopology."""
+
+    def fleet_version(self) -> int:
+        """Return a number that changes with the nodes or the topologies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What one set of tolerations makes of the nodes."""
+
+    fleet: Fleet
+    capacity: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Eligible:
+    """Fleets as jobs may use them, remembered until something changes."""
+
+    view: FleetView
+    ledger: Ledger
+    _fleets: dict[_Tolerations, _Known] = field(default_factory=dict)
+    _whole: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
+    _free: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
+    _fleet_version: int = -1
+    _ledger_version: int = -1
+
+    def left_out(self, wish: Wish) -> tuple[str, ...]:
+        """Return why nodes that a job would take are not among them, a line a reason."""
+        return self._known(wish).fleet.left_out(wish.spec.resources)
+
+    def capacity(self, wish: Wish) -> Mapping[str, int]:
+        """Return the GPUs that there are on each machine, whoever holds them."""
+        return self._known(wish).capacity
+
+    def whole(self, wish: Wish) -> ClusterSnapshot:
+        """Return what a job might use if it were alone."""
+        fleet, asked = self._known(wish).fleet, _asked(wish)
+        if asked not in self._whole:
+            _make_room(self._whole)
+            self._whole[asked] = fleet.snapshot(wish.spec.resources)
+        return self._whole[asked]
+
+    def free(self, uid: str, wish: Wish) -> ClusterSnapshot:
+        """Return what a job may use now: the rest is held by others."""
+        whole, asked = self.whole(wish), _asked(wish)
+        if self.ledger.holds(uid):
+            return without(whole, self.ledger.held_by_others(uid))
+        if self._ledger_version != self.ledger.version:
+            self._free.clear()
+            self._ledger_version = self.ledger.version
+        if asked not in self._free:
+            _make_room(self._free)
+            self._free[asked] = without(whole, self.ledger.held_by_others(uid))
+        return self._free[asked]
+
+    def _known(self, wish: Wish) -> _Known:
+        version = self.view.fleet_version()
+        if self._fleet_version != version:
+            for each in (self._fleets, self._whole, self._free):
+                each.clear()
+            self._fleet_version = version
+        tolerations = wish.written.runtime.pod_template.tolerations
+        if tolerations not in self._fleets:
+            fleet = fleet_of(
+                self.view.nodes(),
+                topologies=_usable(self.view.topologies()),
+                bar=lambda node: _untolerated(node, tolerations),
+            )
+            capacity = {each.machine.name: each.machine.num_gpus for each in fleet.places}
+            self._fleets[tolerations] = _Known(fleet=fleet, capacity=capacity)
+        return self._fleets[tolerations]
+
+
+def _asked(wish: Wish) -> _Asked:
+    return wish.written.runtime.pod_template.tolerations, wish.spec.resources
+
+
+def _make_room(snapshots: dict[_Asked, ClusterSnapshot]) -> None:
+    if len(snapshots) >= _MOST_REMEMBERED:
+        del snapshots[next(iter(snapshots))]
+
+
+def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
+    """Return the topologies without their pools, leaving out those that contradict themselves.
+
+    Pools are for planning without a cluster; here the nodes count. One bad topology must
+    not keep every job from being planned.
+    """
+    usable = []
+    for each in topologies:
+        without_pools = each.spec.model_copy(update={"pools": ()})
+        topology = each.model_copy(update={"spec": without_pools})
+        try:
+            fleet_of((), topologies=[topology])
+        except InvalidObjectError as error:
+            log.warning("topology left out: name=%s reason=%s", each.metadata.name, error)
+        else:
+            usable.append(topology)
+    return usable
+
+
+def _untolerated(node: Body, tolerations: tuple[Toleration, ...]) -> str:
+    """Say which taint keeps a job's pods off a node; empty when none does."""
+    for taint in node["spec"]["taints"]:
+        if taint["effect"] == "PreferNoSchedule" or taint["key"] == _GPU_TAINT:
+            continue
+        if not any(_covers(each, taint) for each in tolerations):
+            value = f"={taint['value']}" if taint["value"] else ""
+            return f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
+    return ""
+
+
+def _covers(toleration: Toleration, taint: Mapping[str, str]) -> bool:
+    if toleration.effect and toleration.effect != taint["effect"]:
+        return False
+    if toleration.operator is TolerationOperator.EXISTS:
+        return toleration.key in {None, taint["key"]}
+    return toleration.key == taint["key"] and (toleration.value or "") == taint["value"]
