@@ -145,6 +145,8 @@ class ControlPlane:
                 "--kubelet-preferred-address-types=InternalIP",
                 f"--audit-policy-file={audit_policy}",
                 f"--audit-log-path={self.audit_log}",
+                # Rotated at 100 MiB otherwise, in the middle of a test of load that reads it.
+                "--audit-log-maxsize=8192",
             ],
         )
 
