@@ -90,20 +90,20 @@ class Planning:
     """Called with a job's key when its answer is there."""
 
     ledger: Ledger = field(default_factory=Ledger)
+    processes: PlannerProcesses = field(init=False)
     _eligible: Eligible = field(init=False)
-    _processes: PlannerProcesses = field(init=False)
     _turns: asyncio.Semaphore = field(init=False)
     _answers: Answers = field(default_factory=Answers)
     _records: dict[str, _Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._eligible = Eligible(view=self.fleet_view, ledger=self.ledger)
-        self._processes = PlannerProcesses(settings=self.settings)
+        self.processes = PlannerProcesses(settings=self.settings)
         self._turns = asyncio.Semaphore(self.settings.workers)
 
     def wake(self) -> None:
         """Have a worker process ready before the first job asks."""
-        self._processes.wake()
+        self.processes.wake()
 
     def seen(self, job: JobSeen, plan: PlanSeen | None, *, base: str = "") -> PlanningSeen:
         """Return where planning for a job stands.
@@ -171,7 +171,7 @@ class Planning:
         """Stop the worker processes."""
         for uid in list(self._records):
             self.forget(uid)
-        await self._processes.close()
+        await self.processes.close()
 
     def _key(self, job: JobSeen, wish: Wish, spec_key: str, base: str) -> str:
         asked = question(self._eligible.free(job.uid, wish), wish.spec)
@@ -222,7 +222,7 @@ class Planning:
         assert asked, "a deadline that is over is known"
         record.key = self._key(job, wish, record.spec_key, record.base)
         record.left_out = asked.left_out
-        found = await self._processes.ask(
+        found = await self.processes.ask(
             Asked(
                 job=asked.spec,
                 free=asked.free,
