@@ -7,7 +7,7 @@ coordinators and refusals of the API server.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ from hetrl_operator.actions import (
     ReserveGpus,
     StartPlanning,
     WriteStatus,
+    steps,
 )
 from hetrl_operator.apply import Done, Outcome, Refused, TryAgain, Writer
 from hetrl_operator.census import Census
@@ -161,17 +162,25 @@ class Controller:
         )
 
     async def _apply(self, seen: Observed, decision: Decision) -> Outcome:
-        """Carry out a decision up to the first action that fails."""
+        """Carry out a decision up to the first step that fails."""
         first = decision.status
         outcome = await self._perform(seen, first) if first else Done(object={})
-        if isinstance(outcome, Done):
-            await self._announce(seen, decision)
-        for action in decision.actions:
+        if not isinstance(outcome, Done):
+            return outcome
+        # Events tell what is on record now; what follows need not wait until they are told.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._announce(seen, decision))
+            carried_out = group.create_task(self._carry_out(seen, decision.actions))
+        return carried_out.result()
+
+    async def _carry_out(self, seen: Observed, actions: Sequence[Action]) -> Outcome:
+        outcome: Outcome = Done(object={})
+        for step in steps(actions):
+            outcomes = await asyncio.gather(*(self._perform(seen, each) for each in step))
+            outcome = next((each for each in outcomes if not isinstance(each, Done)), outcomes[0])
             if not isinstance(outcome, Done):
                 return outcome
-            outcome = await self._perform(seen, action)
-        if isinstance(outcome, Done):
-            self._troubles.pop(seen.job.uid, None)
+        self._troubles.pop(seen.job.uid, None)
         return outcome
 
     async def _announce(self, seen: Observed, decision: Decision) -> None:

@@ -236,7 +236,8 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
     reserve = () if only else (ReserveGpus(plan=plan),)
     return Planned(
         plan=None,
-        finding=_not_yet(Reason.PLANNING, "a plan was found and is being written"),
+        # In the words of before: that a plan was found is told when it is there to be looked at.
+        finding=_not_yet(Reason.PLANNING, "a plan is being made"),
         actions=(*cleaning, *reserve, Apply(manifest=manifest)),
     )
 
