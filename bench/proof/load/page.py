@@ -32,11 +32,11 @@ def _opening(found: Records) -> list[str]:
     machine = next((each["machine"] for each in found.values()), "not measured yet")
     return [
         f"`make proof-load` ({machine}): the operator's process on a real API server with its "
-        "controllers and scheduler; nodes of eight GPUs by",
-        "kwok, all on the same cores. Jobs are of one pool and at most four GPUs, `strategy: Auto`, "
-        "and differ in their learning rates. Requests",
-        "and times are from the API server's audit log. A load average far above the number of "
-        "cores means that others had most of the machine.",
+        "controllers and scheduler, nodes of eight GPUs",
+        "by kwok, all on the same cores. Jobs are of one pool and at most four GPUs, their "
+        "strategy is `Auto`; they differ in their learning rates.",
+        "Requests and times are from the API server's audit log. A load average far above the "
+        "number of cores means that others had most of the machine.",
     ]
 
 
