@@ -132,9 +132,9 @@ class Lane:
         """Return the phase once all of the job's pods are as its spec wants them."""
         job = self.api.get(self._job)
         status = job.get("status") or {}
-        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+        why = [each["reason"] for each in status.get("conditions", ()) if each["status"] == "True"]
         is_newest = status.get("observedGeneration") == job["metadata"]["generation"]
-        is_calm = conditions.get("Degraded", "False") == "False"
+        is_calm = not {"PlanDrift", "NodeLost"} & set(why)
         return "Running" if is_newest and status.get("phase") == "Running" and is_calm else ""
 
 

@@ -123,7 +123,7 @@ def sequence(number: int) -> list[Step]:
 
     @seed(number)
     @settings(
-        max_examples=1,
+        max_examples=4,
         phases=(Phase.generate,),
         database=None,
         deadline=None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,8 +87,12 @@ def _names(objects: dict[str, list[Json]]) -> dict[str, str]:
 
 
 def _reduced(text: str) -> str:
-    """Leave out of a job's plan what names it: what it predicts stays."""
-    return re.sub(r'"(hash|name)": "[^"]*"', r'"\1": "…"', text)
+    """Leave out of a job what names its plan, and that it was suspended once."""
+    found = json.loads(text)
+    found["status"]["conditions"].pop("Suspended", None)
+    plan = found["status"]["plan"] or {}
+    found["status"]["plan"] = {k: v for k, v in plan.items() if k not in {"hash", "name"}}
+    return json.dumps(found, sort_keys=True, indent=1)
 
 
 def _without_plan(text: str) -> str:

@@ -6,9 +6,10 @@ coordinators and refusals of the API server.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +32,7 @@ from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.drift import drift
 from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_seen
@@ -45,6 +47,9 @@ log = logging.getLogger(__name__)
 
 RESYNC_SECONDS = 600.0
 """After so long every job is looked at again, should a watch have lost an event."""
+
+TOLD_EVERY_SECONDS = 1.0
+"""Between two statuses of a job in which nothing but the number of its pods has changed."""
 
 REFUSED_RETRY_SECONDS = 15.0
 """Until a write is tried again that somebody must first make possible."""
@@ -63,6 +68,7 @@ class Controller:
     pods: PodSettings
     _progress: dict[str, ProgressSeen] = field(default_factory=dict)
     _troubles: dict[str, WriteTrouble] = field(default_factory=dict)
+    _told_at: dict[str, float] = field(default_factory=dict)
     _uids: dict[JobKey, str] = field(default_factory=dict)
     _is_ready: bool = False
 
@@ -133,7 +139,7 @@ class Controller:
         self._uids[key] = job.uid
         now = datetime.now(UTC)
         seen = self._observe(job, now)
-        decision = decide(seen, now, self.pods)
+        decision = self._paced(job, decide(seen, now, self.pods))
         outcome = await self._apply(seen, decision)
         self._show(seen)
         return self._again(key, job, decision, outcome)
@@ -160,6 +166,18 @@ class Controller:
             progress=self._progress.get(job.uid),
             trouble=self._troubles.get(job.uid),
         )
+
+    def _paced(self, job: JobSeen, decision: Decision) -> Decision:
+        """Leave a status to a later round that only counts pods, and was just told."""
+        status, now = decision.status, time.monotonic()
+        if status is None:
+            return decision
+        left = self._told_at.get(job.uid, -math.inf) + TOLD_EVERY_SECONDS - now
+        if left > 0 and can_wait(job.status, status.status):
+            wake = min(left, decision.wake_after_seconds or left)
+            return replace(decision, status=None, wake_after_seconds=wake)
+        self._told_at[job.uid] = now
+        return decision
 
     async def _apply(self, seen: Observed, decision: Decision) -> Outcome:
         """Carry out a decision up to the first step that fails."""
@@ -254,6 +272,7 @@ class Controller:
         """Drop what we know of a job that is gone."""
         self._progress.pop(uid, None)
         self._troubles.pop(uid, None)
+        self._told_at.pop(uid, None)
         self.planning.forget(uid)
         self.metrics.drop_job(*key)
         self.queue.drop(key)
