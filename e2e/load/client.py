@@ -115,8 +115,16 @@ async def until(
     """Ask until the answer is true, and return it."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + seconds
-    while not (found := await probe()):
+    while not (found := await _answer(probe)):
         if loop.time() > ends_at:
             raise TimeoutError(f"not within {seconds:g} s: {what}; last: {found!r}")
         await asyncio.sleep(every)
     return found
+
+
+async def _answer(probe: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask once; a server that is too busy to answer may do so the next time."""
+    try:
+        return await probe()
+    except (TimeoutError, aiohttp.ClientError):
+        return None

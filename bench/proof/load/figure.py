@@ -22,6 +22,8 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     crowds = [
         found[name] for name in sorted(found) if name.startswith("crowd-") and name[6:].isdecimal()
     ]
+    if not crowds:
+        return
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
     seconds, requests = figure.subplots(1, 2)
@@ -32,6 +34,5 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     for axes, what in ((seconds, "seconds"), (requests, "requests of the operator")):
         axes.set(xlabel="jobs submitted at once", ylabel=what, xscale="log", yscale="log")
         axes.grid(alpha=0.3)
-    if crowds:
-        seconds.legend(frameon=False)
+    seconds.legend(frameon=False)
     figure.savefig(path, dpi=130)

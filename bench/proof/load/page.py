@@ -67,8 +67,7 @@ def _crowds(found: Records) -> list[str]:
         "| load average | commit |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *rows,
-        "",
-        "![Seconds and requests against the number of jobs](load.png)",
+        *(["", "![Seconds and requests against the number of jobs](load.png)"] if rows else []),
     ]
 
 
