@@ -1,7 +1,6 @@
 """A sample of what `make proof-load` measures whole: nine jobs at once, then a fleet too small."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
