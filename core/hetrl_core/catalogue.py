@@ -6,6 +6,7 @@ one is always better. Reading node labels is left to the operator.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hetrl_core.cluster import GpuKind
 from hetrl_core.units import GIGA, MIB, TERA
@@ -109,6 +110,8 @@ def catalogued(name: str) -> GpuKind | None:
     return next((kind for kind in CATALOGUE if kind.name == name), None)
 
 
+# Labels are few, and nodes many: each is read again whenever the fleet changes.
+@lru_cache(maxsize=1024)
 def kind_of_product(product: str) -> GpuKind | NotEligible:
     """Tell the GPU kind behind a node's ``nvidia.com/gpu.product`` label, or why there is none.
 

@@ -19,7 +19,7 @@ from e2e.cluster.build import program
 from e2e.cluster.cache import exclusive
 from e2e.cluster.control_plane import LOOPBACK, READY_SECONDS, ControlPlane
 from e2e.cluster.errors import ClusterError, CommandFailedError
-from e2e.cluster.fake_nodes import manifests, start_kwok
+from e2e.cluster.fake_nodes import lease_seconds, manifests, start_kwok
 from e2e.cluster.kubeconfig import write_token_kubeconfig
 from e2e.cluster.machines import NodePool, kind
 from e2e.cluster.nodes import (
@@ -186,7 +186,7 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
     plane = control_plane(state)
     if state.nodes:
         prepare_network(state)
-    plane.start()
+    plane.start(node_lease_seconds=lease_seconds(fake_nodes))
     cluster = Cluster(kubeconfig=plane.admin_kubeconfig, state=state)
     if state.nodes:
         start_nodes(state, plane)
@@ -194,6 +194,7 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
         cluster.apply(manifests(fake_nodes))
         start_kwok(
             state.processes,
+            fake_nodes,
             folder=state.folder,
             slot=state.slot,
             kubeconfig=plane.admin_kubeconfig,

@@ -25,6 +25,7 @@ class Entry:
     name: str
     code: int
     at: datetime
+    answered_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,4 +79,5 @@ def _entry(line: dict[str, object]) -> Entry | None:
         name=str(reference.get("name", "")),
         code=int(status.get("code", 0)),
         at=datetime.fromisoformat(str(line["requestReceivedTimestamp"])),
+        answered_at=datetime.fromisoformat(str(line["stageTimestamp"])),
     )

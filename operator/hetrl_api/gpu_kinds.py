@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from hetrl_api.errors import InvalidObjectError
@@ -31,7 +32,8 @@ class KnownKinds:
         name = self.name_of(product)
         if isinstance(name, NotEligible):
             return name
-        self._used[name] = self._merged(name)
+        if name not in self._used:
+            self._used[name] = self._merged(name)
         return self._used[name]
 
     def name_of(self, product: str) -> str | NotEligible:
@@ -71,12 +73,14 @@ class KnownKinds:
         return GpuKind(name=name, **given)
 
 
+@lru_cache(maxsize=1024)
 def catalogue_name(product: str) -> str | NotEligible:
     """Return the catalogue's name of a kind or product label, or why it has none."""
     kind = catalogued(product) or kind_of_product(product)
     return kind if isinstance(kind, NotEligible) else kind.name
 
 
+@lru_cache(maxsize=1024)
 def plain(product: str) -> str:
     """Make labels of older and newer drivers comparable: both call it ``a100-sxm4-40gb``."""
     return re.sub(r"^nvidia-", "", product.lower().replace(" ", "-"))

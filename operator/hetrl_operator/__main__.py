@@ -190,6 +190,7 @@ async def _work(settings: Settings, hooks: Hooks, metrics: Metrics, ready: async
     """Run the workers; consumes: job keys   waits for: kopf's start   unblocked by: handlers."""
     await ready.wait()
     assert hooks.controller, "kopf is ready only after its start-up handlers"
+    hooks.controller.planning.wake()
     async with asyncio.TaskGroup() as group:
         group.create_task(measure_lag(metrics))
         group.create_task(hooks.controller.census.work())

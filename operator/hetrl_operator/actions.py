@@ -1,11 +1,12 @@
 """What may be done for a job, as values; ``apply`` does it, ``planning`` plans it.
 
-Actions are carried out in order, and the first that fails ends the round: what follows may
-rely on what came before.
+Actions are carried out step by step (``steps``), and the first step in which one fails ends the
+round: what follows may rely on what came before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from hetrl_api.status import JobStatus
@@ -116,6 +117,28 @@ Action = (
     | LetJobGo
     | DeleteJob
 )
+
+
+def steps(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
+    """Yield the actions that may be carried out at once, in the order in which that is.
+
+    Those are neighbours that write objects of one kind, or gates: a job of many pods would else
+    wait for each of them in turn.
+    """
+    for _, together in groupby(actions, key=_sort):
+        yield tuple(together)
+
+
+def _sort(action: Action) -> tuple[object, ...]:
+    match action:
+        case Apply(manifest=manifest):
+            return Apply, manifest["kind"]
+        case Delete(kind=kind):
+            return Delete, kind
+        case LiftGate():
+            return (LiftGate,)
+        case _:
+            return (id(action),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

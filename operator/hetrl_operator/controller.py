@@ -6,9 +6,10 @@ coordinators and refusals of the API server.
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from hetrl_operator.actions import (
     ReserveGpus,
     StartPlanning,
     WriteStatus,
+    steps,
 )
 from hetrl_operator.apply import Done, Outcome, Refused, TryAgain, Writer
 from hetrl_operator.census import Census
@@ -30,6 +32,7 @@ from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.drift import SETTLE_SECONDS, drift
 from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.metrics import Metrics
@@ -55,6 +58,9 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS = 600.0
 """After so long every job is looked at again, should a watch have lost an event."""
 
+TOLD_EVERY_SECONDS = 1.0
+"""Between two statuses of a job in which nothing but the number of its pods has changed."""
+
 REFUSED_RETRY_SECONDS = 15.0
 """Until a write is tried again that somebody must first make possible."""
 
@@ -72,6 +78,7 @@ class Controller:
     pods: PodSettings
     _progress: dict[str, ProgressSeen] = field(default_factory=dict)
     _troubles: dict[str, WriteTrouble] = field(default_factory=dict)
+    _told_at: dict[str, float] = field(default_factory=dict)
     _uids: dict[JobKey, str] = field(default_factory=dict)
     _is_ready: bool = False
     _is_settling: bool = False
@@ -159,7 +166,7 @@ class Controller:
         self._uids[key] = job.uid
         now = datetime.now(UTC)
         seen = self._observe(job, now)
-        decision = decide(seen, now, self.pods)
+        decision = self._paced(job, decide(seen, now, self.pods))
         outcome = await self._apply(seen, decision)
         self._show(seen)
         return self._again(key, job, decision, outcome)
@@ -188,23 +195,43 @@ class Controller:
             trouble=self._troubles.get(job.uid),
         )
 
+    def _paced(self, job: JobSeen, decision: Decision) -> Decision:
+        """Leave a status to a later round that only counts pods, and was just told."""
+        status, now = decision.status, time.monotonic()
+        if status is None:
+            return decision
+        left = self._told_at.get(job.uid, -math.inf) + TOLD_EVERY_SECONDS - now
+        if left > 0 and can_wait(job.status, status.status):
+            wake = min(left, decision.wake_after_seconds or left)
+            return replace(decision, status=None, wake_after_seconds=wake)
+        self._told_at[job.uid] = now
+        return decision
+
     async def _apply(self, seen: Observed, decision: Decision) -> Outcome:
-        """Carry out a decision up to the first action that fails."""
+        """Carry out a decision up to the first step that fails."""
         first = decision.status
         outcome = await self._perform(seen, first) if first else Done(object={})
-        if isinstance(outcome, Done):
-            self._count_replan(seen, decision)
-            await self._announce(seen, decision)
-        for action in decision.actions:
-            if not isinstance(outcome, Done):
-                return outcome
-            outcome = await self._perform(seen, action)
-            if isinstance(outcome, Done) and outcome.object:
+        if not isinstance(outcome, Done):
+            return outcome
+        self._count_replan(seen, decision)
+        # Events tell what is on record now; what follows need not wait until they are told.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._announce(seen, decision))
+            carried_out = group.create_task(self._carry_out(seen, decision.actions))
+        return carried_out.result()
+
+    async def _carry_out(self, seen: Observed, actions: Sequence[Action]) -> Outcome:
+        outcome: Outcome = Done(object={})
+        for step in steps(actions):
+            outcomes = await asyncio.gather(*(self._perform(seen, each) for each in step))
+            if any(isinstance(each, Done) and each.object for each in outcomes):
                 # What fails after this is no longer what failed before: twenty writes of which
                 # each fails once must not wait as long as one that fails twenty times.
                 self.queue.forget((seen.job.namespace, seen.job.name))
-        if isinstance(outcome, Done):
-            self._troubles.pop(seen.job.uid, None)
+            outcome = next((each for each in outcomes if not isinstance(each, Done)), outcomes[0])
+            if not isinstance(outcome, Done):
+                return outcome
+        self._troubles.pop(seen.job.uid, None)
         return outcome
 
     def _count_replan(self, seen: Observed, decision: Decision) -> None:
@@ -285,6 +312,7 @@ class Controller:
         """Drop what we know of a job that is gone."""
         self._progress.pop(uid, None)
         self._troubles.pop(uid, None)
+        self._told_at.pop(uid, None)
         self.planning.drop(uid)
         self.metrics.drop_job(*key)
         self.queue.drop(key)

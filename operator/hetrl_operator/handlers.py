@@ -114,7 +114,8 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
     # Our own names on objects, should a handler ever need them.
     settings.persistence.finalizer = f"{GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    # Without this every object is copied whole at every event, to be compared with nothing.
+    settings.persistence.diffbase_storage = _NoDiffs()
     # Events are ours, and few; log lines do not become Events.
     settings.posting.enabled = False
     # A watch that has died silently is noticed, and each is renewed every 10 min anyway.
@@ -133,6 +134,19 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
     # Filters of decorators work on our side only: every pod of the cluster would be sent.
     for resource in ("pods.v1", *CHILD_RESOURCES.values()):
         settings.watching.label_selectors[resource] = _OURS
+
+
+class _NoDiffs(kopf.DiffBaseStorage):  # type: ignore[misc]  # kopf ships no types
+    """What objects were last handled like: of use to handlers of changes only, and we have none."""
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
 
 
 def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -162,7 +164,16 @@ async def connect(metrics: RequestMetrics, *, throttle: Throttle) -> KubernetesA
             await config.load_kube_config(client_configuration=configuration)
 
     await log_in()
+    # Else aiohttp reads .netrc and the environment at every request, in threads.
+    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.proxy = configuration.proxy or _proxy(configuration.host)
     return KubernetesApi(client.ApiClient(configuration), metrics, throttle=throttle, log_in=log_in)
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a server."""
+    found = urlsplit(url)
+    return None if proxy_bypass(found.hostname or "") else getproxies().get(found.scheme)
 
 
 def _parsed(text: bytes) -> Mapping[str, Any]:

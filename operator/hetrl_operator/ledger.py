@@ -16,7 +16,11 @@ from hetrl_core.plan import Plan
 class Ledger:
     """Reservations by job uid."""
 
+    version: int = 0
+    """Changes with every reservation."""
+
     _held: dict[str, Counter[str]] = field(default_factory=dict)
+    _total: Counter[str] = field(default_factory=Counter)
 
     def holds(self, uid: str) -> bool:
         """Tell whether a job has a reservation."""
@@ -24,7 +28,7 @@ class Ledger:
 
     def restore(self, uid: str, plan: Plan) -> None:
         """Enter a reservation that was made before our start, without asking."""
-        self._held[uid] = gpus_by_machine(plan)
+        self._enter(uid, gpus_by_machine(plan))
 
     def conflict(self, uid: str, plan: Plan, capacity: Mapping[str, int]) -> str:
         """Say why a plan cannot be reserved; empty when it can.
@@ -34,10 +38,12 @@ class Ledger:
             plan: what it wants.
             capacity: GPUs that there are on each usable machine.
         """
-        others, ours = self.held_by_others(uid), self._held.get(uid, Counter())
+        ours = self._held.get(uid, Counter())
         for machine, wanted in sorted(gpus_by_machine(plan).items()):
             # What it holds it may keep, also on a machine that takes no more pods.
-            free = max(capacity.get(machine, 0) - others[machine], ours[machine])
+            free = max(
+                capacity.get(machine, 0) - self._total[machine] + ours[machine], ours[machine]
+            )
             if wanted > free:
                 return f"{machine} has {max(0, free)} free GPUs, the plan needs {wanted} there"
         return ""
@@ -46,20 +52,21 @@ class Ledger:
         """Reserve a plan's GPUs in place of what the job held; return the conflict instead."""
         conflict = self.conflict(uid, plan, capacity)
         if not conflict:
-            self._held[uid] = gpus_by_machine(plan)
+            self._enter(uid, gpus_by_machine(plan))
         return conflict
 
     def release(self, uid: str) -> bool:
         """Give a job's GPUs back; tell whether it held any."""
-        return self._held.pop(uid, None) is not None
+        held = self._held.pop(uid, None)
+        if held is None:
+            return False
+        self.version += 1
+        self._total -= held
+        return True
 
     def held_by_others(self, uid: str) -> Counter[str]:
         """Return the GPUs by machine that all jobs but one hold."""
-        total: Counter[str] = Counter()
-        for holder, held in self._held.items():
-            if holder != uid:
-                total.update(held)
-        return total
+        return self._total - self._held.get(uid, Counter())
 
     def keep_only(self, uids: Iterable[str]) -> tuple[str, ...]:
         """Drop the reservations of jobs that are not there any more; return whose."""
@@ -67,6 +74,14 @@ class Ledger:
         for uid in gone:
             self.release(uid)
         return gone
+
+    def _enter(self, uid: str, gpus: Counter[str]) -> None:
+        if self._held.get(uid) == gpus:
+            return
+        self.release(uid)
+        self.version += 1
+        self._held[uid] = gpus
+        self._total += gpus
 
 
 def gpus_by_machine(plan: Plan) -> Counter[str]:

@@ -1,5 +1,6 @@
 """The operator's own figures for Prometheus. Names and units are design's; no uid is a label."""
 
+import contextlib
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -183,10 +184,5 @@ class _JobGauges:
         self._phase.remove(*key, phase)
         for gauge in (self._step, self._gap, self._cost):
             # Not every job had a plan, and a plan may have no gap.
-            if key in _series(gauge):
+            with contextlib.suppress(KeyError):
                 gauge.remove(*key)
-
-
-def _series(gauge: Gauge) -> set[tuple[str, ...]]:
-    samples = (each for family in gauge.collect() for each in family.samples)
-    return {(each.labels["namespace"], each.labels["hetrljob"]) for each in samples}

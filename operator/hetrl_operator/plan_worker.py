@@ -28,6 +28,10 @@ def limit_memory(memory_mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+def wake() -> None:
+    """Do nothing, in a process that has imported everything by now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """The plan that a job runs by, and what is asked of another one."""
@@ -61,22 +65,28 @@ class Standing:
         )
 
 
-def answer(
-    job: JobSpec,
-    free: ClusterSnapshot,
-    fleet: ClusterSnapshot,
-    left_out: tuple[str, ...],
-    standing: Standing | None = None,
-) -> Plan | Alternatives | Infeasible | Occupied:
-    """Plan a job on what is free; if that fails, say whether others are in the way.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one answer is made from."""
 
-    Args:
-        job: what to plan.
-        free: the fleet less what other jobs hold.
-        fleet: the whole fleet.
-        left_out: why machines with GPUs are in neither.
-        standing: the plan that the job runs by, if it runs.
-    """
+    job: JobSpec
+    free: ClusterSnapshot
+    """The fleet less what other jobs hold."""
+
+    fleet: ClusterSnapshot
+    left_out: tuple[str, ...]
+    """Why machines with GPUs are in neither."""
+
+    standing: Standing | None = None
+    """The plan that the job runs by, if it runs."""
+
+    fits_fleet: bool = False
+    """Whether the whole fleet is known to have a plan for the job."""
+
+
+def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
+    """Plan a job on what is free; if that fails, say whether others are in the way."""
+    job, free, fleet, standing = asked.job, asked.free, asked.fleet, asked.standing
     if standing and standing.enough_percent is not None:
         return _alternatives(job, free, standing)
     if standing and standing.keeps_trainer and (found := _beside(job, free, standing)):
@@ -84,9 +94,9 @@ def answer(
     whole = _plan(job, free)
     if isinstance(whole, Plan):
         return aligned(whole, standing.plan, free) if standing else whole
-    if free != fleet and isinstance(_plan(job, fleet), Plan):
+    if free != fleet and (asked.fits_fleet or isinstance(_plan(job, fleet), Plan)):
         return Occupied(reasons=whole.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
-    return Infeasible(reasons=(*whole.reasons, *left_out))
+    return Infeasible(reasons=(*whole.reasons, *asked.left_out))
 
 
 def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:

@@ -1,68 +1,45 @@
-"""Plans for jobs: the fleet as it is, the planner in processes of its own, and the ledger.
+"""Plans for jobs: who asks the planner, when it is their turn, and what was answered.
 
-The event loop never computes a plan. Answers are remembered per job with the digest of what
-they were made from, so that only a change of the job or of its fleet plans again.
+Answers are remembered per job with the digest of what they were made from, so that only a change
+of the job or of its fleet plans again. Jobs take turns at the worker processes in the order in
+which they came, and each is planned on what is free when its turn comes: a plan's GPUs are its
+job's from the moment at which it is there.
 """
 
 import asyncio
 import json
 import logging
-import multiprocessing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Protocol
 
-from pebble import ProcessExpired, ProcessPool
-
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.fleet import Fleet, fleet_of
-from hetrl_api.planning import Replan
-from hetrl_api.runtime import Toleration
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.planning import PlanningMode, Replan
+from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MeetDeadline, ResourcesSpec
+from hetrl_core.job import JobSpec, MeetDeadline
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_operator.actions import StartPlanning
-from hetrl_operator.labels import Reason
-from hetrl_operator.ledger import Ledger, gpus_by_machine, without
-from hetrl_operator.nodes import untolerated
-from hetrl_operator.observe import Body, JobKey
+from hetrl_operator.answers import Answers
+from hetrl_operator.eligible import Eligible, FleetView
+from hetrl_operator.ledger import Ledger, gpus_by_machine
+from hetrl_operator.observe import JobKey
 from hetrl_operator.observed import (
-    Alternatives,
     Answer,
     FleetSeen,
     JobSeen,
-    Occupied,
     PlannerTrouble,
     PlanningSeen,
     PlanSeen,
     Wish,
 )
-from hetrl_operator.plan_worker import Standing, answer, limit_memory
+from hetrl_operator.plan_worker import Asked, Standing
+from hetrl_operator.planner_processes import PlannerProcesses
 from hetrl_operator.settings import PlannerSettings
+from hetrl_planner.question import Question, question
 
 log = logging.getLogger(__name__)
-
-_TASKS_PER_PROCESS = 200
-"""After so many plans a worker is replaced: solvers do not give all their memory back."""
-
-
-class FleetView(Protocol):
-    """What planning reads of the cluster; ``views`` has it."""
-
-    def nodes(self) -> Iterable[Body]:
-        """Return slim Nodes."""
-
-    def topologies(self) -> Iterable[HetRLTopology]:
-        """Return every readable HetRLTopology."""
-
-    def fleet_version(self) -> int:
-        """Return a number that changes with the nodes or the topologies."""
-
-    def fleet_changed_at(self) -> datetime:
-        """Return when it last changed."""
 
 
 class PlannerMetrics(Protocol):
@@ -88,6 +65,22 @@ class _Record:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inquiry:
+    """What is asked for a job at one moment."""
+
+    spec: JobSpec
+    free: ClusterSnapshot
+    whole: ClusterSnapshot
+    left_out: tuple[str, ...]
+    question: Question
+
+    @property
+    def exact(self) -> Hashable:
+        """What a refusal follows from: its words count all that is free."""
+        return self.question.key, self.free.machines, self.whole.machines, self.left_out
+
+
 @dataclass(slots=True)
 class Planning:
     """The planning service of one operator process."""
@@ -99,13 +92,21 @@ class Planning:
     """Called with a job's key when its answer is there."""
 
     ledger: Ledger = field(default_factory=Ledger)
+    processes: PlannerProcesses = field(init=False)
+    _eligible: Eligible = field(init=False)
+    _turns: asyncio.Semaphore = field(init=False)
+    _answers: Answers = field(default_factory=Answers)
     _records: dict[str, _Record] = field(default_factory=dict)
-    _fleets: dict[tuple[Toleration, ...], tuple[int, Fleet]] = field(default_factory=dict)
-    _digests: dict[tuple[tuple[Toleration, ...], ResourcesSpec], tuple[int, str]] = field(
-        default_factory=dict
-    )
     _differs_since: dict[str, datetime] = field(default_factory=dict)
-    _pool: ProcessPool | None = None
+
+    def __post_init__(self) -> None:
+        self._eligible = Eligible(view=self.fleet_view, ledger=self.ledger)
+        self.processes = PlannerProcesses(settings=self.settings)
+        self._turns = asyncio.Semaphore(self.settings.workers)
+
+    def wake(self) -> None:
+        """Have a worker process ready before the first job asks."""
+        self.processes.wake()
 
     def seen(self, job: JobSeen, plan: PlanSeen | None, *, base: str = "") -> PlanningSeen:
         """Return where planning for a job stands.
@@ -127,7 +128,7 @@ class Planning:
             # Costly on a large fleet, and asked only where there is a plan to be made.
             key=""
             if plan and not base and plan.planned_for == spec_key
-            else self._key(job, job.wish, f"{spec_key} {base}"),
+            else self._key(job, job.wish, spec_key, base),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
@@ -139,14 +140,14 @@ class Planning:
             is_reserved=reserved,
             conflict=""
             if plan is None or reserved
-            else self.ledger.conflict(job.uid, plan.plan, self._capacity(job.wish)),
+            else self.ledger.conflict(job.uid, plan.plan, self._eligible.capacity(job.wish)),
         )
 
     def fleet(self, job: JobSeen, plan: PlanSeen | None, now: datetime) -> FleetSeen:
         """Return the fleet that concerns a job, and since when it is not its plan's."""
         if job.wish is None or plan is None or not plan.fleet:
             return FleetSeen()
-        key = self._digest(job.wish)
+        key = self._eligible.digest(job.wish)
         if key == plan.fleet:
             self._differs_since.pop(job.uid, None)
             return FleetSeen(key=key)
@@ -154,14 +155,13 @@ class Planning:
         return FleetSeen(key=key, differs_since=self._differs_since.setdefault(job.uid, changed_at))
 
     def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
-        """Have a plan made in a worker process; a search for an earlier wish is forgotten."""
+        """Have a plan made when it is the job's turn; a search for an earlier wish is forgotten."""
         spec_key, last = planning_key(wish), self._records.get(job.uid)
         is_again = last is not None and (last.spec_key, last.base) == (spec_key, asked.base)
         record = _Record(
             spec_key=spec_key,
             key=asked.key,
             base=asked.base,
-            fleet=self._digest(wish),
             standing=self._standing(wish, asked) if asked.standing else None,
             num_failures=last.num_failures if last and is_again else 0,
         )
@@ -171,7 +171,7 @@ class Planning:
 
     def reserve(self, job: JobSeen, wish: Wish, plan: Plan) -> str:
         """Reserve a plan's GPUs; return why not, and forget the answer that came too late."""
-        conflict = self.ledger.reserve(job.uid, plan, self._capacity(wish))
+        conflict = self.ledger.reserve(job.uid, plan, self._eligible.capacity(wish))
         if conflict:
             self._records.pop(job.uid, None)
         return conflict
@@ -191,61 +191,24 @@ class Planning:
         """Stop the worker processes."""
         for uid in list(self._records):
             self.forget(uid)
-        if self._pool:
-            self._pool.stop()  # type: ignore[no-untyped-call]
-            await asyncio.to_thread(self._pool.join)
+        await self.processes.close()
 
-    def _key(self, job: JobSeen, wish: Wish, spec_key: str) -> str:
-        free = self._free(job, wish)
-        parts = (spec_key, free.gpu_kinds, free.machines, free.links)
-        return sha256(repr(parts).encode()).hexdigest()[:32]
-
-    def _digest(self, wish: Wish) -> str:
-        """Digest the machines, prices and links that concern a job, once for jobs alike."""
-        key = (wish.written.runtime.pod_template.tolerations, wish.spec.resources)
-        version = self.fleet_view.fleet_version()
-        known = self._digests.get(key)
-        if known is None or known[0] != version:
-            known = (version, fleet_digest(self._fleet(wish).snapshot(wish.spec.resources)))
-            self._digests[key] = known
-        return known[1]
+    def _key(self, job: JobSeen, wish: Wish, spec_key: str, base: str) -> str:
+        asked = question(self._eligible.free(job.uid, wish), wish.spec)
+        return sha256(repr((spec_key, base, asked.key)).encode()).hexdigest()[:32]
 
     def _standing(self, wish: Wish, asked: StartPlanning) -> Standing:
         assert asked.standing
-        resources = wish.spec.resources
         return Standing(
             plan=asked.standing,
             keeps_trainer=asked.keeps_trainer,
             enough_percent=asked.enough_percent,
-            closed=self._fleet(wish).closed(resources, gpus_by_machine(asked.standing)),
+            closed=self._eligible.closed(wish, gpus_by_machine(asked.standing)),
         )
-
-    def _fleet(self, wish: Wish) -> Fleet:
-        """Return the fleet that a job's pods tolerate, read again only when it has changed."""
-        tolerations = wish.written.runtime.pod_template.tolerations
-        version = self.fleet_view.fleet_version()
-        known = self._fleets.get(tolerations)
-        if known and known[0] == version:
-            return known[1]
-        fleet = fleet_of(
-            self.fleet_view.nodes(),
-            topologies=_usable(self.fleet_view.topologies()),
-            bar=lambda node: untolerated(node, tolerations),
-        )
-        self._fleets[tolerations] = (version, fleet)
-        return fleet
-
-    def _capacity(self, wish: Wish) -> Mapping[str, int]:
-        return {each.machine.name: each.machine.num_gpus for each in self._fleet(wish).places}
-
-    def _free(self, job: JobSeen, wish: Wish) -> ClusterSnapshot:
-        snapshot = self._fleet(wish).snapshot(wish.spec.resources)
-        return without(snapshot, self.ledger.held_by_others(job.uid))
 
     async def _search(self, job: JobSeen, wish: Wish, record: _Record) -> None:
         started = asyncio.get_running_loop().time()
-        record.left_out = self._fleet(wish).left_out(wish.spec.resources)
-        record.answer = await self._ask(job, wish, record)
+        record.answer = await self._answer(job, wish, record)
         record.answered_at = datetime.now(UTC)
         has_failed = isinstance(record.answer, PlannerTrouble)
         record.num_failures = record.num_failures + 1 if has_failed else 0
@@ -257,50 +220,74 @@ class Planning:
         self.metrics.solved(outcome=outcome, seconds=seconds)
         self.answered((job.namespace, job.name))
 
-    async def _ask(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
-        spec = from_now(wish.spec, job, datetime.now(UTC))
-        if spec is None:
-            return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
-        fleet = self._fleet(wish)
-        timeout = 2 * spec.planning.time_budget_seconds + self.settings.grace_seconds
-        future = self._workers().schedule(
-            answer,
-            args=(
-                spec,
-                self._free(job, wish),
-                fleet.snapshot(spec.resources),
-                record.left_out,
-                record.standing,
-            ),
-            timeout=timeout,
-        )
-        try:
-            found: Plan | Alternatives | Infeasible | Occupied = await asyncio.wrap_future(future)
-        except TimeoutError:
-            text = f"the planner was stopped after {timeout:g} s without a plan"
-            return PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message=text)
-        except ProcessExpired as error:
-            text = f"the planner's process died with exit code {error.exitcode}"
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
-        except MemoryError:
-            text = f"the planner needed more than {self.settings.memory_mib} MiB"
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
-        except Exception as error:  # a planner's bug must not stop other jobs
-            log.exception("planner failed: job=%s/%s", job.namespace, job.name)
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=repr(error))
+    async def _answer(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
+        """Wait for our turn unless the answer is known, and ask until its GPUs are ours."""
+        since = asyncio.get_running_loop().time()
+        found = self._known(job, wish, record, since=since)
+        if found is None:
+            async with self._turns:
+                # What is free has changed while we waited, and so has what is known.
+                while found is None:
+                    found = self._known(job, wish, record, since=since) or await self._made(
+                        job, wish, record
+                    )
         return found
 
-    def _workers(self) -> ProcessPool:
-        if self._pool is None or not self._pool.active:
-            self._pool = ProcessPool(
-                max_workers=self.settings.workers,
-                max_tasks=_TASKS_PER_PROCESS,
-                initializer=limit_memory,
-                initargs=(self.settings.memory_mib,),
-                # A fork would copy our event loop, sockets and threads half-way.
-                context=multiprocessing.get_context("spawn"),
+    def _known(self, job: JobSeen, wish: Wish, record: _Record, *, since: float) -> Answer | None:
+        """Return what others who asked the same were answered."""
+        asked = self._inquiry(job, wish)
+        if asked is None:
+            return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
+        if record.standing:
+            return None
+        record.fleet = self._eligible.digest(wish)
+        plan = self._answers.plan(asked.question, since=since)
+        if plan is None:
+            return self._answers.refusal(asked.exact, since=since)
+        return plan if self._hold(job, wish, record, plan) else None
+
+    async def _made(self, job: JobSeen, wish: Wish, record: _Record) -> Answer | None:
+        """Have the planner answer; None where others have taken the plan's GPUs meanwhile."""
+        asked = self._inquiry(job, wish)
+        assert asked, "a deadline that is over is known"
+        record.key = self._key(job, wish, record.spec_key, record.base)
+        record.left_out, record.fleet = asked.left_out, self._eligible.digest(wish)
+        found = await self.processes.ask(
+            Asked(
+                job=asked.spec,
+                free=asked.free,
+                fleet=asked.whole,
+                left_out=asked.left_out,
+                standing=record.standing,
+                fits_fleet=self._answers.fits(question(asked.whole, asked.spec)),
             )
-        return self._pool
+        )
+        if not record.standing:
+            at = asyncio.get_running_loop().time()
+            self._answers.learn(asked.question, asked.exact, found, at=at)
+        return found if self._hold(job, wish, record, found) else None
+
+    def _inquiry(self, job: JobSeen, wish: Wish) -> _Inquiry | None:
+        """Return what is to be asked now; None where the job's deadline is over."""
+        spec = from_now(wish.spec, job, datetime.now(UTC))
+        if spec is None:
+            return None
+        free = self._eligible.free(job.uid, wish)
+        return _Inquiry(
+            spec=spec,
+            free=free,
+            whole=self._eligible.whole(wish),
+            left_out=self._eligible.left_out(wish),
+            question=question(free, spec),
+        )
+
+    def _hold(self, job: JobSeen, wish: Wish, record: _Record, found: Answer) -> bool:
+        """Make a new plan's GPUs the job's; tell whether they still could be."""
+        if not isinstance(found, Plan) or record.base or obstacles(found, wish.spec):
+            return True
+        if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
+            return True
+        return not self.ledger.reserve(job.uid, found, self._eligible.capacity(wish))
 
 
 def planning_key(wish: Wish) -> str:
@@ -322,37 +309,6 @@ def planning_key(wish: Wish) -> str:
     values["training"] = {"steps": written.training.steps}
     text = json.dumps(values, sort_keys=True)
     return sha256(text.encode()).hexdigest()[:32]
-
-
-def fleet_digest(snapshot: ClusterSnapshot) -> str:
-    """Digest a fleet without the kinds and links that none of its machines has."""
-    kinds = {each.gpu_kind for each in snapshot.machines}
-    regions = {each.region for each in snapshot.machines}
-    parts = (
-        [each for each in snapshot.gpu_kinds if each.name in kinds],
-        snapshot.machines,
-        [each for each in snapshot.links if {each.source, each.target} <= regions],
-    )
-    return sha256(repr(parts).encode()).hexdigest()[:32]
-
-
-def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
-    """Return the topologies without their pools, leaving out those that contradict themselves.
-
-    Pools are for planning without a cluster; here the nodes count. One bad topology must
-    not keep every job from being planned.
-    """
-    usable = []
-    for each in topologies:
-        without_pools = each.spec.model_copy(update={"pools": ()})
-        topology = each.model_copy(update={"spec": without_pools})
-        try:
-            fleet_of((), topologies=[topology])
-        except InvalidObjectError as error:
-            log.warning("topology left out: name=%s reason=%s", each.metadata.name, error)
-        else:
-            usable.append(topology)
-    return usable
 
 
 def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:

@@ -56,8 +56,8 @@ class EndpointSettings:
 class ClientSettings:
     """How much we ask of the API server."""
 
-    requests_per_second: int = 200
-    requests_at_once: int = 400
+    requests_per_second: int = 500
+    requests_at_once: int = 1000
     """After a quiet time; on average it is ``requests_per_second``."""
 
 
@@ -119,8 +119,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
             tls_directory=Path(tls) if tls else None,
         ),
         client=ClientSettings(
-            requests_per_second=_number(environment, "HETRL_REQUESTS_PER_SECOND", 200),
-            requests_at_once=_number(environment, "HETRL_REQUESTS_AT_ONCE", 400),
+            requests_per_second=_number(environment, "HETRL_REQUESTS_PER_SECOND", 500),
+            requests_at_once=_number(environment, "HETRL_REQUESTS_AT_ONCE", 1000),
         ),
         election=_election(environment),
         namespaces=_names(environment.get("HETRL_WATCH_NAMESPACES", "")),

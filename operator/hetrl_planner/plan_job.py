@@ -18,6 +18,7 @@ from hetrl_planner.collection import collecting_rarely
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.layout.to_plan import prediction, replica_groups
+from hetrl_planner.narrowing import narrowed
 from hetrl_planner.playoff import best_played
 from hetrl_planner.portfolio import Decided, Portfolio
 from hetrl_planner.search import Searcher, Space
@@ -63,7 +64,8 @@ def plan(
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
-    space = space_of(snapshot, job, runnable_only=runnable_only)
+    fleet = narrowed(snapshot, job.resources)
+    space = space_of(fleet, job, runnable_only=runnable_only)
 
     # 3. An answer within moments, and those that it is compared with.
     goal = goal_of(job)
@@ -82,7 +84,8 @@ def plan(
     # 4. HetRL's search goes on from there, where the strategy asks for it.
     decided = portfolio.go_on(job.planning.strategy, first, others=choices(others))
     if decided is None:
-        reasons = reasons_against(space, job, goal, searcher=searcher, runnable_only=runnable_only)
+        whole = space_of(snapshot, job, runnable_only=runnable_only)
+        reasons = reasons_against(whole, job, goal, searcher=searcher, runnable_only=runnable_only)
         return Infeasible(reasons=reasons)
 
     # 5. Played forward, the best may be another.

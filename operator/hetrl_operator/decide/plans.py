@@ -8,7 +8,14 @@ from hetrl_api.planning import PlanningMode
 from hetrl_api.status import PlanStatus
 from hetrl_core.capabilities import obstacles
 from hetrl_core.plan import Infeasible, Plan
-from hetrl_operator.actions import Action, Apply, Delete, ReserveGpus, StartPlanning
+from hetrl_operator.actions import (
+    Action,
+    Apply,
+    Delete,
+    ReleaseGpus,
+    ReserveGpus,
+    StartPlanning,
+)
 from hetrl_operator.decide.drift import drift, next_search_at
 from hetrl_operator.decide.planned import Planned, not_yet, ready, refusal
 from hetrl_operator.decide.replans import give_way
@@ -119,8 +126,10 @@ def _search(
             )
         case _:
             finding = not_yet(Reason.PLANNING, "a plan is being made")
+            # What was held for an earlier answer is nobody's, unless pods stand on it.
+            free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
             start = StartPlanning(key=planning.key)
-            return Planned(plan=None, finding=finding, actions=(*cleaning, start))
+            return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
 
 
 def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]) -> Planned:
@@ -141,7 +150,8 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
     reserve = () if only else (ReserveGpus(plan=plan),)
     return Planned(
         plan=None,
-        finding=not_yet(Reason.PLANNING, "a plan was found and is being written"),
+        # In the words of before: that a plan was found is told when it is there to be looked at.
+        finding=not_yet(Reason.PLANNING, "a plan is being made"),
         actions=(*cleaning, *reserve, Apply(manifest=manifest)),
     )
 

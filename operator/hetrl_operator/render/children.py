@@ -30,14 +30,16 @@ from hetrl_operator.render.pod import pod_labels, pod_template
 
 
 def children(deployment: Deployment) -> tuple[Manifest, ...]:
-    """Return the Service, then each pod set's ConfigMap and StatefulSet."""
-    made = [_service(deployment)]
-    for pods in deployment.sets:
-        contract = to_json(launch(deployment, pods))
-        made += [
-            _config_map(deployment, pods, contract),
-            _stateful_set(deployment, pods, launch_hash=digest(contract)),
-        ]
+    """Return the Service, then the pod sets' ConfigMaps, then their StatefulSets."""
+    contracts = {pods: to_json(launch(deployment, pods)) for pods in deployment.sets}
+    made = (
+        _service(deployment),
+        *(_config_map(deployment, pods, text) for pods, text in contracts.items()),
+        *(
+            _stateful_set(deployment, pods, launch_hash=digest(text))
+            for pods, text in contracts.items()
+        ),
+    )
     return tuple(_signed(each) for each in made)
 
 

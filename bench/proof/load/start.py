@@ -1,0 +1,113 @@
+"""Fifty jobs from submission to pods that run, beside their StatefulSets applied by a client.
+
+Both on one cluster, one after the other, several times in turn: what the scheduler, the
+controllers and kwok need is in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from bench.proof.load.growth import JOBS, quiet, removed
+from e2e.faults.api import PATHS
+from e2e.faults.life import a_job
+from e2e.load.client import Client, all_of, client, until
+from e2e.load.process import load_average
+from e2e.load.stage import NAMESPACE, Stage
+
+NUM_JOBS = 50
+TRAINERS, ROLLOUTS = 2, 4
+PODS_PER_JOB = 1 + TRAINERS + ROLLOUTS
+_MOST_SECONDS = 900.0
+_SETS, _PODS = (PATHS[each].format(NAMESPACE) for each in ("statefulsets", "pods"))
+_OF_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
+                  "ownerReferences", "annotations")  # fmt: skip
+
+
+def gang(number: int) -> dict[str, Any]:
+    """Return a job of two trainer and four rollout pods."""
+    job = a_job(f"gang-{number}", {"name": "l4", "gpuProduct": "L4"})
+    job["spec"]["resources"]["maxGPUs"] = TRAINERS + ROLLOUTS
+    job["spec"]["rollout"] = {"replicas": ROLLOUTS}
+    return job
+
+
+async def first_set(stage: Stage) -> dict[str, Any]:
+    """Apply one job on an idle operator; return the seconds to its first StatefulSet."""
+    log, load = stage.audit, load_average()
+    async with client(stage.admin) as user:
+        await user.ask("POST", JOBS, gang(0))
+        await until(lambda: _pods_run(user, PODS_PER_JOB), what="it runs", seconds=_MOST_SECONDS)
+    await quiet(log)
+    entries = list(log.entries())
+    submitted = next(each for each in entries if each.resource == "hetrljobs")
+    sets = [each for each in entries if each.resource == "statefulsets" and each.code == 201]
+    await removed(stage)
+    seconds = (min(each.answered_at for each in sets) - submitted.at).total_seconds()
+    return {"seconds": round(seconds, 3), "load_average": [load, load_average()]}
+
+
+async def beside_a_client(stage: Stage, *, rounds: int) -> dict[str, Any]:
+    """Start the jobs, then what they consist of, in turn."""
+    found: dict[str, list[float]] = {"operator": [], "client": []}
+    loads = [load_average()]
+    for _ in range(rounds):
+        seconds, sets = await _by_the_operator(stage)
+        found["operator"].append(seconds)
+        found["client"].append(await _by_a_client(stage, sets))
+        loads.append(load_average())
+    return {"num_jobs": NUM_JOBS, "pods": NUM_JOBS * PODS_PER_JOB, **found, "load_average": loads}
+
+
+async def _by_the_operator(stage: Stage) -> tuple[float, list[dict[str, Any]]]:
+    loop = asyncio.get_running_loop()
+    async with client(stage.admin) as user:
+        started = loop.time()
+        await all_of(user.ask("POST", JOBS, gang(number)) for number in range(NUM_JOBS))
+        seconds = await _until_all_run(user, started)
+        sets = (await user.ask("GET", _SETS))["items"]
+    await removed(stage)
+    return seconds, sets
+
+
+async def _by_a_client(stage: Stage, sets: Sequence[dict[str, Any]]) -> float:
+    loop = asyncio.get_running_loop()
+    bare = [_bare(each) for each in sets]
+    async with client(stage.admin) as user:
+        started = loop.time()
+        await all_of(user.apply(f"{_SETS}/{each['metadata']['name']}", each) for each in bare)
+        seconds = await _until_all_run(user, started)
+        await all_of(user.ask("DELETE", f"{_SETS}/{each['metadata']['name']}") for each in bare)
+        await until(lambda: _none(user), what="its pods are gone", seconds=_MOST_SECONDS)
+    return seconds
+
+
+def _bare(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a StatefulSet as a client would write it: nobody would lift its gates."""
+    metadata = {k: v for k, v in body["metadata"].items() if k not in _OF_THE_SERVER}
+    template = dict(body["spec"]["template"])
+    template["spec"] = {k: v for k, v in template["spec"].items() if k != "schedulingGates"}
+    spec = {**body["spec"], "template": template}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+
+
+async def _until_all_run(user: Client, started: float) -> float:
+    await until(
+        lambda: _pods_run(user, NUM_JOBS * PODS_PER_JOB), what="all pods run",
+        seconds=_MOST_SECONDS, every=0.2,
+    )  # fmt: skip
+    return round(asyncio.get_running_loop().time() - started, 1)
+
+
+async def _pods_run(user: Client, count: int) -> bool:
+    selected = f"{_PODS}?fieldSelector=status.phase%3DRunning"
+    names = await user.ask(
+        "GET", selected, accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    )
+    return len(names["items"]) >= count
+
+
+async def _none(user: Client) -> bool:
+    return await user.count("pods") == 0

@@ -1,0 +1,72 @@
+"""The processes in which plans are made: one question in, an answer or a trouble out.
+
+The event loop never computes a plan. What is asked, and what becomes of the answer, is left to
+``planning``.
+"""
+
+import asyncio
+import logging
+import multiprocessing
+from dataclasses import dataclass
+
+from pebble import ProcessExpired, ProcessPool
+
+from hetrl_operator.labels import Reason
+from hetrl_operator.observed import Answer, PlannerTrouble
+from hetrl_operator.plan_worker import Asked, answer, limit_memory, wake
+from hetrl_operator.settings import PlannerSettings
+
+log = logging.getLogger(__name__)
+
+_TASKS_PER_PROCESS = 200
+"""After so many plans a worker is replaced: solvers do not give all their memory back."""
+
+
+@dataclass(slots=True)
+class PlannerProcesses:
+    """Worker processes, started when they are first needed and again when they die."""
+
+    settings: PlannerSettings
+    _pool: ProcessPool | None = None
+
+    def wake(self) -> None:
+        """Have a process ready before the first job asks: its imports take seconds."""
+        self._workers().schedule(wake)
+
+    async def ask(self, asked: Asked) -> Answer:
+        """Return the planner's answer, or why there is none."""
+        timeout = 2 * asked.job.planning.time_budget_seconds + self.settings.grace_seconds
+        future = self._workers().schedule(answer, args=(asked,), timeout=timeout)
+        try:
+            found: Answer = await asyncio.wrap_future(future)
+        except TimeoutError:
+            text = f"the planner was stopped after {timeout:g} s without a plan"
+            return PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message=text)
+        except ProcessExpired as error:
+            text = f"the planner's process died with exit code {error.exitcode}"
+            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+        except MemoryError:
+            text = f"the planner needed more than {self.settings.memory_mib} MiB"
+            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+        except Exception as error:  # a planner's bug must not stop other jobs
+            log.exception("planner failed: job=%s/%s", asked.job.namespace, asked.job.name)
+            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=repr(error))
+        return found
+
+    async def close(self) -> None:
+        """Stop the processes."""
+        if self._pool:
+            self._pool.stop()  # type: ignore[no-untyped-call]
+            await asyncio.to_thread(self._pool.join)
+
+    def _workers(self) -> ProcessPool:
+        if self._pool is None or not self._pool.active:
+            self._pool = ProcessPool(
+                max_workers=self.settings.workers,
+                max_tasks=_TASKS_PER_PROCESS,
+                initializer=limit_memory,
+                initargs=(self.settings.memory_mib,),
+                # A fork would copy our event loop, sockets and threads half-way.
+                context=multiprocessing.get_context("spawn"),
+            )
+        return self._pool

@@ -1,0 +1,66 @@
+"""What a plan follows from, and nothing else: equal questions have equal answers.
+
+Jobs that differ in what training alone reads, such as their learning rates, ask the same; so do
+fleets that differ in the names of machines. Who keeps answers, and for how long, is left to
+callers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec
+from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_planner.narrowing import narrowed
+from hetrl_planner.plan_job import goal_of
+from hetrl_planner.workload import Workload, workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A job and a fleet as ``plan_job.plan`` sees them."""
+
+    machines: tuple[str, ...]
+    """Names, in the order in which ``key`` has the machines."""
+
+    key: tuple[Any, ...]
+    """Equal for equal questions; hashable."""
+
+    def answer_from(self, plan: Plan, asked: "Question") -> Plan:
+        """Return what a plan that answers an equal question is on our machines."""
+        names = dict(zip(asked.machines, self.machines, strict=True))
+        return replace(plan, groups=tuple(_on(names, group) for group in plan.groups))
+
+
+def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
+    """Return what is asked of the planner for a job on a fleet."""
+    fleet = narrowed(snapshot, job.resources)
+    architecture = job.model.architecture
+    work: Workload | str = workload(job, architecture) if architecture else job.model.source
+    machines = tuple(
+        (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus) for each in fleet.machines
+    )
+    return Question(
+        machines=tuple(each.name for each in fleet.machines),
+        key=(
+            work,
+            goal_of(job),
+            job.resources,
+            job.rollout,
+            job.planning,
+            job.training.checkpoint_every_steps,
+            fleet.gpu_kinds,
+            fleet.links,
+            machines,
+        ),
+    )
+
+
+def _on(names: Mapping[str, str], group: ReplicaGroup) -> ReplicaGroup:
+    return replace(group, replicas=tuple(_replica_on(names, each) for each in group.replicas))
+
+
+def _replica_on(names: Mapping[str, str], replica: Replica) -> Replica:
+    shares = tuple(replace(each, machine=names[each.machine]) for each in replica.shares)
+    return replace(replica, shares=shares)

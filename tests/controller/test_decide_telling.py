@@ -1,0 +1,61 @@
+"""Which changes of a status can wait a moment, and which cannot."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetrl_operator.decide import decide
+from hetrl_operator.decide.telling import can_wait
+from hetrl_operator.observed import PodSeen
+from tests.controller.values import (
+    NOW,
+    PODS,
+    SETTINGS,
+    a_job,
+    a_plan,
+    a_plan_seen,
+    a_pod,
+    a_report,
+    an_observation,
+)
+
+COORDINATOR, TRAINER, *TWO = PODS
+FIRST, SECOND, THIRD = (*TWO, a_pod("rollout-l4-0", 2))
+ALL = (*PODS, THIRD)
+
+
+def waiting(pod: PodSeen) -> PodSeen:
+    return replace(pod, is_ready=False)
+
+
+def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) -> bool:
+    """Whether what is seen after can wait, once the status of what was seen before is written."""
+    job = a_job()
+    plan = a_plan_seen(job, a_plan(rollouts=("l4-0", "l4-0", "l4-0")))
+    seen = an_observation(job, plans=(plan,), pods=before)
+    first = decide(seen, NOW, SETTINGS).status
+    assert first
+    shown = replace(job, status=first.status)
+    second = decide(replace(seen, job=shown, pods=after, **news), NOW, SETTINGS).status
+    assert second, "there is news"
+    return can_wait(first.status, second.status)
+
+
+def test_a_count_of_pods_can_wait() -> None:
+    others, third = (COORDINATOR, TRAINER, FIRST), waiting(THIRD)
+
+    assert waits((*others, waiting(SECOND), third), (*others, SECOND, third))
+    assert waits((*others, SECOND, third), (*others, waiting(SECOND), third))
+
+
+@pytest.mark.parametrize("pod", [COORDINATOR, TRAINER])
+def test_what_turns_a_condition_is_told_at_once(pod: PodSeen) -> None:
+    others = tuple(each for each in ALL if each != pod)
+
+    assert not waits((*others, waiting(pod)), ALL)
+    assert not waits(ALL, (*others, waiting(pod)))
+
+
+def test_a_step_is_told_at_once() -> None:
+    assert not waits(ALL, ALL, progress=a_report())

@@ -1,0 +1,39 @@
+"""A sample of what `make proof-load` measures whole: nine jobs at once, then a fleet too small."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.proof.load import growth, race, running
+from e2e.cluster.machines import evenly
+from e2e.load.crowd import Crowd
+from e2e.load.stage import Stage, stage
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+MOST_REQUESTS_PER_JOB = 30
+NUM_L4S = 16
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(evenly(6), tmp_path_factory.mktemp("load")) as found:
+        yield found
+
+
+async def test_a_crowd_runs_for_few_requests_and_a_restart_writes_nothing(on: Stage) -> None:
+    found = await growth.submitted(on, Crowd(size=9))
+    assert found["stateful_sets"] == 27
+    assert found["requests_per_job"] <= MOST_REQUESTS_PER_JOB, found["requests"]
+
+    restarted = await running.restarted(on)
+    assert restarted["writes"] == {}
+
+    await growth.removed(on)
+
+
+async def test_of_two_jobs_too_large_together_the_second_waits_says_so_and_runs(on: Stage) -> None:
+    found = await race.two(on, gpus=NUM_L4S)
+
+    assert found["overlaps"] == []
+    assert "other jobs hold 9 GPUs" in found["said"]

@@ -1,0 +1,80 @@
+"""Which jobs and fleets ask the planner the same, and that they may share an answer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.job import JobSpec, RolloutSpec
+from hetrl_core.plan import Plan
+from hetrl_planner.plan_job import plan
+from hetrl_planner.question import question
+from tests.builders import a_fleet, a_job
+
+FLEET = a_fleet(a100_80=16, l4=24)
+JOB = a_job("Qwen3-0.6B", max_gpus=4, max_prompt_tokens=64, max_response_tokens=64)
+
+
+def without_machines(fleet: ClusterSnapshot, *names: str) -> ClusterSnapshot:
+    left = tuple(each for each in fleet.machines if each.name not in names)
+    return replace(fleet, machines=left)
+
+
+def planned(fleet: ClusterSnapshot, job: JobSpec) -> Plan:
+    found = plan(fleet, job, runnable_only=True, evaluations=20)
+    assert isinstance(found, Plan)
+    return found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda job: replace(job, name="another", namespace="elsewhere"),
+        lambda job: replace(job, training=replace(job.training, learning_rate=1e-5, seed=7)),
+        lambda job: replace(job, training=replace(job.training, steps=7)),
+        lambda job: replace(job, data=replace(job.data, prompts="other.jsonl")),
+    ],
+)
+def test_what_training_alone_reads_is_no_other_question(
+    change: Callable[[JobSpec], JobSpec],
+) -> None:
+    other = change(JOB)
+
+    assert question(FLEET, other).key == question(FLEET, JOB).key
+    assert planned(FLEET, other) == planned(FLEET, JOB)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda job: replace(job, resources=replace(job.resources, max_gpus=3)),
+        lambda job: replace(job, rollout=RolloutSpec(replicas=2)),
+        lambda job: replace(job, planning=replace(job.planning, seed=2)),
+        lambda job: replace(job, data=replace(job.data, max_response_tokens=128)),
+        lambda job: replace(job, algorithm=replace(job.algorithm, max_staleness=4)),
+        lambda job: replace(job, training=replace(job.training, checkpoint_every_steps=1)),
+    ],
+)
+def test_what_a_plan_follows_from_is_another_question(
+    change: Callable[[JobSpec], JobSpec],
+) -> None:
+    assert question(FLEET, change(JOB)).key != question(FLEET, JOB).key
+
+
+def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
+    """As planning anew would: only names differ."""
+    later = without_machines(FLEET, "a100-80gb-0", "l4-0", "l4-1")
+    first, second = question(FLEET, JOB), question(later, JOB)
+    assert first.key == second.key
+
+    assert second.answer_from(planned(FLEET, JOB), first) == planned(later, JOB)
+
+
+def test_fleets_that_differ_for_a_job_are_other_questions() -> None:
+    small = replace(
+        FLEET,
+        machines=tuple(replace(each, num_gpus=min(each.num_gpus, 3)) for each in FLEET.machines),
+    )
+
+    assert question(small, JOB).key != question(FLEET, JOB).key
