@@ -5,7 +5,9 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,6 +19,7 @@ from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.prepare import Experiment, Prepared, planned, prepare
 from hetrl_cli.run.progress import Progresses
+from hetrl_cli.run.scrape import recorded
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
 from hetrl_cli.run.supervisor import Failed, Stopped
@@ -123,17 +126,21 @@ def command(
         raise click.ClickException(str(error)) from error
     console = Console()
     live = console.is_terminal if display is None else display
-    ended = asyncio.run(
-        execute(
-            commands,
-            progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
-            screen=LiveScreen(console) if live else PlainScreen(console),
-            shown=_shown(prepared, plan),
-            limits=_limits(prepared, stall_seconds),
-        )
+    running = execute(
+        commands,
+        progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
+        screen=LiveScreen(console) if live else PlainScreen(console),
+        shown=_shown(prepared, plan),
+        limits=_limits(prepared, stall_seconds),
     )
+    ended = asyncio.run(_recorded(running, folder, plan))
     _draw(folder, prepared, plan)
     _finish(ended, folder)
+
+
+async def _recorded(running: Coroutine[Any, Any, Ended], folder: RunFolder, plan: Plan) -> Ended:
+    async with recorded(folder, folder.identity(), plan):
+        return await running
 
 
 def _shown(prepared: Prepared, plan: Plan) -> Shown:
