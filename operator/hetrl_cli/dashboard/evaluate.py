@@ -14,6 +14,7 @@ import numpy as np
 
 from hetrl_cli.dashboard.expression import (
     Age,
+    Ceiling,
     Change,
     Combined,
     Expression,
@@ -53,7 +54,7 @@ class Moments:
     window_seconds: float
 
 
-def evaluate(
+def evaluate(  # noqa: C901  # one case a form
     expression: Expression,
     find: Callable[[Series], Iterable[Samples]],
     moments: Moments,
@@ -70,6 +71,8 @@ def evaluate(
             case Age(series):
                 times = moments.span.times
                 return [Line(line.labels, times - line.values) for line in answer(series)]
+            case Ceiling(inner):
+                return [Line(line.labels, np.ceil(line.values)) for line in answer(inner)]
             case Folded(fold, inner, by):
                 return _folded(fold, answer(inner), by)
             case Quantile(q, buckets):

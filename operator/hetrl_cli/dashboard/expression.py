@@ -107,7 +107,14 @@ class Age(Algebra):
     series: Series
 
 
-Expression = Series | Change | Folded | Quantile | Combined | Age
+@dataclass(frozen=True, slots=True)
+class Ceiling(Algebra):
+    """The next whole number: of what is counted in whole ones, a quantile is one of them."""
+
+    inner: "Expression"
+
+
+Expression = Series | Change | Folded | Quantile | Combined | Age | Ceiling
 
 
 def series(name: str, **where: str) -> Series:

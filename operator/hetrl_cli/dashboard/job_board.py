@@ -2,6 +2,7 @@
 
 from hetrl_cli.dashboard.expression import (
     Age,
+    Ceiling,
     Expression,
     increase,
     mean,
@@ -52,14 +53,14 @@ _AT_A_GLANCE = Row(
             decimals=3,
         ),
         _figure(
-            "Staleness, 95th percentile",
+            "Staleness (p95)",
             "Versions by which the oldest token of a trained trajectory lags.",
-            quantile(0.95, STALENESS), decimals=1,
+            Ceiling(quantile(0.95, STALENESS)),
         ),
         _figure(
-            "Measured against predicted",
+            "Step over plan",
             "Time of a step over what the plan expects of it: 1 is as planned, 2 twice as slow.",
-            STEP_SECONDS / PREDICTED_STEP, decimals=2,
+            STEP_SECONDS / PREDICTED_STEP,
         ),
         _figure(
             "Price", "US dollars per hour of the GPUs that the job holds.",
@@ -119,8 +120,8 @@ _STALENESS = Row(
             width=12,
             curves=(
                 Curve(asks=mean(STALENESS), legend="mean"),
-                Curve(asks=quantile(0.5, STALENESS), legend="median"),
-                Curve(asks=quantile(0.95, STALENESS), legend="95th percentile"),
+                Curve(asks=Ceiling(quantile(0.5, STALENESS)), legend="median"),
+                Curve(asks=Ceiling(quantile(0.95, STALENESS)), legend="95th percentile"),
                 Curve(
                     asks=series("hetrl_max_staleness_versions").max(), legend="bound",
                     is_limit=True,

@@ -2,6 +2,7 @@
 
 from hetrl_cli.dashboard.expression import (
     Age,
+    Ceiling,
     Change,
     Combined,
     Expression,
@@ -15,7 +16,9 @@ WINDOW = "$__rate_interval"
 """Grafana's word for a window that holds some scrapes at any zoom."""
 
 
-def written(expression: Expression, scope: tuple[Match, ...], *, window: str = WINDOW) -> str:
+def written(  # noqa: C901  # one case a form
+    expression: Expression, scope: tuple[Match, ...], *, window: str = WINDOW
+) -> str:
     """Write a query.
 
     Args:
@@ -36,6 +39,8 @@ def written(expression: Expression, scope: tuple[Match, ...], *, window: str = W
                 return f"{fold}{groups}({write(inner)})"
             case Quantile(q, buckets):
                 return f"histogram_quantile({q:g}, {write(buckets)})"
+            case Ceiling(inner):
+                return f"ceil({write(inner)})"
             case Age(series):
                 return f"time() - {_selector(series, scope)}"
             case Combined(left, operator, right):

@@ -37,7 +37,8 @@ class Span:
     def times(self) -> Values:
         """Every moment."""
         count = int((self.end - self.begin) / self.step_seconds + 1e-6)
-        return self.begin + self.step_seconds * np.arange(count + 1)
+        found: Values = self.begin + self.step_seconds * np.arange(count + 1, dtype=np.float64)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

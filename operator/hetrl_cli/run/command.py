@@ -5,9 +5,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -22,7 +21,7 @@ from hetrl_cli.run.progress import Progresses
 from hetrl_cli.run.scrape import recorded
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
-from hetrl_cli.run.supervisor import Failed, Stopped
+from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_core.job import Engine
 from hetrl_core.plan import Plan
 from hetrl_core.podset import COORDINATOR, pod_sets
@@ -126,21 +125,39 @@ def command(
         raise click.ClickException(str(error)) from error
     console = Console()
     live = console.is_terminal if display is None else display
-    running = execute(
-        commands,
-        progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
-        screen=LiveScreen(console) if live else PlainScreen(console),
-        shown=_shown(prepared, plan),
-        limits=_limits(prepared, stall_seconds),
+    ended = asyncio.run(
+        _recorded(
+            folder,
+            plan,
+            lambda: execute(
+                commands,
+                progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
+                screen=LiveScreen(console) if live else PlainScreen(console),
+                shown=_shown(prepared, plan),
+                limits=_limits(prepared, stall_seconds),
+            ),
+        )
     )
-    ended = asyncio.run(_recorded(running, folder, plan))
     _draw(folder, prepared, plan)
     _finish(ended, folder)
 
 
-async def _recorded(running: Coroutine[Any, Any, Ended], folder: RunFolder, plan: Plan) -> Ended:
-    async with recorded(folder, folder.identity(), plan):
-        return await running
+async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[Ended]]) -> Ended:
+    """Run, and keep what is measured meanwhile."""
+    async with recorded(folder, folder.identity(), plan) as series:
+        ended = await run()
+        series.phase = _phase(ended.end)
+        return ended
+
+
+def _phase(end: End) -> str:
+    match end:
+        case Failed():
+            return "Failed"
+        case Stopped():
+            return "Suspended"
+        case Succeeded():
+            return "Succeeded"
 
 
 def _shown(prepared: Prepared, plan: Plan) -> Shown:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ from hetrl_cli.run.ports import LOOPBACK
 from hetrl_cli.run.recording import Identity, Recorder, identity
 from hetrl_core.launch import JobIdentity
 from hetrl_core.plan import Plan
-from hetrl_operator.job_metrics import JobMetrics, JobShown
+from hetrl_core.podset import pod_sets
+from hetrl_operator.job_metrics import JobMetrics, JobShown, PodsShown
 
 _LEAST_SECONDS = 1.0
 _LOOKS_PER_AGE = 1000
@@ -37,6 +39,11 @@ class Target:
 
     address: str
     labels: Mapping[str, str]
+
+    @property
+    def port(self) -> int:
+        """The port of its address."""
+        return int(self.address.rpartition(":")[2])
 
 
 def targets(pods: tuple[Pod, ...], identity: JobIdentity, *, own_port: int) -> tuple[Target, ...]:
@@ -69,26 +76,60 @@ def read_targets(folder: RunFolder) -> tuple[Target, ...]:
     )
 
 
+class JobSeries:
+    """The job's own series, as the operator would show them: its plan, its pods, its phase."""
+
+    def __init__(self, identity: JobIdentity, plan: Plan) -> None:
+        self.registry = CollectorRegistry()
+        self._metrics = JobMetrics(self.registry)
+        self._job = (identity.namespace, identity.name)
+        self._plan = plan
+        self._pods = pod_sets(plan)
+        self.phase = "Running"
+
+    def show(self, answering: Counter[str]) -> None:
+        """Show how many processes of each role answer."""
+        pods = tuple(
+            PodsShown(role=role, gpu_kind="", wanted=wanted, ready=min(wanted, answering[role]))
+            for role, wanted in self._wanted().items()
+        )
+        shown = JobShown(
+            phase=self.phase, plan=self._plan, is_paid=self.phase == "Running", pods=pods,
+            conditions={"Running": all(each.ready == each.wanted for each in pods)},
+        )  # fmt: skip
+        self._metrics.show(self._job, shown)
+
+    def _wanted(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for each in self._pods:
+            found[each.role.value] += each.num_pods
+        return found
+
+
 @contextlib.asynccontextmanager
-async def recorded(folder: RunFolder, identity: JobIdentity, plan: Plan) -> AsyncIterator[None]:
-    """Keep what is measured for as long as the context lives."""
+async def recorded(
+    folder: RunFolder, identity: JobIdentity, plan: Plan
+) -> AsyncIterator[JobSeries]:
+    """Keep what is measured for as long as the context lives, and at its end the phase."""
     found = read_targets(folder)
-    with _shown(identity, plan, port=int(found[-1].address.rpartition(":")[2])):
-        task = asyncio.create_task(_record(folder, found))
-        try:
-            yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+    job = JobSeries(identity, plan)
+    recorder = Recorder(folder.metrics_file)
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    with _served(job.registry, port=found[-1].port):
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            task = asyncio.create_task(_record(session, recorder, found, job))
+            try:
+                yield job
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                job.show(Counter())
+                recorder.add(time.time(), await _look(session, found[-1]))
 
 
 @contextlib.contextmanager
-def _shown(identity: JobIdentity, plan: Plan, *, port: int) -> Iterator[None]:
-    registry = CollectorRegistry()
-    JobMetrics(registry).show(
-        (identity.namespace, identity.name), JobShown(phase="Running", plan=plan, is_paid=True)
-    )
+def _served(registry: CollectorRegistry, *, port: int) -> Iterator[None]:
     server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
     try:
         yield
@@ -98,17 +139,18 @@ def _shown(identity: JobIdentity, plan: Plan, *, port: int) -> Iterator[None]:
         thread.join()
 
 
-async def _record(folder: RunFolder, found: tuple[Target, ...]) -> None:
-    recorder = Recorder(folder.metrics_file)
+async def _record(
+    session: aiohttp.ClientSession, recorder: Recorder, found: tuple[Target, ...], job: JobSeries
+) -> None:
     begun = time.monotonic()
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        while True:
-            at = time.time()
-            seen = await asyncio.gather(*(_look(session, each) for each in found))
-            recorder.add(at, {name: value for each in seen for name, value in each.items()})
-            age = time.monotonic() - begun
-            await asyncio.sleep(max(_LEAST_SECONDS, age / _LOOKS_PER_AGE))
+    while True:
+        at = time.time()
+        seen = await asyncio.gather(*(_look(session, each) for each in found))
+        recorder.add(at, {name: value for each in seen for name, value in each.items()})
+        answering = zip(found, seen, strict=True)
+        job.show(Counter(each.labels.get("role", "") for each, series in answering if series))
+        age = time.monotonic() - begun
+        await asyncio.sleep(max(_LEAST_SECONDS, age / _LOOKS_PER_AGE))
 
 
 async def _look(session: aiohttp.ClientSession, target: Target) -> dict[Identity, float]:
