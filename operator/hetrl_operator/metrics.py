@@ -145,10 +145,15 @@ class _FleetGpus(Collector):
         self.nodes: Callable[[], Iterable[Mapping[str, Any]]] = tuple
         registry.register(self)
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = GaugeMetricFamily(
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Say what there will be, so that nobody registers the name again."""
+        yield GaugeMetricFamily(
             "hetrl_fleet_gpus", "GPUs of the cluster's nodes, by GPU kind.", labels=["pool"]
         )
-        for kind, count in sorted(gpus_by_kind(self.nodes()).items()):
-            family.add_metric([kind], count)
-        yield family
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Count."""
+        for family in self.describe():
+            for kind, count in sorted(gpus_by_kind(self.nodes()).items()):
+                family.add_metric([kind], count)
+            yield family

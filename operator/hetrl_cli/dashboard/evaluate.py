@@ -187,6 +187,8 @@ def _quantiles(q: float, lines: list[Line]) -> list[Line]:
 def _quantile(q: float, buckets: list[tuple[float, Values]]) -> Values:
     buckets = sorted(buckets, key=lambda each: each[0])
     edges = np.array([edge for edge, _ in buckets])
+    if len(edges) < 2 or not np.isinf(edges[-1]):  # noqa: PLR2004  # one below infinity at least
+        return np.full_like(buckets[0][1], np.nan)
     counts = np.maximum.accumulate(np.stack([values for _, values in buckets]), axis=0)
     total = counts[-1]
     rank = q * total

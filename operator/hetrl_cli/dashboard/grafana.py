@@ -43,7 +43,9 @@ def _dashboard(board: Board) -> models.Dashboard:
         .time("now-1h", "now")
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .editable()
-        .with_variable(dashboard.DatasourceVariable("datasource").label("Source").type("prometheus"))
+        .with_variable(
+            dashboard.DatasourceVariable("datasource").label("Source").type("prometheus")
+        )
         .link(_others())
     )
     for variable in board.variables:
@@ -124,7 +126,7 @@ def _panel(panel: Panel, board: Board) -> Any:
     for letter, curve in zip("ABCDEF", panel.curves, strict=False):
         found.with_target(_query(curve, panel, board).ref_id(letter))
         if curve.is_limit:
-            found.override_by_name(curve.legend, _dashed())
+            found.override_by_name(curve.legend, _apart(is_stacked=panel.form is Form.STACK))
     return found
 
 
@@ -178,9 +180,14 @@ def _time_series(*, is_stacked: bool) -> timeseries.Panel:
     return found.stacking(stacking).fill_opacity(70).line_width(0)
 
 
-def _dashed() -> list[models.DynamicConfigValue]:
-    line = {"fill": "dash", "dash": [8, 6]}
-    return [models.DynamicConfigValue(id_val="custom.lineStyle", value=line)]
+def _apart(*, is_stacked: bool) -> list[models.DynamicConfigValue]:
+    """Draw a line dashed, and beside a stack instead of upon it."""
+    line = {"lineStyle": {"fill": "dash", "dash": [8, 6]}}
+    beside = {"stacking": {"mode": "none"}, "fillOpacity": 0, "lineWidth": 2}
+    return [
+        models.DynamicConfigValue(id_val=f"custom.{name}", value=value)
+        for name, value in (line | (beside if is_stacked else {})).items()
+    ]
 
 
 def _query(curve: Curve, panel: Panel, board: Board) -> query.Dataquery:

@@ -86,10 +86,15 @@ _THROUGHPUT = Row(
         ),
         Panel(
             title="Tokens by GPU kind",
-            says="Response tokens generated per second, by the GPUs that sampled them.",
+            says="Response tokens per second: generated, by what sampled them, and trained on.",
             form=Form.STACK,
             curves=(
                 Curve(asks=rate("hetrl_tokens_generated_total").sum("pool"), legend="{{pool}}"),
+                Curve(
+                    asks=rate("hetrl_trainer_tokens_total").sum(),
+                    legend="trained on",
+                    is_limit=True,
+                ),
             ),
         ),
         Panel(

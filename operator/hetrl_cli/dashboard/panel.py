@@ -51,7 +51,7 @@ class Curve:
     """``{{pool}}`` stands for a label's value, as in Grafana."""
 
     is_limit: bool = False
-    """A bound or a prediction that others are read against: drawn dashed."""
+    """What the others are read against, as a bound or a prediction: dashed, and never stacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

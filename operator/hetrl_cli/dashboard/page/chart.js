@@ -13,7 +13,7 @@ export function drawChart(plot, panel, lines, shown) {
   drawValues(svg, frame, scale.marks, panel.unit, scale.high <= 0.04 ? null : wholes);
   drawTimes(svg, frame, shown);
   drawn.forEach((line, index) => {
-    if (isStack) svg.append(element("path", { class: "area", fill: colour(index), d: area(line, frame) }));
+    if (line.lower) svg.append(element("path", { class: "area", fill: colour(index), d: area(line, frame) }));
     else svg.append(curve(line, index, frame));
   });
   plot.replaceChildren(svg);
@@ -43,6 +43,7 @@ function path(values, frame) {
 function stacked(lines, count) {
   const below = new Array(count).fill(0);
   return lines.map((line) => {
+    if (line.isLimit) return { ...line, upper: line.values };
     const lower = [...below];
     const upper = line.values.map((value, index) => (below[index] += value ?? 0));
     return { ...line, lower, upper };
