@@ -92,9 +92,9 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
     ends_at = time.monotonic() + _START_SECONDS
     while True:
         assert process.poll() is None, f"Prometheus ended: {log.read_text()[-2000:]}"
-        with contextlib.suppress(OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=5):
-                return
+        ready = f"http://127.0.0.1:{port}/-/ready"
+        with contextlib.suppress(OSError), urllib.request.urlopen(ready, timeout=5):
+            return
         assert time.monotonic() < ends_at, f"not ready: {log.read_text()[-2000:]}"
         time.sleep(0.1)
 

@@ -11,8 +11,8 @@ import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
-from tests.chart.rendering import CHART, ROOT, of_kind
 from tests.chart.exposed import exposed
+from tests.chart.rendering import CHART, ROOT, of_kind
 from tests.chart.test_dashboards import FROM_SCRAPING, selectors
 
 RULES = CHART / "alerts" / "hetrl.yaml"

@@ -79,6 +79,10 @@ class Page:
             await asyncio.sleep(_POLL_SECONDS)
         return found
 
+    async def appears(self, selector: str) -> None:
+        """Wait for an element."""
+        await self.wait(f"!!document.querySelector({json.dumps(selector)})")
+
     async def place(self, selector: str, *, x: float = 0.5, y: float = 0.5) -> tuple[float, float]:
         """Return a point of an element, in shares of its size, after scrolling there."""
         box = await self.wait(

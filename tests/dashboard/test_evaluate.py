@@ -4,7 +4,6 @@ import math
 import random
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -60,8 +60,8 @@ def _others() -> Builder[models.DashboardLink]:
         dashboard.DashboardLink("HetRL")
         .type(models.DashboardLinkType.DASHBOARDS)
         .tags(["hetrl"])
-        .as_dropdown(True)  # noqa: FBT003  # the builder's signature
-        .keep_time(True)  # noqa: FBT003
+        .as_dropdown(True)
+        .keep_time(True)
     )
 
 
@@ -166,7 +166,7 @@ def _time_series(*, is_stacked: bool) -> timeseries.Panel:
         common.VizLegendOptions()
         .display_mode(kinds.LegendDisplayMode.LIST)
         .placement(kinds.LegendPlacement.BOTTOM)
-        .show_legend(True)  # noqa: FBT003
+        .show_legend(True)
     )
     tooltip = (
         common.VizTooltipOptions()

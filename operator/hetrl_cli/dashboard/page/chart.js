@@ -6,7 +6,9 @@ export function drawChart(plot, panel, lines, shown) {
   const isStack = panel.form === "stacked";
   const drawn = isStack ? stacked(lines, shown.count) : lines.map((line) => ({ ...line, upper: line.values }));
   const values = drawn.flatMap((line) => line.upper).filter((value) => value !== null);
-  const scale = axis(Math.min(...values), panel.top ?? Math.max(...values), panel.unit);
+  // A bound that all lines lie on would else be the chart's upper edge.
+  const room = drawn.some((line) => line.isLimit) ? 1.05 : 1;
+  const scale = axis(Math.min(...values), panel.top ?? room * Math.max(...values), panel.unit);
   const frame = frameOf(plot, shown.count, scale.low, scale.high);
   const svg = element("svg", { viewBox: `0 0 ${frame.width} ${frame.height}` });
   const wholes = panel.unit === "percentunit" ? 0 : null;

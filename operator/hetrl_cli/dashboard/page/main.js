@@ -52,7 +52,18 @@ async function start() {
     button.onclick = () => open(each.name, choice).then(refresh, fail);
     return button;
   }));
-  await fromAddress();
+  await begin();
+}
+
+// A source that is not there yet may come.
+async function begin() {
+  try {
+    await fromAddress();
+  } catch (error) {
+    fail(error);
+    timer = setTimeout(begin, EVERY_MS);
+    return;
+  }
   await refresh();
 }
 
