@@ -106,8 +106,10 @@ format: $(READY) ## Put the code into the form that check wants.
 
 ## The API, the wire, the cluster -----------------------------------------------------------
 
-crds: $(READY) ## Write crds/, the chart's copies and docs/api.md from the models.
+crds: $(READY) ## Write what is generated: crds/, the chart's copies, its dashboards, reference pages of docs/.
 	@$(BIN)/python -m hetrl_api.generate
+	@$(BIN)/python -m hetrl_cli.dashboard.generate
+	@$(BIN)/python -m tests.repo.references
 
 docs: $(DOCS_READY) ## Build the documentation's site into runs/site; no link may lead nowhere.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build --strict

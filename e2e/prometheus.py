@@ -10,6 +10,7 @@ import contextlib
 import json
 import socket
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from e2e.cluster.cluster import Cluster
 from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
 
 SCRAPE_SECONDS = 2
+_START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +58,45 @@ def prometheus(
     cluster: Cluster, monitors: list[dict[str, Any]], folder: Path
 ) -> Iterator[Prometheus]:
     """Run Prometheus over a cluster's pods for as long as the context lives."""
-    require_packages(PROMETHEUS_PACKAGES)
-    config = folder / "prometheus.yaml"
     jobs = [_scrape_job(each, folder / "targets.json") for each in monitors]
-    settings = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"}
-    config.write_text(yaml.safe_dump({"global": settings, "scrape_configs": jobs}))
-    subprocess.run(["promtool", "check", "config", str(config)], check=True)
+    with serving({"scrape_configs": jobs}, folder) as port:
+        yield Prometheus(cluster, folder, port)
+
+
+@contextlib.contextmanager
+def serving(config: dict[str, Any], folder: Path) -> Iterator[int]:
+    """Run Prometheus with a configuration; yield its port once it answers."""
+    require_packages(PROMETHEUS_PACKAGES)
+    file = folder / "prometheus.yaml"
+    every = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"}
+    file.write_text(yaml.safe_dump({"global": every, **config}))
+    subprocess.run(["promtool", "check", "config", str(file)], check=True, capture_output=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-             f"--web.listen-address=127.0.0.1:{port}"],
+            ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}",
+             "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}"],
             stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            yield Prometheus(cluster, folder, port)
+            _wait(process, port, folder / "prometheus.log")
+            yield port
         finally:
             process.terminate()
             process.wait(timeout=60)
+
+
+def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    ends_at = time.monotonic() + _START_SECONDS
+    while True:
+        assert process.poll() is None, f"Prometheus ended: {log.read_text()[-2000:]}"
+        ready = f"http://127.0.0.1:{port}/-/ready"
+        with contextlib.suppress(OSError), urllib.request.urlopen(ready, timeout=5):
+            return
+        assert time.monotonic() < ends_at, f"not ready: {log.read_text()[-2000:]}"
+        time.sleep(0.1)
 
 
 def _scrape_job(monitor: dict[str, Any], targets: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ IMAGE_PACKAGES = {
     "skopeo": "skopeo",
 }
 PROMETHEUS_PACKAGES = {"prometheus": "prometheus", "promtool": "prometheus"}
+BROWSER_PACKAGES = {"chromium": "chromium", "/usr/share/fonts/truetype/dejavu": "fonts-dejavu-core"}
 
 
 def require_packages(wanted: dict[str, str]) -> None:

@@ -4,12 +4,13 @@ What a topology says of a GPU kind goes over the catalogue's figures. Reading no
 cluster is left to the callers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hetrl_api.departure import departure
-from hetrl_api.gpu_kinds import KnownKinds
+from hetrl_api.gpu_kinds import KnownKinds, catalogue_name
 from hetrl_api.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.topology import HetRLTopology, MachinePool
 from hetrl_core.catalogue import NotEligible
@@ -103,6 +104,17 @@ def fleet_of(
         links=tuple(link for topology in topologies for link in _links(topology)),
         absences=tuple(sorted(absences, key=lambda absence: absence.node)),
     )
+
+
+def gpus_by_kind(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Count the GPUs of nodes by kind, those left out included; unknown kinds by their product."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        product = _labels(node).get(PRODUCT_LABEL, "")
+        if product:
+            kind = catalogue_name(product)
+            found[product if isinstance(kind, NotEligible) else kind] += _num_gpus(node)
+    return dict(found)
 
 
 def _in_pools(place: Place, pools: tuple[PoolSpec, ...]) -> Machine | None:

@@ -242,6 +242,7 @@ def _controller(
     may_write: Callable[[], bool],
 ) -> Controller:
     queue: WorkQueue[JobKey] = WorkQueue(metrics=metrics.workqueue)
+    metrics.watch_fleet(views.nodes)
     planning = Planning(
         settings=settings.planner, fleet_view=views, metrics=metrics, answered=queue.add
     )

@@ -33,6 +33,7 @@ from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.drift import SETTLE_SECONDS, drift
 from hetrl_operator.decide.plans import newest
 from hetrl_operator.decide.telling import can_wait
+from hetrl_operator.job_metrics import job_shown
 from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.metrics import Metrics
@@ -323,13 +324,12 @@ class Controller:
     def _show(self, seen: Observed) -> None:
         job = seen.job
         plan = newest(seen.plans)
-        self.metrics.show_job(
-            job.namespace,
-            job.name,
-            phase=str(job.status.phase or "Pending"),
-            plan=plan,
+        shown = job_shown(
+            job.status,
+            plan=plan.plan if plan else None,
             is_paid=seen.planning.is_reserved,
         )
+        self.metrics.show_job(job.namespace, job.name, shown)
 
 
 def _waits_for_plan(job: JobSeen) -> bool:

@@ -1,12 +1,16 @@
 """The operator's own figures for Prometheus. Names and units are design's; no uid is a label."""
 
-import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from hetrl_api.fleet import gpus_by_kind
+from hetrl_operator.job_metrics import JobMetrics, JobShown
 from hetrl_operator.labels import ReplanOutcome, ReplanReason, words
-from hetrl_operator.observed import PlanSeen
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -95,7 +99,13 @@ class Metrics:
         for reason in words(ReplanReason):
             for outcome in words(ReplanOutcome):
                 self._replans.labels(reason=reason, outcome=outcome)
-        self._jobs = _JobGauges(registry)
+        self._last_event_at = Gauge(
+            "hetrl_operator_watch_last_event_timestamp_seconds",
+            "When a watch last told something, as Unix time.", ["resource"], registry=registry,
+        )  # fmt: skip
+        self._fleet = _FleetGpus(registry)
+        self._jobs = JobMetrics(registry)
+        ProcessCollector(registry=registry)
         info = Gauge(
             "hetrl_operator_build_info", "Always 1; the release is a label.", ["version"],
             registry=registry,
@@ -118,6 +128,7 @@ class Metrics:
     def watched(self, *, resource: str, type_: str) -> None:
         """Count one event from a watch."""
         self._watch_events.labels(resource=resource, type=type_).inc()
+        self._last_event_at.labels(resource=resource).set_to_current_time()
 
     def solved(self, *, outcome: str, seconds: float) -> None:
         """Count one answer of the planner."""
@@ -127,62 +138,35 @@ class Metrics:
         """Count one search for another plan while a job ran."""
         self._replans.labels(reason=reason, outcome=outcome).inc()
 
-    def show_job(
-        self, namespace: str, name: str, *, phase: str, plan: PlanSeen | None, is_paid: bool
-    ) -> None:
-        """Show a job's phase, and what its plan predicts and costs."""
-        self._jobs.show(namespace, name, phase=phase, plan=plan, is_paid=is_paid)
+    def watch_fleet(self, nodes: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+        """Count the GPUs of these nodes at every scrape."""
+        self._fleet.nodes = nodes
+
+    def show_job(self, namespace: str, name: str, shown: JobShown) -> None:
+        """Show what is known of a job."""
+        self._jobs.show((namespace, name), shown)
 
     def drop_job(self, namespace: str, name: str) -> None:
         """Forget a job that is gone, so that its series end."""
-        self._jobs.drop(namespace, name)
+        self._jobs.drop((namespace, name))
 
 
-class _JobGauges:
-    """Gauges with one series a job."""
+class _FleetGpus(Collector):
+    """Counts GPUs when it is asked: nodes change far more often than somebody looks."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ["namespace", "hetrljob"]
-        self._step = Gauge(
-            "hetrl_plan_predicted_step_seconds", "Predicted time of one step.", labels,
-            registry=registry,
-        )  # fmt: skip
-        self._gap = Gauge(
-            "hetrl_plan_gap_ratio", "Distance of the plan from the best bound known.", labels,
-            registry=registry,
-        )  # fmt: skip
-        self._cost = Gauge(
-            "hetrl_cost_dollars_per_hour", "Price of the GPUs that the job holds.", labels,
-            registry=registry,
-        )  # fmt: skip
-        self._phase = Gauge(
-            "hetrl_job_phase", "1 for the phase that the job is in.", [*labels, "phase"],
-            registry=registry,
-        )  # fmt: skip
-        self._phases: dict[tuple[str, str], str] = {}
+        self.nodes: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+        registry.register(self)
 
-    def show(
-        self, namespace: str, name: str, *, phase: str, plan: PlanSeen | None, is_paid: bool
-    ) -> None:
-        key = (namespace, name)
-        if self._phases.get(key, phase) != phase:
-            self._phase.remove(*key, self._phases[key])
-        self._phases[key] = phase
-        self._phase.labels(*key, phase).set(1)
-        cost = plan.plan.prediction.dollars_per_hour if plan and is_paid else 0.0
-        self._cost.labels(*key).set(cost)
-        if plan:
-            self._step.labels(*key).set(plan.plan.prediction.step_seconds)
-        if plan and plan.plan.gap is not None:
-            self._gap.labels(*key).set(plan.plan.gap)
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Say what there will be, so that nobody registers the name again."""
+        yield GaugeMetricFamily(
+            "hetrl_fleet_gpus", "GPUs of the cluster's nodes, by GPU kind.", labels=["pool"]
+        )
 
-    def drop(self, namespace: str, name: str) -> None:
-        key = (namespace, name)
-        phase = self._phases.pop(key, None)
-        if phase is None:
-            return
-        self._phase.remove(*key, phase)
-        for gauge in (self._step, self._gap, self._cost):
-            # Not every job had a plan, and a plan may have no gap.
-            with contextlib.suppress(KeyError):
-                gauge.remove(*key)
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Count."""
+        for family in self.describe():
+            for kind, count in sorted(gpus_by_kind(self.nodes()).items()):
+                family.add_metric([kind], count)
+            yield family

@@ -11,8 +11,9 @@ import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
+from tests.chart.exposed import exposed
 from tests.chart.rendering import CHART, ROOT, of_kind
-from tests.chart.test_dashboards import FROM_SCRAPING, exposed, selectors
+from tests.chart.test_dashboards import FROM_SCRAPING, selectors
 
 RULES = CHART / "alerts" / "hetrl.yaml"
 CASES = Path(__file__).with_name("alerts.yaml")

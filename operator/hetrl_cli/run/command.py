@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -17,9 +18,10 @@ from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.prepare import Experiment, Prepared, planned, prepare
 from hetrl_cli.run.progress import Progresses
+from hetrl_cli.run.scrape import recorded
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
-from hetrl_cli.run.supervisor import Failed, Stopped
+from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_core.job import Engine
 from hetrl_core.plan import Plan
 from hetrl_core.podset import COORDINATOR, pod_sets
@@ -124,16 +126,38 @@ def command(
     console = Console()
     live = console.is_terminal if display is None else display
     ended = asyncio.run(
-        execute(
-            commands,
-            progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
-            screen=LiveScreen(console) if live else PlainScreen(console),
-            shown=_shown(prepared, plan),
-            limits=_limits(prepared, stall_seconds),
+        _recorded(
+            folder,
+            plan,
+            lambda: execute(
+                commands,
+                progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
+                screen=LiveScreen(console) if live else PlainScreen(console),
+                shown=_shown(prepared, plan),
+                limits=_limits(prepared, stall_seconds),
+            ),
         )
     )
     _draw(folder, prepared, plan)
     _finish(ended, folder)
+
+
+async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[Ended]]) -> Ended:
+    """Run, and keep what is measured meanwhile."""
+    async with recorded(folder, folder.identity(), plan) as series:
+        ended = await run()
+        series.phase = _phase(ended.end)
+        return ended
+
+
+def _phase(end: End) -> str:
+    match end:
+        case Failed():
+            return "Failed"
+        case Stopped():
+            return "Suspended"
+        case Succeeded():
+            return "Succeeded"
 
 
 def _shown(prepared: Prepared, plan: Plan) -> Shown:

@@ -17,7 +17,7 @@ from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 
 NUM_PORTS = 3
-"""Of the coordinator, the weights and the trainers' rendezvous."""
+"""Of the coordinator, the weights and the trainers' rendezvous; metrics have one a process more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,8 @@ class Pod:
     name: str
     ordinal: int
     launch: Launch
+    gpu_kind: str = ""
+    """Empty for the coordinator."""
 
 
 def pods(
@@ -39,8 +41,20 @@ def pods(
     startup_deadline_seconds: float,
     encrypted: bool,
 ) -> tuple[Pod, ...]:
-    """Return the processes of a plan, the coordinator first."""
+    """Return the processes of a plan, the coordinator first.
+
+    Args:
+        plan: who does what where.
+        job: what they are told of the job.
+        identity: which run it is.
+        folder: where they read and write.
+        ports: free ones: those of ``NUM_PORTS``, then one for each process's metrics; where they
+            end, a process takes any.
+        startup_deadline_seconds: how long they wait for each other.
+        encrypted: whether they have certificates.
+    """
     sets = pod_sets(plan)
+    metrics_ports = iter(ports[NUM_PORTS:])
     shared = replace(
         _shared(plan, job, sets, identity=identity, folder=folder, ports=ports),
         startup_deadline_seconds=startup_deadline_seconds,
@@ -52,6 +66,7 @@ def pods(
             each,
             replace(shared, weights_cross_regions=weights_cross_regions(each, sets)),
             folder,
+            metrics_ports,
             encrypted=encrypted,
         )
     )
@@ -67,7 +82,9 @@ def _shared(
     ports: tuple[int, ...],
 ) -> Launch:
     """Return what every process is told alike, with the coordinator's name on it."""
-    coordinator, weights, rendezvous = (Address(host=LOOPBACK, port=port) for port in ports)
+    coordinator, weights, rendezvous = (
+        Address(host=LOOPBACK, port=port) for port in ports[:NUM_PORTS]
+    )
     rollouts = [each for each in sets if each.role is Role.ROLLOUT]
     return Launch(
         job=identity,
@@ -80,7 +97,6 @@ def _shared(
         coordinator=coordinator,
         weights=weights,
         rendezvous=rendezvous,
-        # Every process of a machine would listen on the same one.
         metrics_port=0,
         model=ModelFiles(
             source=job.model.source, is_path=job.model.is_path, revision=job.model.revision
@@ -95,18 +111,28 @@ def _shared(
     )
 
 
-def _of_set(pods: PodSet, shared: Launch, folder: RunFolder, *, encrypted: bool) -> Iterator[Pod]:
+def _of_set(
+    pods: PodSet,
+    shared: Launch,
+    folder: RunFolder,
+    metrics_ports: Iterator[int],
+    *,
+    encrypted: bool,
+) -> Iterator[Pod]:
     for ordinal in range(pods.num_pods):
         name = f"{pods.name}-{ordinal}"
         yield Pod(
             name=name,
             ordinal=ordinal,
+            gpu_kind=pods.gpu_kind,
             launch=replace(
                 shared,
                 pod_set=pods.name,
                 role=pods.role,
                 ranks=pods.ranks,
                 concurrency=pods.concurrency,
+                # Every process of a machine would else listen on the same one.
+                metrics_port=next(metrics_ports, 0),
                 state_path=str(folder.state(name)),
                 tls=_tls(folder, pods.role) if encrypted else None,
             ),

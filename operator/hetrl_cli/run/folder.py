@@ -45,6 +45,16 @@ class RunFolder:
         return self.path / "end.json"
 
     @property
+    def targets_file(self) -> Path:
+        """Where the processes show what they measure, as Prometheus' `file_sd_configs` read it."""
+        return self.path / "targets.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        """What they measured, for `hetrl dashboard`."""
+        return self.path / "metrics.jsonl"
+
+    @property
     def contracts(self) -> Path:
         """Launch contracts, one a process."""
         return self.path / "launch"
@@ -67,6 +77,16 @@ class RunFolder:
     def state(self, process: str) -> Path:
         """Return the directory that a process may write."""
         return self.path / "state" / process
+
+    def identity(self) -> JobIdentity:
+        """Read which run this is.
+
+        Raises:
+            OSError: there is none.
+            ValueError: the file is not one of ours.
+            TypeError: it lacks something.
+        """
+        return JobIdentity(**json.loads(self.identity_file.read_text()))
 
     def make(self) -> None:
         """Make the folders that are missing."""
@@ -117,8 +137,7 @@ def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
         ValueError: the folder holds no run, or one of another job.
     """
     try:
-        found = json.loads(folder.identity_file.read_text())
-        identity = JobIdentity(**found)
+        identity = folder.identity()
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{folder.path} holds no run that could be resumed") from error
     if (identity.namespace, identity.name) != (namespace, name):

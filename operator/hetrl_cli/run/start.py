@@ -12,8 +12,10 @@ from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, r
 from hetrl_cli.run.ports import free_ports
 from hetrl_cli.run.prepare import Prepared
 from hetrl_cli.run.process import Command
+from hetrl_cli.run.scrape import targets, write_targets
 from hetrl_core.launch import to_json
 from hetrl_core.plan import Plan
+from hetrl_core.podset import pod_sets
 
 RUNS = Path("runs")
 """Where folders of runs go when the user names none."""
@@ -53,15 +55,18 @@ def fill(
     folder.plan_file.write_bytes(TypeAdapter(Plan).dump_json(plan, indent=1))
     if encrypted:
         write_certificates(folder.tls, job=spec.name)
+    num_pods = sum(each.num_pods for each in pod_sets(plan))
+    ports = free_ports(NUM_PORTS + num_pods + 1)
     started = pods(
         plan,
         spec,
         identity=identity,
         folder=folder,
-        ports=free_ports(NUM_PORTS),
+        ports=ports[:-1],
         startup_deadline_seconds=prepared.document.spec.startup_deadline_seconds,
         encrypted=encrypted,
     )
+    write_targets(folder, targets(started, identity, own_port=ports[-1]))
     for pod in started:
         folder.state(pod.name).mkdir(parents=True, exist_ok=True)
         (folder.contracts / f"{pod.name}.json").write_text(to_json(pod.launch))

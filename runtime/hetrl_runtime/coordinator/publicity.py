@@ -30,6 +30,7 @@ class Publicity:
             total_steps=launch.training.steps,
             predicted_step_seconds=launch.predicted_step_seconds,
         )
+        metrics.training_steps.set(launch.training.steps)
         metrics.max_staleness.set(launch.algorithm.max_staleness)
         metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
 

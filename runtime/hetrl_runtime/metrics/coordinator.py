@@ -51,6 +51,9 @@ class CoordinatorMetrics:
         self.version = Gauge(
             "hetrl_policy_version", "The version being trained.", registry=registry
         )
+        self.training_steps = Gauge(
+            "hetrl_training_steps", "Steps that the job asks for.", registry=registry
+        )
         self.reward_mean = Gauge(
             "hetrl_reward_mean", "Mean reward of the last batch.", registry=registry
         )

@@ -31,3 +31,20 @@ class RolloutMetrics:
         self.busy_seconds = Counter(
             "hetrl_rollout_busy_seconds", "Time with something to generate.", registry=registry
         )
+        self.generation_seconds = Histogram(
+            "hetrl_rollout_generation_seconds",
+            "One trajectory, from its start to its end, tools included; its reward is not.",
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.interrupted = Counter(
+            "hetrl_rollout_interrupted_trajectories",
+            "Trajectories that new weights reached before their end.",
+            registry=registry,
+        )
+        self.weight_sync_bytes = Counter(
+            "hetrl_weight_sync_bytes",
+            "Weights loaded, counted whole; patches carry fewer bytes over a link.",
+            ["link", "kind"],
+            registry=registry,
+        )

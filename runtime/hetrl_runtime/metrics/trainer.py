@@ -1,8 +1,26 @@
-"""What the trainer measures: its steps, and how long it waits for data and for checkpoints."""
+"""What the trainer measures: its steps, what they did to the policy, and what held them up."""
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+_FIGURES = {
+    "loss": ("loss", "Loss of the last step, whatever its terms."),
+    "entropy": ("entropy_nats", "Mean entropy of the policy's next token."),
+    "gradient_norm": ("gradient_norm", "Norm of the gradient before it was clipped."),
+    "clip_fraction": ("clipped_ratio", "Share of tokens whose ratio was clipped."),
+    "behaviour_weight": (
+        "behaviour_weight",
+        "Mean importance weight from the policy that sampled to the one before the step.",
+    ),
+    "behaviour_kl": ("behaviour_kl_nats", "How far the policies that sampled were behind."),
+    "reference_kl": ("reference_kl_nats", "How far the policy is from the reference; without: 0."),
+    "learning_rate": ("learning_rate", "Learning rate of the last step."),
+}
+"""A figure of a step's report to its series and what that means. Names of a critic's figures are
+in the records of steps only."""
 
 
 class TrainerMetrics:
@@ -34,3 +52,21 @@ class TrainerMetrics:
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
+        self.tokens = Counter(
+            "hetrl_trainer_tokens", "Response tokens trained on.", registry=registry
+        )
+        self.last_step_at = Gauge(
+            "hetrl_trainer_last_step_timestamp_seconds",
+            "When the last step was committed, as Unix time.",
+            registry=registry,
+        )
+        self._figures = {
+            figure: Gauge(f"hetrl_trainer_{name}", help_, registry=registry)
+            for figure, (name, help_) in _FIGURES.items()
+        }
+
+    def show(self, figures: Mapping[str, float]) -> None:
+        """Show the figures of a step; one of its warm-up has none."""
+        for name, gauge in self._figures.items():
+            if name in figures:
+                gauge.set(figures[name])

@@ -205,10 +205,12 @@ class RolloutLoop:
         self._weight_sync_seconds = time.monotonic() - self._sync_began_at
         crosses_regions = self._launch.weights_cross_regions
         self._base = snapshot if crosses_regions else None
-        self._metrics.weight_sync_seconds.labels(
-            link="inter" if crosses_regions else "intra",
-            kind="delta" if snapshot.is_patched else "full",
-        ).observe(self._weight_sync_seconds)
+        way = {
+            "link": "inter" if crosses_regions else "intra",
+            "kind": "delta" if snapshot.is_patched else "full",
+        }
+        self._metrics.weight_sync_seconds.labels(**way).observe(self._weight_sync_seconds)
+        self._metrics.weight_sync_bytes.labels(**way).inc(len(snapshot.data))
         log.info(
             "weights loaded: version=%d seconds=%.3f paused_seconds=%.3f",
             snapshot.version, self._weight_sync_seconds, paused_seconds,
@@ -274,7 +276,7 @@ class RolloutLoop:
             temperature=self._launch.algorithm.temperature,
         )
         generation = await respond(self._engine, request, self._prompts.calls)
-        return SampledTrajectory(
+        sampled = SampledTrajectory(
             group=identity.group,
             member=identity.member,
             epoch=lease.epoch,
@@ -290,6 +292,9 @@ class RolloutLoop:
             question=lease.question,
             answer=lease.answer,
         )
+        self._metrics.generation_seconds.observe(sampled.generation_seconds)
+        self._metrics.interrupted.inc(sampled.oldest_version != sampled.newest_version)
+        return sampled
 
     def _abort_all(self) -> None:
         """Drop what an epoch that is over has asked for."""

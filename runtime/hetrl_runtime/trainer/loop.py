@@ -192,6 +192,9 @@ class Leader:
         metrics.step.set(self._resume.version)
         metrics.step_seconds.observe(step_seconds)
         metrics.wait_seconds.observe(wait_seconds)
+        metrics.tokens.inc(sum(each.num_response_tokens for each in checked.admitted))
+        metrics.last_step_at.set_to_current_time()
+        metrics.show(figures)
         self._report_status(client, step_seconds=step_seconds, wait_seconds=wait_seconds)
         return ending
 

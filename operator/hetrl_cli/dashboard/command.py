@@ -1,0 +1,91 @@
+"""``hetrl dashboard``: the boards in a browser, from a Prometheus or from what runs recorded."""
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+
+import click
+from aiohttp import web
+
+from hetrl_cli.dashboard.prometheus import Prometheus
+from hetrl_cli.dashboard.runs import Runs
+from hetrl_cli.dashboard.server import application
+from hetrl_cli.dashboard.source import Source
+
+PORT = 8642
+_RUNS = Path("runs")
+
+
+@click.command("dashboard")
+@click.argument(
+    "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--prometheus", "url", metavar="URL", help="Show what a Prometheus has scraped.")
+@click.option(
+    "--scrape-seconds", type=click.FloatRange(min=0.1), default=15.0, show_default=True,
+    help="How often that Prometheus scrapes.",
+)  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    help="Port to listen on; 0: any.",
+)  # fmt: skip
+@click.option("--open/--no-open", "opens", default=False, help="Open it in the browser.")
+def command(
+    *,
+    folder: Path | None,
+    url: str | None,
+    scrape_seconds: float,
+    host: str,
+    port: int,
+    opens: bool,
+) -> None:
+    """Show jobs in a browser, live: throughput, staleness, idle shares, reward, price.
+
+    Of the runs in FOLDER (unset: runs), which may be one run's own; or of a cluster, through the
+    Prometheus that scrapes it. The panels are those of the Grafana dashboards in the chart.
+    Nothing is fetched from elsewhere. Runs until interrupted.
+    """
+    if url and folder:
+        raise click.UsageError("either a FOLDER or --prometheus, not both")
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(_source(folder, url, scrape_seconds), host, port, opens=opens))
+
+
+def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Source:
+    if url:
+        if not url.startswith(("http://", "https://")):
+            raise click.UsageError(f"--prometheus: {url!r} does not begin with http:// or https://")
+        return Prometheus(url, scrape_seconds=scrape_seconds)
+    found = folder or _RUNS
+    if not found.is_dir():
+        raise click.UsageError(f"no folder {found}: name one of hetrl run, or --prometheus URL")
+    return Runs(found)
+
+
+async def _serve(source: Source, host: str, port: int, *, opens: bool) -> None:
+    runner = web.AppRunner(application(source), access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise click.ClickException(
+                f"cannot listen on {host}:{port}: {error.strerror}; --port names another"
+            ) from error
+        address = f"http://{host}:{runner.addresses[0][1]}"
+        click.echo(f"{source.name}: {address}")
+        if opens:
+            click.launch(address)
+        await _stopped()
+    finally:
+        await runner.cleanup()
+
+
+async def _stopped() -> None:
+    stop = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    await stop.wait()

@@ -1,0 +1,105 @@
+"""The format in which `hetrl run` keeps what its processes measured, written and read.
+
+A line of JSON is one look at all of them: ``{"t": Unix time, "new": [[name, labels], …], "set":
+[[number, value], …], "gone": [number, …]}``. Series are numbered as they appear; one that a line
+does not name has the value that it had, until it is gone. Nothing here knows what is measured.
+"""
+
+import json
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Identity = tuple[str, tuple[tuple[str, str], ...]]
+"""A series' name and its labels, in order."""
+
+
+def identity(name: str, labels: Mapping[str, str]) -> Identity:
+    """Return what a series is known by."""
+    return name, tuple(sorted(labels.items()))
+
+
+class Recorder:
+    """Adds looks to a file; another's half line before them is left as it is, and skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._numbers: dict[Identity, int] = {}
+        self._values: dict[int, float] = {}
+        # Numbers begin anew: whoever wrote before us has forgotten them, and so have we.
+        self._write({"begin": True})
+
+    def add(self, at: float, values: Mapping[Identity, float]) -> None:
+        """Write a look: only what changed since the one before."""
+        new = [each for each in values if each not in self._numbers]
+        for each in new:
+            self._numbers[each] = len(self._numbers)
+        now = {self._numbers[each]: value for each, value in values.items()}
+        self._write({
+            "t": round(at, 3),
+            "new": [[name, dict(labels)] for name, labels in new],
+            "set": [[n, value] for n, value in now.items() if self._values.get(n) != value],
+            "gone": sorted(self._values.keys() - now.keys()),
+        })  # fmt: skip
+        self._values = now
+
+    def _write(self, line: Mapping[str, object]) -> None:
+        # One write a line, so that a reader never sees two halves of different lines.
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@dataclass(slots=True)
+class Track:
+    """One series as it was seen: moments and values, of the same length."""
+
+    name: str
+    labels: Mapping[str, str]
+    times: "array[float]" = field(default_factory=lambda: array("d"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+
+
+class Recording:
+    """Follows a file as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.times: array[float] = array("d")
+        """When there was a look."""
+
+        self.tracks: dict[Identity, Track] = {}
+        self._offset_bytes = 0
+        self._numbered: list[Track] = []
+        self._held: dict[int, float] = {}
+
+    def follow(self) -> None:
+        """Read what was added; half a line at the end is left for later."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset_bytes)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset_bytes += len(line)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            look = json.loads(line)
+        except ValueError:
+            return  # A recorder that was killed left half a line.
+        if look.get("begin"):
+            self._numbered, self._held = [], {}
+            return
+        for name, labels in look["new"]:
+            track = self.tracks.setdefault(identity(name, labels), Track(name, labels))
+            self._numbered.append(track)
+        for number in look["gone"]:
+            self._held.pop(number, None)
+        self._held.update((number, value) for number, value in look["set"])
+        self.times.append(look["t"])
+        for number, value in self._held.items():
+            self._numbered[number].times.append(look["t"])
+            self._numbered[number].values.append(value)

@@ -1,0 +1,201 @@
+"""What Prometheus is told of each job: where it stands, what it holds, what its plan expects.
+
+One set of series a job, which end with it. `hetrl run` shows its one job by the same names.
+"""
+
+from collections import Counter as Count
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from hetrl_api.status import JobStatus
+from hetrl_core.plan import Plan
+from hetrl_core.podset import PodSet, pod_sets
+
+JobName = tuple[str, str]
+"""Namespace and name."""
+
+_LABELS = ("namespace", "hetrljob")
+_ENDS = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsShown:
+    """Pods of one pod set: how many there should be, and how many are ready."""
+
+    role: str
+    gpu_kind: str
+    wanted: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobShown:
+    """A job as its series show it."""
+
+    phase: str
+    plan: Plan | None = None
+    """The plan in force."""
+
+    is_paid: bool = False
+    """Whether the plan's GPUs are held for the job."""
+
+    pods: tuple[PodsShown, ...] = ()
+    conditions: Mapping[str, bool] = field(default_factory=dict)
+    """Type to whether it holds."""
+
+    restarts: int = 0
+    startup_seconds: float | None = None
+    """From the first pod to running; None while it does not run."""
+
+
+def job_shown(status: JobStatus, *, plan: Plan | None, is_paid: bool) -> JobShown:
+    """Return what a job's series show, from its status and whether its GPUs are held for it."""
+    return JobShown(
+        phase=str(status.phase or "Pending"),
+        plan=plan,
+        is_paid=is_paid,
+        pods=tuple(
+            PodsShown(
+                role=each.role, gpu_kind=each.gpu_kind or "", wanted=each.replicas,
+                ready=each.ready_replicas,
+            )
+            for each in status.pod_sets
+        ),
+        conditions={str(each.type): each.status == "True" for each in status.conditions},
+        restarts=status.restarts or 0,
+        startup_seconds=_startup_seconds(status),
+    )  # fmt: skip
+
+
+def _startup_seconds(status: JobStatus) -> float | None:
+    running = next((each for each in status.conditions if each.type == "Running"), None)
+    if status.start_time is None or running is None or running.status != "True":
+        return None
+    return (running.last_transition_time - status.start_time).total_seconds()
+
+
+class _Gauges:
+    """A gauge whose label values are all given anew each time."""
+
+    def __init__(
+        self, name: str, help_: str, labels: tuple[str, ...], registry: CollectorRegistry
+    ) -> None:
+        self._gauge = Gauge(name, help_, [*_LABELS, *labels], registry=registry)
+        self._shown: dict[JobName, set[tuple[str, ...]]] = {}
+
+    def show(self, job: JobName, values: Mapping[tuple[str, ...], float]) -> None:
+        for labels in self._shown.get(job, set()) - values.keys():
+            self._gauge.remove(*job, *labels)
+        for labels, value in values.items():
+            self._gauge.labels(*job, *labels).set(value)
+        self._shown[job] = set(values)
+
+    def drop(self, job: JobName) -> None:
+        for labels in self._shown.pop(job, set()):
+            self._gauge.remove(*job, *labels)
+
+
+class JobMetrics:
+    """The series of all jobs of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register them."""
+
+        def gauges(name: str, help_: str, *labels: str) -> _Gauges:
+            found = _Gauges(name, help_, labels, registry)
+            self._every.append(found)
+            return found
+
+        self._every: list[_Gauges] = []
+        self._step = gauges("hetrl_plan_predicted_step_seconds", "Predicted time of one step.")
+        self._gap = gauges(
+            "hetrl_plan_gap_ratio", "Distance of the plan from the best bound known."
+        )
+        self._cost = gauges("hetrl_cost_dollars_per_hour", "Price of the GPUs that the job holds.")
+        self._phase = gauges("hetrl_job_phase", "1 for the phase that the job is in.", "phase")
+        self._conditions = gauges(
+            "hetrl_job_condition", "1 for a condition that holds, 0 for one that does not.", "type"
+        )
+        self._gpus = gauges(
+            "hetrl_job_gpus", "GPUs that the job holds, by role and GPU kind.", "role", "pool"
+        )
+        self._pods = gauges(
+            "hetrl_job_pods", "Pods of the job: those that should be (wanted) and those that are "
+            "ready.", "role", "pool", "state",
+        )  # fmt: skip
+        self._restarts = gauges(
+            "hetrl_job_restarts", "Restarts of trainers and of the coordinator after failures."
+        )
+        self._startup = Histogram(
+            "hetrl_job_startup_seconds", "From a job's first pod to its running.",
+            buckets=(1, 2, 5, 10, 20, 60, 120, 300, 600, 1800), registry=registry,
+        )  # fmt: skip
+        self._ended = Counter(
+            "hetrl_jobs_ended", "Jobs that ended, by how.", ["outcome"], registry=registry
+        )
+        for outcome in _ENDS:
+            self._ended.labels(outcome)
+        self._phases: dict[JobName, str] = {}
+        self._counted: dict[JobName, tuple[Plan, dict[tuple[str, ...], float]]] = {}
+
+    def show(self, job: JobName, shown: JobShown) -> None:
+        """Bring a job's series up to date."""
+        self._count_turns(job, shown)
+        plan = shown.plan
+        self._phase.show(job, {(shown.phase,): 1})
+        self._conditions.show(
+            job, {(name,): float(holds) for name, holds in shown.conditions.items()}
+        )
+        self._restarts.show(job, {(): shown.restarts})
+        self._gpus.show(job, self._gpus_of(job, plan) if plan and shown.is_paid else {})
+        self._pods.show(job, _pods(shown.pods))
+        price = plan.prediction.dollars_per_hour if plan and shown.is_paid else 0.0
+        self._cost.show(job, {(): price})
+        self._step.show(job, {(): plan.prediction.step_seconds} if plan else {})
+        # Not every plan has a bound to be held against.
+        has_gap = plan is not None and plan.gap is not None
+        self._gap.show(job, {(): plan.gap} if has_gap else {})  # type: ignore[union-attr,dict-item]
+
+    def drop(self, job: JobName) -> None:
+        """End a job's series."""
+        self._phases.pop(job, None)
+        self._counted.pop(job, None)
+        for each in self._every:
+            each.drop(job)
+
+    def _gpus_of(self, job: JobName, plan: Plan) -> dict[tuple[str, ...], float]:
+        known, found = self._counted.get(job, (None, {}))
+        # A round comes far more often than a plan, and a large plan has thousands of GPUs.
+        if known is not plan:
+            found = _gpus(pod_sets(plan))
+            self._counted[job] = plan, found
+        return found
+
+    def _count_turns(self, job: JobName, shown: JobShown) -> None:
+        before = self._phases.get(job)
+        self._phases[job] = shown.phase
+        # What we find at our own start happened before, and was counted then.
+        if before is None or before == shown.phase:
+            return
+        if shown.phase in _ENDS:
+            self._ended.labels(shown.phase).inc()
+        if shown.phase == "Running" and shown.startup_seconds is not None:
+            self._startup.observe(shown.startup_seconds)
+
+
+def _gpus(pod_sets: Iterable[PodSet]) -> dict[tuple[str, ...], float]:
+    found: Count[tuple[str, ...]] = Count()
+    for each in pod_sets:
+        if each.gpus_per_pod:
+            found[each.role, each.gpu_kind] += each.num_pods * each.gpus_per_pod
+    return dict(found)
+
+
+def _pods(pods: Iterable[PodsShown]) -> dict[tuple[str, ...], float]:
+    found: Count[tuple[str, ...]] = Count()
+    for each in pods:
+        found[each.role, each.gpu_kind, "wanted"] += each.wanted
+        found[each.role, each.gpu_kind, "ready"] += each.ready
+    return dict(found)

@@ -1,0 +1,189 @@
+"""A run of `hetrl run`, scraped by a real Prometheus: every panel of a job and its fleet has data.
+
+The operator's board, and the same from pods, are e2e's: no operator takes part here.
+"""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+
+from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
+from e2e.prometheus import SCRAPE_SECONDS, serving
+from hetrl_cli.dashboard.boards import BOARDS
+from hetrl_cli.dashboard.panel import Board
+from hetrl_cli.dashboard.prometheus import Prometheus
+from hetrl_cli.dashboard.runs import Runs
+from hetrl_cli.dashboard.source import Source, Span
+from hetrl_cli.run.folder import RunFolder
+from hetrl_operator.metrics import Metrics
+from hetrl_runtime.tiny.dataset import write_dataset
+from hetrl_runtime.tiny.model import make_model
+from hetrl_runtime.tiny.task import Split
+from hetrl_runtime.tiny.warm_up import WarmUp
+from tests.chart.rendering import ROOT
+from tests.dashboard.browser import chromium
+from tests.dashboard.serving import dashboard
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+HETRL = Path(sys.executable).with_name("hetrl")
+PATIENCE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A run that goes on, and the Prometheus that scrapes it."""
+
+    folder: RunFolder
+    process: "subprocess.Popen[bytes]"
+    prometheus: str
+
+    @property
+    def step(self) -> int:
+        file = self.folder.state("coordinator-0") / "progress.json"
+        return int(json.loads(file.read_text())["step"]) if file.exists() else 0
+
+    @property
+    def log(self) -> str:
+        return (self.folder.path.parent / "run.log").read_text()[-3000:]
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    folder = tmp_path_factory.mktemp("real")
+    make_model(folder / "model", seed=1, schedule=WarmUp(steps=30))
+    write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
+    job = yaml.safe_load((ROOT / "examples" / "arithmetic.yaml").read_text())
+    job["spec"]["algorithm"] |= {"globalBatchSize": 64}
+    job["spec"]["training"] |= {"steps": 100_000, "checkpointEverySteps": 3}
+    (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    scrape = {"job_name": "runs", "file_sd_configs": [
+        {"files": [str(folder / "math" / "targets.json")], "refresh_interval": "1s"}
+    ]}  # fmt: skip
+    with (folder / "run.log").open("wb") as log:
+        process = subprocess.Popen(
+            [HETRL, "run", folder / "job.yaml", "--no-display", "--out", folder / "math",
+             "--claim", f"arithmetic={folder}"],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    (folder / "prometheus").mkdir()
+    try:
+        with serving({"scrape_configs": [scrape]}, folder / "prometheus") as port:
+            yield Scraped(RunFolder(path=folder / "math"), process, f"http://127.0.0.1:{port}")
+    finally:
+        # Not asked to stop: that would draw a report first. Its warden ends the others.
+        process.kill()
+        process.wait(timeout=60)
+        wait_for_silence(RunFolder(path=folder / "math"))
+
+
+def wait_for_silence(folder: RunFolder) -> None:
+    ends_at = time.monotonic() + 60
+    for target in json.loads(folder.targets_file.read_text()):
+        host, _, port = target["targets"][0].rpartition(":")
+        with contextlib.suppress(ConnectionRefusedError):
+            while time.monotonic() < ends_at:
+                socket.create_connection((host, int(port)), timeout=5).close()
+                time.sleep(0.2)
+
+
+@pytest.fixture
+async def prometheus(scraped: Scraped) -> AsyncIterator[Prometheus]:
+    found = Prometheus(scraped.prometheus, scrape_seconds=SCRAPE_SECONDS)
+    yield found
+    await found.close()
+
+
+async def silent(source: Source, board: Board, choice: dict[str, str]) -> list[str]:
+    """Return the curves that had no value in the last minute."""
+    now = time.time()
+    span = Span(begin=now - 60, end=now, step_seconds=2.0)
+    asked = [(panel.title, curve) for panel in board.panels for curve in panel.curves]
+    answers = await source.ask([curve.asks for _, curve in asked], board.chosen(choice), span)
+    return [
+        f"{title}: {curve.legend}"
+        for (title, curve), lines in zip(asked, answers, strict=True)
+        if not lines
+    ]
+
+
+@pytest.mark.parametrize("board", BOARDS[:2], ids=lambda board: board.name)
+async def test_every_query_has_data_in_a_real_prometheus_and_in_what_was_recorded(
+    board: Board, scraped: Scraped, prometheus: Prometheus
+) -> None:
+    ends_at = time.monotonic() + PATIENCE_SECONDS
+    runs = Runs(scraped.folder.path)
+    missing = ["everything"]
+    while missing:
+        assert scraped.process.poll() is None, scraped.log
+        assert time.monotonic() < ends_at, (missing, scraped.log)
+        time.sleep(1.0)
+        if scraped.step < 8:
+            continue
+        await runs.choices(board)
+        missing = [
+            *await silent(prometheus, board, {"namespace": "default", "hetrljob": "arithmetic"}),
+            *await silent(runs, board, {"namespace": "default", "hetrljob": "math"}),
+        ]
+
+
+async def test_what_may_be_chosen_is_what_runs(scraped: Scraped, prometheus: Prometheus) -> None:
+    assert scraped.step
+    for board in BOARDS[:2]:
+        assert await prometheus.choices(board) == [
+            {"namespace": "default", "hetrljob": "arithmetic"}
+        ]
+
+
+@pytest.mark.parametrize("source", ["folder", "prometheus"])
+async def test_the_page_draws_every_panel_of_it_live(
+    source: str, scraped: Scraped, tmp_path: Path
+) -> None:
+    asked = [str(scraped.folder.path)]
+    if source == "prometheus":
+        asked = [f"--prometheus={scraped.prometheus}", f"--scrape-seconds={SCRAPE_SECONDS}"]
+    with dashboard(*asked) as address:
+        async with chromium(tmp_path) as page:
+            await page.open(f"{address}/#board=job&span=300")
+            await page.wait("document.querySelector('#news.live')?.innerText")
+            assert await page.wait(
+                "[...document.querySelectorAll('.panel')].length > 20"
+                " && !document.querySelector('.panel .none')"
+            )
+            before = await page.ask("document.querySelector('#news').innerText")
+            assert await page.wait(f"document.querySelector('#news').innerText !== '{before}'")
+            assert page.troubles == []
+
+
+def test_promtool_finds_nothing_to_say_against_the_metrics(scraped: Scraped) -> None:
+    require_packages(PROMETHEUS_PACKAGES)
+    targets = json.loads(scraped.folder.targets_file.read_text())
+    for target in targets:
+        with urllib.request.urlopen(f"http://{target['targets'][0]}/metrics") as reply:
+            assert said_of(reply.read()) == "", target["labels"]
+    assert len(targets) == 5
+
+
+def test_nor_against_the_operator_s() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry)
+    assert said_of(generate_latest(registry)) == ""
+
+
+def said_of(metrics: bytes) -> str:
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=metrics, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    return (done.stdout + done.stderr).decode()
