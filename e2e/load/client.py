@@ -76,7 +76,7 @@ class Client:
     async def count(self, kind: str) -> int:
         """Count the objects of a kind in all namespaces, for little."""
         page = await self.ask("GET", f"{EVERYWHERE[kind]}?limit=1")
-        return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+        return len(page["items"] or ()) + int(page["metadata"].get("remainingItemCount", 0))
 
     async def column(self, kind: str, name: str) -> list[str]:
         """Return one column of what ``kubectl get`` shows, for all namespaces."""

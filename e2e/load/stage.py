@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def kinds(entries: Sequence[Entry]) -> dict[str, int]:
 def stage(nodes: Sequence[NodePool], folder: Path, **environment: str) -> Iterator[Stage]:
     """Run a cluster with the CRDs and an operator, which is ready."""
     folder.mkdir(parents=True, exist_ok=True)
-    with Cluster.start(name=f"load-{folder.name}", fake_nodes=nodes) as cluster:
+    with Cluster.start(name=f"load-{folder.name}-{os.getpid()}", fake_nodes=nodes) as cluster:
         cluster.kubectl("apply", "--server-side", "-f", str(_CRDS))
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(_CRDS))
         with operator_on(cluster, folder, **environment) as found:

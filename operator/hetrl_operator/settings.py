@@ -90,7 +90,7 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces to serve; none: all of them."""
 
-    workers: int = 8
+    workers: int = 32
     """Jobs that are worked on at once; writes wait for the API server most of the time."""
 
     watch_silence_seconds: int = 70
@@ -124,7 +124,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         ),
         election=_election(environment),
         namespaces=_names(environment.get("HETRL_WATCH_NAMESPACES", "")),
-        workers=_number(environment, "HETRL_WORKERS", 8),
+        workers=_number(environment, "HETRL_WORKERS", 32),
         watch_silence_seconds=_number(environment, "HETRL_WATCH_SILENCE_SECONDS", 70),
         log_level=environment.get("HETRL_LOG_LEVEL", "INFO").upper(),
     )

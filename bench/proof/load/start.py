@@ -106,7 +106,7 @@ async def _pods_run(user: Client, count: int) -> bool:
     names = await user.ask(
         "GET", selected, accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     )
-    return len(names["items"]) >= count
+    return len(names["items"] or ()) >= count
 
 
 async def _none(user: Client) -> bool:
