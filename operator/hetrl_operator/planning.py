@@ -151,8 +151,12 @@ class Planning:
         if key == plan.fleet:
             self._differs_since.pop(job.uid, None)
             return FleetSeen(key=key)
-        changed_at = min(now, self.fleet_view.fleet_changed_at())
-        return FleetSeen(key=key, differs_since=self._differs_since.setdefault(job.uid, changed_at))
+        since, last = self._differs_since.get(job.uid), job.status.last_replan
+        # What was decided since is about the fleet of then: what changed later settles anew.
+        if since is None or (last and last.time >= since):
+            since = min(now, self.fleet_view.fleet_changed_at())
+            self._differs_since[job.uid] = since
+        return FleetSeen(key=key, differs_since=since)
 
     def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
         """Have a plan made when it is the job's turn; a search for an earlier wish is forgotten."""

@@ -259,6 +259,23 @@ def test_an_answer_for_a_fleet_that_is_gone_is_dropped_and_asked_for_again() -> 
     assert last(cluster)[1] == ReplanOutcome.ADOPTED
 
 
+def test_an_adoption_that_was_cut_short_goes_on_at_once_and_is_told_once() -> None:
+    cluster = a_long_job()
+    cluster.pass_time(seconds=COOLDOWN_SECONDS)
+    cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
+    cluster.move_fleet("another")
+    cluster.round()
+    cluster.pass_time(seconds=SETTLE_SECONDS)
+    cluster.round()
+    assert cluster.round_without_actions()
+    assert last(cluster)[1] == ReplanOutcome.ADOPTED
+
+    cluster.settle()
+
+    assert len(uids(cluster, Role.ROLLOUT)) == 3
+    assert cluster.told(EventReason.REPLANNED) == []
+
+
 def test_a_planner_in_trouble_is_told_and_asked_again_after_the_cooldown() -> None:
     cluster = a_long_job()
     cluster.answer = PlannerTrouble(reason=Reason.PLANNER_FAILED, message="it died")

@@ -109,9 +109,12 @@ def next_search_at(
     cooldown = timedelta(seconds=max(replan.cooldown_seconds, SETTLE_SECONDS))
     times = [fleet.differs_since + timedelta(seconds=SETTLE_SECONDS), plan.created_at + cooldown]
     if last and last.time >= plan.created_at:
-        if last.fleet_hash == fleet.key and last.plan == plan.name and last.outcome in _FINAL:
+        is_about_this = last.fleet_hash == fleet.key and last.plan == plan.name
+        if is_about_this and last.outcome in _FINAL:
             return None
-        times.append(last.time + cooldown)
+        # One that was adopted and is not in force yet was refused half-way: no time to lose.
+        if not (is_about_this and last.outcome == ReplanOutcome.ADOPTED):
+            times.append(last.time + cooldown)
     return max(now, *times)
 
 

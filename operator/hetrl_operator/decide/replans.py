@@ -62,6 +62,11 @@ class _Search:
             message=message[:MOST_CHARACTERS],
         )
 
+    def is_news(self, record: LastReplan) -> bool:
+        """Tell whether the status does not say so yet."""
+        last = self.seen.job.status.last_replan
+        return last is None or record.model_copy(update={"time": last.time}) != last
+
 
 def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "datetime") -> Planned:
     """Look for another plan while the job goes on by the one that it has."""
@@ -118,8 +123,7 @@ def _outdated(search: _Search) -> Planned:
 def _kept(search: _Search, outcome: str, message: str) -> Planned:
     """Keep the plan, and tell why where that is news."""
     found, record = search.goes_on(message), search.record(outcome, message)
-    last = search.seen.job.status.last_replan
-    if last and record.model_copy(update={"time": last.time}) == last:
+    if not search.is_news(record):
         return found
     text = f"{search.drifts.why}: {message}"
     event = Event(
@@ -164,13 +168,18 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
     )
     change = moves(known.plan, plan)
     text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
-    found = search.goes_on("another plan is being written")
-    return replace(
-        found,
-        actions=(*found.actions, ReserveGpus(plan=plan), Apply(manifest=manifest)),
-        events=_change_events(change, f"{search.drifts.why}: {text}"),
-        replan=search.record(ReplanOutcome.ADOPTED, text),
+    found, record = (
+        search.goes_on("another plan is being written"),
+        search.record(ReplanOutcome.ADOPTED, text),
     )
+    found = replace(
+        found, actions=(*found.actions, ReserveGpus(plan=plan), Apply(manifest=manifest))
+    )
+    if not search.is_news(record):
+        # Told already: what was to follow was refused, and is tried again.
+        return found
+    events = _change_events(change, f"{search.drifts.why}: {text}")
+    return replace(found, events=events, replan=record)
 
 
 def _change(old: Plan, new: Plan, change: Moves) -> str:
