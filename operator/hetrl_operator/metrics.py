@@ -90,6 +90,9 @@ class Metrics:
             "hetrl_planner_solve_duration_seconds", "Time to a planner's answer.", ["outcome"],
             buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800), registry=registry,
         )  # fmt: skip
+        for outcome in ("Plan", "Infeasible"):
+            # From 0 on: a rate would not see the first of each.
+            self._solves.labels(outcome=outcome)
         self._last_event_at = Gauge(
             "hetrl_operator_watch_last_event_timestamp_seconds",
             "When a watch last told something, as Unix time.", ["resource"], registry=registry,
