@@ -91,6 +91,9 @@ class Metrics:
             "hetrl_planner_solve_duration_seconds", "Time to a planner's answer.", ["outcome"],
             buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800), registry=registry,
         )  # fmt: skip
+        for outcome in ("Plan", "Infeasible"):
+            # From 0 on: a rate would not see the first of each.
+            self._solves.labels(outcome=outcome)
         self._replans = Counter(
             "hetrl_replans", "Searches for another plan while a job ran, by how they ended.",
             ["reason", "outcome"], registry=registry,

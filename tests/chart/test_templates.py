@@ -235,10 +235,13 @@ def test_what_helm_test_makes_is_cleaned_up_and_is_no_operator() -> None:
 
 
 def test_dashboards_are_config_maps_that_grafanas_sidecar_finds() -> None:
-    (dashboard,) = of_kind("ConfigMap")
+    found = {name: each for each in of_kind("ConfigMap") for name in each["data"]}
 
-    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert json.loads(dashboard["data"]["job.json"])["uid"] == "hetrl-job"
+    assert set(found) == {"fleet.json", "job.json", "operator.json"}
+    for name, each in found.items():
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert each["metadata"]["annotations"]["grafana_folder"] == "HetRL"
+        assert json.loads(each["data"][name])["uid"] == f"hetrl-{name.removesuffix('.json')}"
     assert not of_kind("ConfigMap", "dashboards.enabled=false")
 
 

@@ -59,7 +59,7 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "progress.existingSecret": ('"mine"', ()),
     "rbac.create": ("false", ()),
     "rbac.aggregate": ("false", ()),
-    "serviceAccount.create": ("false", ()),
+    "serviceAccount.create": ("false", ('serviceAccount.name="mine"',)),
     "serviceAccount.name": ('"mine"', ()),
     "serviceAccount.annotations": ('{"mine":"1"}', ()),
     "resources": ('{"limits":{"cpu":"3"}}', ()),

@@ -49,14 +49,15 @@ def _metrics() -> Iterator[str]:
     drawn = _drawn()
     for process in PROCESSES:
         yield from ("", f"## {process.capitalize()}", "", _PROCESS_WORDS[process], "")
-        yield from ("| metric | kind | labels | what it is | panel |", "|---|---|---|---|---|")
+        yield from ("| metric | what it is | panel |", "|---|---|---|")
         yield from (_metric(each, drawn) for each in families() if each.process == process)
 
 
 def _metric(family: Family, drawn: Mapping[str, str]) -> str:
-    labels = ", ".join(f"`{each}`" for each in family.labels) or "-"
+    labels = ", ".join(f"`{each}`" for each in family.labels)
+    kind = f"{family.kind} by {labels}" if labels else family.kind
     panel = next((drawn[each] for each in family.series if each in drawn), "-")
-    return f"| `{family.name}` | {family.kind} | {labels} | {family.means} | {panel} |"
+    return f"| `{family.name}`<br>{kind} | {family.means} | {panel} |"
 
 
 def _drawn() -> dict[str, str]:

@@ -27,6 +27,7 @@ from tests.runtime.launches import a_launch
                 "hetrl_buffer_trajectories": "gauge",
                 "hetrl_leased_trajectories": "gauge",
                 "hetrl_policy_version": "gauge",
+                "hetrl_training_steps": "gauge",
                 "hetrl_reward_mean": "gauge",
                 "hetrl_plan_predicted_step_seconds": "gauge",
             },
@@ -39,6 +40,16 @@ from tests.runtime.launches import a_launch
                 "hetrl_trainer_wait_seconds": "histogram",
                 "hetrl_trainer_checkpoint_seconds": "histogram",
                 "hetrl_trainer_checkpoint_stall_seconds": "histogram",
+                "hetrl_trainer_tokens": "counter",
+                "hetrl_trainer_last_step_timestamp_seconds": "gauge",
+                "hetrl_trainer_loss": "gauge",
+                "hetrl_trainer_entropy_nats": "gauge",
+                "hetrl_trainer_gradient_norm": "gauge",
+                "hetrl_trainer_clipped_ratio": "gauge",
+                "hetrl_trainer_behaviour_weight": "gauge",
+                "hetrl_trainer_behaviour_kl_nats": "gauge",
+                "hetrl_trainer_reference_kl_nats": "gauge",
+                "hetrl_trainer_learning_rate": "gauge",
             },
         ),
         (
@@ -50,6 +61,9 @@ from tests.runtime.launches import a_launch
                 "hetrl_running_trajectories": "gauge",
                 "hetrl_rollout_idle_seconds": "counter",
                 "hetrl_rollout_busy_seconds": "counter",
+                "hetrl_rollout_generation_seconds": "histogram",
+                "hetrl_rollout_interrupted_trajectories": "counter",
+                "hetrl_weight_sync_bytes": "counter",
             },
         ),
     ],
@@ -62,6 +76,16 @@ def test_each_role_has_its_series(
     series(registry)
 
     assert {each.name: each.type for each in registry.collect()} == names
+
+
+def test_the_figures_of_a_step_are_shown_and_those_of_no_step_stay() -> None:
+    registry = CollectorRegistry()
+    metrics = TrainerMetrics(registry)
+    metrics.show({"loss": 0.5, "behaviour_kl": 0.25, "critic/loss": 9.0})
+    metrics.show({})
+
+    assert registry.get_sample_value("hetrl_trainer_loss") == 0.5
+    assert registry.get_sample_value("hetrl_trainer_behaviour_kl_nats") == 0.25
 
 
 def test_staleness_has_the_buckets_that_panels_are_drawn_by() -> None:

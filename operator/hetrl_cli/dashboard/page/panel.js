@@ -70,7 +70,9 @@ export class Panel {
 
   drawBars() {
     const { unit, decimals } = this.definition;
-    const lines = this.figures.lines.map((line) => ({ ...line, value: newest(line.values) ?? 0 }));
+    const lines = this.figures.lines
+      .map((line) => ({ ...line, value: newest(line.values) }))
+      .filter((line) => line.value !== null);
     lines.sort((one, other) => other.value - one.value);
     const most = Math.max(...lines.map((line) => line.value), 1e-9);
     const list = html("ul", { class: "bars" });
@@ -190,8 +192,10 @@ export class Panel {
   }
 }
 
+// What ended long before the span's end has no value now.
 function newest(values) {
-  return values.findLast((value) => value !== null) ?? null;
+  const recent = values.slice(-Math.max(2, Math.ceil(values.length / 20)));
+  return recent.findLast((value) => value !== null) ?? null;
 }
 
 function spark(values) {
@@ -201,7 +205,8 @@ function spark(values) {
   const y = (value) => (high > low ? 24 - 22 * (value - low) / (high - low) : 13).toFixed(1);
   let text = "";
   values.forEach((value, index) => {
-    if (value !== null) text += `${text ? "L" : "M"}${(100 * index / Math.max(1, values.length - 1)).toFixed(2)} ${y(value)}`;
+    const x = (100 * index / Math.max(1, values.length - 1)).toFixed(2);
+    if (value !== null) text += `${(values[index - 1] ?? null) === null ? "M" : "L"}${x} ${y(value)}`;
   });
   svg.append(element("path", { class: "curve", d: text, stroke: colour(0), "vector-effect": "non-scaling-stroke" }));
   return svg;
