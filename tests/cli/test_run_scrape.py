@@ -86,3 +86,14 @@ async def test_series_of_processes_and_of_the_job_are_kept_with_their_labels(
     assert set(values("hetrl_job_gpus", role="rollout", pool="L4")) == {2}
     assert values("hetrl_job_phase", phase="Succeeded") == [1]
     assert not [each for each in folder.metrics_file.read_text().split() if "_created" in each]
+
+
+async def test_a_record_that_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    folder, port = a_folder(tmp_path)
+    with a_process(port, step=7):
+        async with recorded(folder, folder.identity(), a_plan()) as series:
+            folder.metrics_file.unlink()
+            folder.metrics_file.mkdir()
+            await asyncio.sleep(1.5)
+
+    assert "metrics.jsonl" in series.trouble

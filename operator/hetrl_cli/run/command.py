@@ -147,7 +147,9 @@ async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[E
     async with recorded(folder, folder.identity(), plan) as series:
         ended = await run()
         series.phase = _phase(ended.end)
-        return ended
+    if series.trouble:
+        click.echo(f"not all is in {folder.metrics_file}: {series.trouble}", err=True)
+    return ended
 
 
 def _phase(end: End) -> str:

@@ -86,6 +86,8 @@ class JobSeries:
         self._plan = plan
         self._pods = pod_sets(plan)
         self.phase = "Running"
+        self.trouble = ""
+        """Why not all was recorded; empty where it was."""
 
     def show(self, answering: Counter[str]) -> None:
         """Show how many processes of each role answer."""
@@ -122,10 +124,16 @@ async def recorded(
                 yield job
             finally:
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+                (ended,) = await asyncio.gather(task, return_exceptions=True)
                 job.show(Counter())
-                recorder.add(time.time(), await _look(session, found[-1]))
+                last = await _look(session, found[-1])
+                try:
+                    if isinstance(ended, OSError):
+                        raise ended
+                    recorder.add(time.time(), last)
+                except OSError as error:
+                    # A full disk ends the record; the run's own end counts.
+                    job.trouble = str(error)
 
 
 @contextlib.contextmanager
@@ -158,11 +166,12 @@ async def _look(session: aiohttp.ClientSession, target: Target) -> dict[Identity
     try:
         async with session.get(f"http://{target.address}/metrics") as reply:
             text = await reply.text()
-    except (aiohttp.ClientError, TimeoutError, OSError):
+        families = list(text_string_to_metric_families(text))
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         return {}
     return {
         identity(sample.name, {**target.labels, **sample.labels}): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in families
         for sample in family.samples
         if not sample.name.endswith("_created")
     }
