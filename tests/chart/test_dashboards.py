@@ -174,7 +174,7 @@ def test_labels_are_few_and_none_can_take_any_value() -> None:
         "namespace", "hetrljob",
         # From lists in our code, or in Kubernetes' and HTTP's.
         "outcome", "link", "kind", "result", "method", "code", "resource", "type", "phase", "role",
-        "state", "version",
+        "state", "version", "reason",
         # Kinds of GPUs.
         "pool",
     }  # fmt: skip

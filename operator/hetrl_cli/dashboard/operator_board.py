@@ -171,6 +171,15 @@ _JOBS = Row(
                       legend="{{outcome}}"),
             ),
         ),
+        Panel(
+            title="Other plans for running jobs",
+            says="Searches within the window, by why they were begun and what came of them.",
+            form=Form.STACK,
+            curves=(
+                Curve(asks=increase("hetrl_replans_total").sum("reason", "outcome"),
+                      legend="{{reason}}, {{outcome}}"),
+            ),
+        ),
         _quantiles(
             "Time to running", "From a job's first pod to its running, of jobs that started "
             "within the window.", "hetrl_job_startup_seconds",
