@@ -13,14 +13,16 @@ from hetrl_core.job import PoolSpec, ResourcesSpec
 
 
 def narrowed(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> ClusterSnapshot:
-    """Return the machines among which a job's best plan lies, in an order of their own.
+    """Return the machines among which a job's best plan lies.
 
     Machines of one kind, region and pool differ in their GPUs alone. Where one of them holds all
     that the job may take there, every plan on several of them has a counterpart on that one, which
     costs as much and sends less over the network: shares are powers of two, and fit any machine
     that has as many GPUs in all (``Site.capacity``). Elsewhere a plan is on no more machines of
-    one size than it has GPUs. A job without a limit may use everything.
+    one size than it has GPUs. A job without a limit has use for everything, as it is.
     """
+    if resources.max_gpus is None and all(each.max_gpus is None for each in resources.pools):
+        return snapshot
     pools = {pool.name: pool for pool in resources.pools}
     alike: dict[tuple[str, str, str], list[Machine]] = defaultdict(list)
     for machine in snapshot.machines:
