@@ -15,7 +15,7 @@ from rich.console import Console
 
 from e2e.cluster.cluster import Cluster
 from hetrl_cli.jobs.standing import Standing, ago, span
-from hetrl_cli.jobs.status import listed
+from hetrl_cli.jobs.status import listed, of_plan
 from hetrl_cli.jobs.top import steps, summary
 from tests.api.objects import a_job
 
@@ -76,6 +76,19 @@ def test_a_running_job_is_listed_with_what_it_does() -> None:
     for cell in ("team", "Running", "5/20", "0.625", "12.5", "2 of", "1/1", "1/2", "3.50", "1m30s",
                  "RolloutBelowDesired: 1 of 2 rollout pods are ready"):  # fmt: skip
         assert cell in row
+
+
+def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> None:
+    last = {
+        "time": datetime.now(UTC).isoformat(), "plan": "tiny-plan", "reason": "FleetChanged",
+        "outcome": "TooDear", "message": "gains 3 samples/s",
+    }  # fmt: skip
+    rows = dict(of_plan(a_standing(RUNNING | {"lastReplan": last})))
+
+    assert rows["price"] == "3.50 $/h"
+    assert rows["another plan"].endswith("ago, for FleetChanged: TooDear; gains 3 samples/s")
+    assert "another plan" not in dict(of_plan(a_standing(RUNNING)))
+    assert of_plan(a_standing()) == []
 
 
 def test_a_job_that_nobody_looked_at_yet_is_pending() -> None:

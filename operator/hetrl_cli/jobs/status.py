@@ -96,7 +96,7 @@ def left(job: Standing) -> str:
 
 def _show_one(connection: Connection, job: Standing) -> None:
     parts: list[RenderableType] = [_head(job)]
-    for title, rows in (("Plan", _plan(job)), ("Progress", _progress(job))):
+    for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
             parts += [Text(), _pairs(title, rows)]
     if job.status.get("podSets"):
@@ -114,7 +114,8 @@ def _head(job: Standing) -> Text:
     return head.append(f"\n{job.why}", style="yellow") if job.why else head
 
 
-def _plan(job: Standing) -> list[tuple[str, str]]:
+def of_plan(job: Standing) -> list[tuple[str, str]]:
+    """Return what there is to say of a job's plan, by name; nothing where it has none."""
     plan = job.plan
     if not plan:
         return []
@@ -126,7 +127,16 @@ def _plan(job: Standing) -> list[tuple[str, str]]:
         ("price", f"{figure(plan.get('dollarsPerHour'))} $/h"),
         ("binds", str(plan.get("bottleneck", UNKNOWN))),
         ("gap to bound", "not known" if gap is None else f"{100 * gap:.2f} %"),
+        *_replan(job),
     ]
+
+
+def _replan(job: Standing) -> list[tuple[str, str]]:
+    last = job.status.get("lastReplan")
+    if not last:
+        return []
+    said = f"{ago(last['time'])} ago, for {last['reason']}: {last['outcome']}; {last['message']}"
+    return [("another plan", said)]
 
 
 def _progress(job: Standing) -> list[tuple[str, str]]:
