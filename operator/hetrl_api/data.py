@@ -15,6 +15,10 @@ Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
+RewardName = Annotated[
+    str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([-_.a-z0-9]*[a-z0-9])?$")
+]
+
 
 class Regex(ApiModel):
     """What a response must contain to be worth 1."""
@@ -92,9 +96,11 @@ class Data(ApiModel):
     answer_field: FieldName = "answer"
     """That of the reference answer, which may be a worked solution that ends in `#### 18`."""
 
-    reward: Reward = Reward.MATH
+    reward: RewardName = Reward.MATH.value
     """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text;
-    regex: 1 where a pattern is found; python: what your own function returns."""
+    regex: 1 where a pattern is found; python: what your own function returns. Any other name is
+    that of an entry point `hetrl.rewards` of a package in the rollout image: a function like that
+    of python, trusted as the image is."""
 
     regex: Regex | None = None
     """With reward regex: the pattern."""

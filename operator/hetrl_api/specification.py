@@ -154,7 +154,7 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
         prompts=places.path(given.prompts, field="spec.data.prompts"),
         question_field=given.question_field,
         answer_field=given.answer_field,
-        reward=given.reward.value,
+        reward=given.reward,
         regex=core.RegexReward(pattern=given.regex.pattern) if given.regex else None,
         python=_python(given.python, places) if given.python else None,
         tools=given.tools,

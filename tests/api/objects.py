@@ -108,6 +108,7 @@ VALID_JOBS = [
             "spec.data.lengthPenalty": {"bufferTokens": 128, "weight": 0.5},
         },
         "a tool": {"spec.data.tools": ["calculator"]},
+        "a package's reward": {"spec.data.reward": "unit-tests"},
         "code of one's own": {
             "spec.data.reward": "python",
             "spec.data.python": {
@@ -410,7 +411,7 @@ INVALID_JOBS = [
     _case("no model", {"spec.model": REMOVED}, "spec.model"),
     _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
-    _case("an unknown reward", {"spec.data.reward": "vibes"}, "spec.data.reward", "vibes", "math"),
+    _case("no name for a reward", {"spec.data.reward": "My Vibes"}, "spec.data.reward", "My Vibes"),
     _case("an unknown tool", {"spec.data.tools": ["shell"]}, "spec.data.tools", "shell"),
     _case("a penalty of nothing", {"spec.data.lengthPenalty": {"bufferTokens": 8, "weight": 0}},
           "spec.data.lengthPenalty.weight", "0"),

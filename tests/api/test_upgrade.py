@@ -1,5 +1,6 @@
 """What an earlier release accepted, this one accepts: users' objects outlive the operator."""
 
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -42,7 +43,10 @@ SAME = ("type", "format", "pattern", "x-kubernetes-list-type", "x-kubernetes-lis
 def narrowed(old: Schema, new: Schema, at: str = "") -> Iterator[str]:
     """Yield where the new schema refuses, or drops, what the old one took."""
     here = at or "the object"
+    is_listed = "enum" in old and "enum" not in new
     for name in (*BOUNDS, *SAME):
+        if is_listed and all(_takes(name, new.get(name), each) for each in old["enum"]):
+            continue
         if name in new and not _allows(name, old.get(name), new[name]):
             yield f"{here}: {name} was {old.get(name)}, is {new[name]}"
     yield from (f"{here}: {name} was {old[name]}" for name in KEPT if name in old.keys() - new)
@@ -56,6 +60,17 @@ def _parts(old: Schema, new: Schema, at: str) -> Iterator[tuple[str, Schema, Sch
     for name in ("items", "additionalProperties"):
         if isinstance(old.get(name), Mapping):
             yield f"{at}[]", old[name], new.get(name)
+
+
+def _takes(name: str, limit: Any, value: str) -> bool:
+    """Tell whether what limits text takes a value that was on the old schema's list."""
+    match name:
+        case "pattern":
+            return limit is None or re.search(limit, value) is not None
+        case "maxLength":
+            return limit is None or len(value) <= limit
+        case _:
+            return False
 
 
 def _allows(name: str, old: Any, new: Any) -> bool:

@@ -8,9 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetrl_core.job import Engine, Tool
+from hetrl_core.job import DataSpec, Engine
 from hetrl_runtime.data.prompt import Prompt
-from hetrl_runtime.reward.verifiers import verifier
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -21,18 +20,8 @@ from hetrl_runtime.rollout.engine import (
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.rollout.responding import last_turn, respond
+from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationLimits:
-    """How long problems and answers may be, how many are answered at once, and with what."""
-
-    max_prompt_tokens: int
-    max_response_tokens: int
-    batch_size: int
-    tools: tuple[Tool, ...] = ()
-    """What the model may call while it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,33 +48,42 @@ class Accuracy:
 
 
 async def measure(
-    model: Path, problems: list[Prompt], *, reward: str, limits: EvaluationLimits
+    model: Path, problems: list[Prompt], *, data: DataSpec, batch_size: int
 ) -> Accuracy:
-    """Answer every problem greedily and score the answers.
+    """Answer every problem greedily, so many at once, and score the answers as a worker does.
+
+    Args:
+        model: a Hugging Face folder.
+        problems: what to answer.
+        data: how answers are scored, how long they may be, and what may be called meanwhile.
+        batch_size: answered at once.
 
     Raises:
-        ValueError: the model cannot be loaded, or there is no verifier of that name.
+        ValueError: the model or the reward's code cannot be loaded, or there is no such reward.
+        OSError: the process of the reward's code does not start.
     """
     started = time.monotonic()
-    score = verifier(reward)
-    prompts = PromptFormat(model, limits.tools)
-    engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, limits))
-    try:
-        await engine.start()
-        generations = await asyncio.gather(
-            *(
-                _answer(engine, prompts, problem.question, name=str(index), limits=limits)
-                for index, problem in enumerate(problems)
+    prompts = PromptFormat(model, data.tools)
+    engine = open_engine(Engine.TRANSFORMERS, _settings(model, prompts, data, batch_size))
+    async with scorer_of(data) as scorer:
+        try:
+            await engine.start()
+            generations = await asyncio.gather(
+                *(
+                    _answer(engine, prompts, problem.question, name=str(index), data=data)
+                    for index, problem in enumerate(problems)
+                )
             )
-        )
-    finally:
-        await engine.stop()
+        finally:
+            await engine.stop()
+        rewards = [
+            await scorer.score(
+                prompts.decode(last_turn(generation.tokens, generation.versions)), problem.answer
+            )
+            for problem, generation in zip(problems, generations, strict=True)
+            if isinstance(generation, Generation)
+        ]
     answered = [each for each in generations if isinstance(each, Generation)]
-    rewards = [
-        score(prompts.decode(last_turn(generation.tokens, generation.versions)), problem.answer)
-        for problem, generation in zip(problems, generations, strict=True)
-        if isinstance(generation, Generation)
-    ]
     correct = sum(each >= 1.0 for each in rewards)
     return Accuracy(
         accuracy=correct / len(problems),
@@ -100,11 +98,13 @@ async def measure(
     )
 
 
-def _settings(model: Path, prompts: PromptFormat, limits: EvaluationLimits) -> EngineSettings:
+def _settings(
+    model: Path, prompts: PromptFormat, data: DataSpec, batch_size: int
+) -> EngineSettings:
     return EngineSettings(
         model=str(model),
-        concurrency=limits.batch_size,
-        max_sequence_tokens=limits.max_prompt_tokens + limits.max_response_tokens,
+        concurrency=batch_size,
+        max_sequence_tokens=data.max_prompt_tokens + data.max_response_tokens,
         stop_tokens=prompts.stop_tokens,
     )
 
@@ -115,12 +115,12 @@ async def _answer(
     question: str,
     *,
     name: str,
-    limits: EvaluationLimits,
+    data: DataSpec,
 ) -> Generation | PromptTooLong:
-    prompt = prompts.encode(question, max_prompt_tokens=limits.max_prompt_tokens)
+    prompt = prompts.encode(question, max_prompt_tokens=data.max_prompt_tokens)
     if isinstance(prompt, PromptTooLong):
         return prompt
     request = GenerationRequest(
-        id=name, prompt_tokens=prompt, max_tokens=limits.max_response_tokens, temperature=0
+        id=name, prompt_tokens=prompt, max_tokens=data.max_response_tokens, temperature=0
     )
     return await respond(engine, request, prompts.calls)

@@ -11,6 +11,7 @@ import click
 from hetrl_core.job import DataSpec, Tool
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Fields, Unusable
+from hetrl_runtime.reward.options import data_of, reward_options
 from hetrl_runtime.rollout.errors import EngineFailedError
 
 _DEFAULTS = DataSpec(prompts="")
@@ -33,7 +34,7 @@ _DEFAULTS = DataSpec(prompts="")
 @click.option("--answer-field", default=_DEFAULTS.answer_field, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many problems.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
-@click.option("--reward", default=_DEFAULTS.reward, show_default=True, help="The verifier.")
+@reward_options("--reward")
 @click.option(
     "--tool", "tools", type=click.Choice([str(each) for each in Tool]), multiple=True,
     help="What the model may call while it answers; may be repeated.",
@@ -59,27 +60,28 @@ def command(
     limit: int | None,
     batch_size: int,
     reward: str,
+    pattern: str | None,
+    code: str | None,
     tools: tuple[str, ...],
     max_prompt_tokens: int,
     max_response_tokens: int,
 ) -> None:
     """Print the share of problems that a model solves by greedy decoding, as JSON."""
     # PyTorch takes seconds to import; `hetrl --help` should not.
-    from hetrl_runtime.evaluate.accuracy import EvaluationLimits, measure  # noqa: PLC0415
+    from hetrl_runtime.evaluate.accuracy import measure  # noqa: PLC0415
 
+    spec = data_of(
+        reward, pattern, code,
+        tools=tuple(Tool(each) for each in dict.fromkeys(tools)),
+        max_prompt_tokens=max_prompt_tokens, max_response_tokens=max_response_tokens,
+    )  # fmt: skip
     problems = open_prompts(data, Fields(question=question_field, answer=answer_field))
     if isinstance(problems, Unusable):
         raise click.ClickException(problems.message)
-    limits = EvaluationLimits(
-        max_prompt_tokens=max_prompt_tokens,
-        max_response_tokens=max_response_tokens,
-        batch_size=batch_size,
-        tools=tuple(Tool(each) for each in dict.fromkeys(tools)),
-    )
     chosen = [problems[index] for index in islice(range(len(problems)), limit)]
     problems.close()
     try:
-        result = asyncio.run(measure(model, chosen, reward=reward, limits=limits))
-    except (ValueError, EngineFailedError) as error:
+        result = asyncio.run(measure(model, chosen, data=spec, batch_size=batch_size))
+    except (ValueError, OSError, EngineFailedError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(json.dumps(asdict(result)))

@@ -38,8 +38,12 @@ def score(response: str, answer: str) -> float:
     if MARKER in response and _is_bare_latex(wanted):
         given = _enclosed(given)
     timeout_seconds = _timeout_seconds()
+    try:
+        reference = _reference(wanted)
+    except _UnreadError:
+        return 0.0
     is_right = math_verify.verify(
-        _reference(wanted),
+        reference,
         math_verify.parse(given, parsing_timeout=timeout_seconds),
         timeout_seconds=timeout_seconds,
     )
@@ -54,9 +58,17 @@ def _final_answer(response: str) -> str:
     return rest.strip().partition("\n")[0].strip()
 
 
+class _UnreadError(Exception):
+    """A reference could not be read this time; on a busy machine it may be the next."""
+
+
 @lru_cache(maxsize=4096)
 def _reference(wanted: str) -> Any:
-    return math_verify.parse(_enclosed(wanted), parsing_timeout=_timeout_seconds())
+    """Return a reference as math-verify reads it. What is raised is not remembered."""
+    read = math_verify.parse(_enclosed(wanted), parsing_timeout=_timeout_seconds())
+    if not read:
+        raise _UnreadError
+    return read
 
 
 def _enclosed(answer: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 
+from hetrl_core.job import Reward
+
 GROUP = "hetrl.rewards"
 
 Verifier = Callable[[str, str], float]
@@ -23,7 +25,8 @@ def verifier(name: str) -> Verifier:
     """
     found = entry_points(group=GROUP)
     if name not in found.names:
-        known = ", ".join(sorted(found.names)) or "none"
+        # Those with options of their own are made of these, by ``judge`` and ``confined``.
+        known = ", ".join(sorted({*found.names, *Reward}))
         raise ValueError(f"data.reward must be one of {known}, got {name!r}")
     chosen: Verifier = found[name].load()
     return chosen

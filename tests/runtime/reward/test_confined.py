@@ -82,7 +82,7 @@ ACTIONS = {
 def reward(tmp_path: Path) -> PythonReward:
     file = tmp_path / "code.py"
     file.write_text(CODE)
-    return PythonReward(file=str(file), timeout_seconds=5, cpu_seconds=1, memory_bytes=512 << 20)
+    return PythonReward(file=str(file), timeout_seconds=60, cpu_seconds=1, memory_bytes=512 << 20)
 
 
 async def test_it_scores(reward: PythonReward) -> None:

@@ -1,18 +1,17 @@
 """Verifiers: what counts as right, and that the short cut for integers is one."""
 
-import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from threading import Thread
 
 import math_verify
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetrl_core.job import DataSpec, LengthPenalty, RegexReward
-from hetrl_runtime.reward.command import command
+from hetrl_runtime.reward import mathematics
 from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.verifiers import verifier
@@ -25,6 +24,14 @@ def libraries_have_loaded() -> None:
     judges = Thread(target=verifier("math"), args=(r"\left(1, \frac{\pi}{2}\right]", r"\sqrt{3}"))
     judges.start()
     judges.join()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_a_busy_machine() -> Iterator[None]:
+    """What is right is asked here, and not how soon it is said."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mathematics, "_TIMEOUT_SECONDS", 60)
+        yield
 
 
 integers = st.integers(-(10**12) + 1, 10**12 - 1)
@@ -95,36 +102,20 @@ def test_a_number_inside_bare_latex_is_not_the_answer() -> None:
     assert verifier("math")("#### 3\\sqrt{13}", "13") == 0.0
 
 
+def test_a_reference_that_could_not_be_read_in_time_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = verifier("math")
+    monkeypatch.setattr(math_verify, "parse", lambda *_, **__: [])
+    assert judge("1/7", "2/14") == 0.0
+    monkeypatch.undo()
+
+    assert judge("1/7", "2/14") == 1.0
+
+
 def test_an_unknown_verifier_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="must be one of exact, math, got 'guess'"):
+    with pytest.raises(ValueError, match="must be one of exact, math, python, regex, got 'guess'"):
         verifier("guess")
-
-
-def test_the_command_prints_one_number_a_line() -> None:
-    lines = [{"response": "#### 18", "answer": "#### 18"}, {"response": "2", "answer": "3"}]
-
-    result = CliRunner().invoke(command, input="\n".join(map(json.dumps, lines)))
-
-    assert (result.exit_code, result.output) == (0, "1\n0\n")
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{", "line 2: not JSON"),
-        ("[1]", 'line 2: must be {"response": ..., "answer": ...}'),
-        ('{"response": "1"}', 'line 2: must be {"response": ..., "answer": ...}'),
-        ('{"response": 1, "answer": "1"}', "line 2: response and answer must be text"),
-    ],
-    ids=["broken", "a list", "no answer", "a number"],
-)
-def test_the_command_names_the_line_that_is_wrong(line: str, complaint: str) -> None:
-    good = json.dumps({"response": "1", "answer": "1"})
-
-    result = CliRunner().invoke(command, input=f"{good}\n{line}\n")
-
-    assert result.exit_code == 1
-    assert complaint in result.output
 
 
 @pytest.mark.slow

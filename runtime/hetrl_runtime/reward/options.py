@@ -1,0 +1,69 @@
+"""The options by which commands take a job's reward: its name, a pattern, a file of one's own.
+
+What they come to is the same part of a job that a rollout worker reads; who scores by it is
+``rollout.scoring``'s.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetrl_core.job import DataSpec, PythonReward, RegexReward, Reward
+from hetrl_core.units import MIB
+
+Command = Callable[..., Any]
+
+
+def reward_options(*names: str) -> Callable[[Command], Command]:
+    """Add the options to a command; ``names`` are what the option is called that names a reward."""
+    options = (
+        click.option(
+            *names, "reward", default=Reward.MATH.value, show_default=True,
+            help="math, exact, regex, python, or what a package of yours adds.",
+        ),
+        click.option("--pattern", help="With regex: what a response must contain."),
+        click.option(
+            "--python", "code", metavar="FILE[:FUNCTION]",
+            help="With python: your function of response and answer; `score` if none is named.",
+        ),
+    )  # fmt: skip
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def data_of(reward: str, pattern: str | None, code: str | None, **others: Any) -> DataSpec:
+    """Return the data part of a job with the reward that the options name.
+
+    Raises:
+        ClickException: options contradict each other, or one cannot be.
+    """
+    for name, option, value in (
+        (Reward.REGEX, "--pattern", pattern),
+        (Reward.PYTHON, "--python", code),
+    ):
+        if (reward == name) is not (value is not None):
+            raise click.UsageError(f"{option} goes with reward {name} and no other, got {reward}")
+    try:
+        return DataSpec(
+            prompts="",
+            reward=reward,
+            regex=None if pattern is None else RegexReward(pattern=pattern),
+            python=None if code is None else _python(code),
+            **others,
+        )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _python(code: str) -> PythonReward:
+    file, _, function = code.partition(":")
+    return PythonReward(
+        file=str(Path(file).absolute()), function=function or "score", memory_bytes=1024 * MIB
+    )

@@ -1,0 +1,101 @@
+"""`hetrl reward`: every reward that a job may name, scored as a rollout worker scores it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hetrl_runtime.reward.command import command
+
+RIGHT = {"response": "#### 18", "answer": "#### 18"}
+WRONG = {"response": "2", "answer": "3"}
+
+
+def ask(*options: str, lines: list[Any]) -> Result:
+    text = "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)
+    return CliRunner().invoke(command, options, input=text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="math"),
+        pytest.param(("--verifier", "exact"), id="exact"),
+        pytest.param(("--verifier", "regex", "--pattern", "#### [0-9]+"), id="regex"),
+    ],
+)
+def test_each_line_is_scored(options: tuple[str, ...]) -> None:
+    result = ask(*options, lines=[RIGHT, "", WRONG])
+
+    assert (result.exit_code, result.output) == (0, "1\n0\n")
+
+
+@pytest.mark.slow
+def test_code_of_ones_own_is_asked_for_the_function_that_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "rewards.py"
+    file.write_text("def halves(response, answer):\n    return len(response) / 2\n")
+
+    result = ask("--verifier", "python", "--python", f"{file}:halves", lines=[RIGHT, WRONG])
+
+    assert (result.exit_code, result.output) == (0, "3.5\n0.5\n")
+
+
+@pytest.mark.slow
+def test_code_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "missing.py"
+
+    result = ask("--verifier", "python", "--python", str(file), lines=[RIGHT])
+
+    assert result.exit_code == 1
+    assert str(file) in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        pytest.param(("--pattern", "x"), "--pattern goes with reward regex", id="a pattern more"),
+        pytest.param(("--verifier", "regex"), "--pattern goes with reward regex", id="no pattern"),
+        pytest.param(("--verifier", "python"), "--python goes with reward python", id="no code"),
+        pytest.param(
+            ("--verifier", "regex", "--pattern", "("), "is not a regular expression", id="broken"
+        ),
+        pytest.param(
+            ("--verifier", "python", "--python", "x.py:a b"), "must be a name of Python", id="name"
+        ),
+        pytest.param(
+            ("--verifier", "guess"), "one of exact, math, python, regex, got 'guess'", id="unknown"
+        ),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_the_reason(
+    options: tuple[str, ...], complaint: str
+) -> None:
+    result = ask(*options, lines=[RIGHT])
+
+    assert result.exit_code != 0
+    assert complaint in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        pytest.param("{", "line 2: not JSON", id="broken"),
+        pytest.param([1], 'line 2: must be {"response": ..., "answer": ...}', id="a list"),
+        pytest.param(
+            {"response": "1"}, 'line 2: must be {"response": ..., "answer": ...}', id="no answer"
+        ),
+        pytest.param(
+            {"response": 1, "answer": "1"}, "line 2: response and answer must be text",
+            id="a number",
+        ),
+    ],
+)  # fmt: skip
+def test_the_line_that_is_wrong_is_named(line: Any, complaint: str) -> None:
+    result = ask("--verifier", "exact", lines=[RIGHT, line])
+
+    assert result.exit_code == 1
+    assert complaint in result.output
