@@ -369,13 +369,11 @@ def test_wrong_fields_are_refused_with_field_value_and_limit(tenant: Tenant) -> 
 def test_a_job_that_fits_nowhere_says_so_and_makes_no_pods(tenant: Tenant) -> None:
     tenant.kubectl("apply", "-f", str(EXAMPLES / "infeasible.yaml"))
 
-    planned = eventually(
-        lambda: (
-            (found := tenant.condition("Planned", "infeasible")).get("reason") == "Infeasible"
-            and found
-        ),
-        what="the job is found infeasible",
-    )
+    def infeasible() -> dict[str, Any]:
+        found = tenant.condition("Planned", "infeasible")
+        return found if found.get("reason") == "Infeasible" else {}
+
+    planned = eventually(infeasible, what="the job is found infeasible")
 
     assert "GiB" in planned["message"]
     assert tenant.children() == []

@@ -69,7 +69,7 @@ def _reordered(graph: DeviceGraph, order: Labels, rng: np.random.Generator) -> P
         try:
             labels = search.send(told)
         except StopIteration:
-            return
+            return None
 
 
 def evolution(graph: DeviceGraph, rng: np.random.Generator) -> Proposals[object]:

@@ -45,7 +45,7 @@ class Case:
     def trls(self) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield ways in which TRL might be fastest."""
         whole, quarter = self.batch_size, max(self.group_size, self.batch_size // 4)
-        plain = {"micro_batch_size": whole, "bf16": False, "continuous": False}
+        plain: dict[str, object] = {"micro_batch_size": whole, "bf16": False, "continuous": False}
         yield f"passes of {whole}", plain
         yield f"passes of {quarter}", plain | {"micro_batch_size": quarter}
         yield f"passes of {whole}, bfloat16", plain | {"bf16": True}

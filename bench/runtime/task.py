@@ -127,7 +127,7 @@ def _show_answers(
         # Precise enough to be shown something, and a few times as fast where CPUs know it.
         with torch.autocast("cpu", torch.bfloat16):
             loss = _loss(model, rows, tokenizer)
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

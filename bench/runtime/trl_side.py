@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -20,7 +21,7 @@ from bench.runtime import task
 from bench.runtime.turns import Turn, await_turn, say
 
 
-class Side(TrainerCallback):
+class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no types that we read
     """Times optimizer steps and waits for its turn between them."""
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class Side(TrainerCallback):
         self.num_tokens = 0
 
     def reward(
-        self, prompts: Sequence[str], completions: Sequence[str], **found: object
+        self, prompts: Sequence[str], completions: Sequence[str], **found: Any
     ) -> list[float]:
         rewards = [task.reward(*each) for each in zip(prompts, completions, strict=True)]
         self.rewards += rewards
@@ -75,7 +76,7 @@ def main() -> None:
         trainer.train()
 
 
-def _settings(told: dict[str, object], folder: str) -> GRPOConfig:
+def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
     batch_size, micro = told["batch_size"], told["micro_batch_size"]
     return GRPOConfig(
         output_dir=folder, use_cpu=True, bf16=told["bf16"], report_to="none", save_strategy="no",

@@ -87,4 +87,4 @@ class Side:
                     return Turn(**json.loads(line.removeprefix(_MARK)))
         finally:
             deadline.cancel()
-        raise RuntimeError(f"{self._process.args} ended with {self._process.wait()}")
+        raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")

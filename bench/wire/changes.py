@@ -60,7 +60,8 @@ def _patched(before: bytes, after: bytes) -> dict[str, Any]:
     made = time.process_time()
     result = patch.apply(delta, base=before)
     applied = time.process_time()
-    assert result == after
+    assert isinstance(result, bytearray)
+    assert bytes(result) == after
     assert before != after
     return {
         "bytes": len(after),
