@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, section, value_not_yet
+from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, value_not_yet
 from hetrl_api.source import ObjectName
 from hetrl_core.job import Strategy
 
@@ -92,8 +92,14 @@ class Planning(ApiModel):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Of the search."""
 
-    replan: Replan = section(Replan)
-    """When a running job moves to a better plan."""
+    # Written by no default: v0.1.0, to which one may go back, refuses a job that has it.
+    replan: Replan | None = None
+    """When a running job moves to a better plan; unset: as its fields' defaults say."""
+
+    @property
+    def replans(self) -> Replan:
+        """What holds, whether it is written or not."""
+        return self.replan or Replan()
 
     rules: ClassVar[tuple[Rule, ...]] = (
         value_not_yet(

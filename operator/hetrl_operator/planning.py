@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Protocol
 
-from hetrl_api.planning import PlanningMode, Replan
+from hetrl_api.planning import PlanningMode
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, MeetDeadline
@@ -303,7 +303,7 @@ def planning_key(wish: Wish) -> str:
         "data": written.data,
         "resources": written.resources,
         "rollout": written.rollout,
-        "planning": written.planning.model_copy(update={"mode": None, "replan": Replan()}),
+        "planning": written.planning.model_copy(update={"mode": None, "replan": None}),
     }
     values = {
         name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)

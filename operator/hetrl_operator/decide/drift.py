@@ -103,7 +103,7 @@ def next_search_at(
     """
     if job.wish is None or fleet.differs_since is None or not plan.fleet:
         return None
-    replan, last = job.wish.written.planning.replan, job.status.last_replan
+    replan, last = job.wish.written.planning.replans, job.status.last_replan
     if not replan.on_node_change or not holds(job.status, ConditionType.RUNNING):
         return None
     cooldown = timedelta(seconds=max(replan.cooldown_seconds, SETTLE_SECONDS))

@@ -100,7 +100,7 @@ def _is_about_this_fleet(search: _Search) -> bool:
 
 
 def _started(search: _Search) -> Planned:
-    replan = search.wish.written.planning.replan
+    replan = search.wish.written.planning.replans
     start = StartPlanning(
         key=search.seen.planning.key,
         base=search.drifts.base,
@@ -208,7 +208,7 @@ def _stakes(search: _Search) -> Stakes:
     shown = search.seen.job.status.progress
     done = shown.step if shown else 0
     return Stakes(
-        replan=written.planning.replan,
+        replan=written.planning.replans,
         batch_size=spec.algorithm.global_batch_size,
         steps_done=done,
         steps_left=max(0, spec.training.steps - done),
