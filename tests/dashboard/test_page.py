@@ -98,11 +98,11 @@ async def test_a_job_is_chosen_and_its_figures_are_shown(page: Page) -> None:
 
 
 async def test_a_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
-    async def oldest_version() -> str:
+    async def oldest_version_is(version: str) -> None:
         row = "[...document.querySelectorAll('[data-title=\"Versions\"] tbody tr:first-child *')]"
-        return str(await page.ask(f"{row}[2].textContent"))
+        await page.wait(f"{row}[2]?.textContent === '{version}'")
 
-    assert await oldest_version() == "60"
+    await oldest_version_is("60")
 
     await page.choose("#span", "last 5")
 
@@ -110,7 +110,7 @@ async def test_a_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
     await page.ask("location.reload()")
     await page.appears(FIGURES)
     assert await page.ask("document.querySelector('#span').value") == "300"
-    assert await oldest_version() == "180"
+    await oldest_version_is("180")
 
 
 async def test_pointing_at_a_chart_says_its_figures_and_marks_the_moment_everywhere(
