@@ -9,10 +9,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+
 from e2e.cluster.pause import IMAGE
 
 NAMESPACE = "k8s.io"
 PLUGIN_FOLDER = "/usr/lib/cni"
+_ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,21 @@ runtime_type = "io.containerd.runc.v2"
 bin_dir = "{plugin_folder}"
 conf_dir = "{cni_folder}"
 """
+
+
+def answers_kubelets(socket: Path) -> bool:
+    """Tell whether a containerd is ready for a kubelet, which ends if it is not.
+
+    Its socket is there some time before what listens on it has read what the root holds.
+    """
+    with grpc.insecure_channel(f"unix://{socket}") as channel:
+        # An empty VersionRequest is no bytes, and of the answer nothing is wanted.
+        version = channel.unary_unary("/runtime.v1.RuntimeService/Version")
+        try:
+            version(b"", timeout=_ANSWER_SECONDS)
+        except grpc.RpcError:
+            return False
+    return True
 
 
 def _may_lower_oom_score() -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from e2e.cluster.build import program
 from e2e.cluster.cgroups import create_cgroup, remove_cgroup
-from e2e.cluster.containerd import Containerd
+from e2e.cluster.containerd import Containerd, answers_kubelets
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.image_store import fill, import_archive, stream_image
 from e2e.cluster.machines import Machine, kind
@@ -149,7 +149,10 @@ def _start_containerd(node: Node, namespaces: Namespaces) -> None:
     node.state.processes.start(name, namespaces.command(node.containerd.command))
     socket = Path(f"/proc/{namespaces.init_pid}/root{node.containerd.socket}")
     node.state.processes.wait_for(
-        name, socket.exists, what="it served", timeout_seconds=START_SECONDS
+        name,
+        lambda: socket.exists() and answers_kubelets(socket),
+        what="it served kubelets",
+        timeout_seconds=START_SECONDS,
     )
 
 
