@@ -7,6 +7,7 @@ The event loop never computes a plan. What is asked, and what becomes of the ans
 import asyncio
 import logging
 import multiprocessing
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from pebble import ProcessExpired, ProcessPool
@@ -36,14 +37,23 @@ class PlannerProcesses:
     async def ask(self, asked: Asked) -> Answer:
         """Return the planner's answer, or why there is none."""
         timeout = 2 * asked.job.planning.time_budget_seconds + self.settings.grace_seconds
-        future = self._workers().schedule(answer, args=(asked,), timeout=timeout)
+        pool = self._workers()
+        future = pool.schedule(answer, args=(asked,), timeout=timeout)
         try:
-            found: Answer = await asyncio.wrap_future(future)
+            # The pool's own clock runs from the moment at which a process takes the question:
+            # one that hangs before that would never be stopped.
+            async with asyncio.timeout(timeout + self.settings.grace_seconds):
+                found: Answer = await asyncio.wrap_future(future)
         except TimeoutError:
+            if future.cancelled():
+                await self._replace(pool)
             text = f"the planner was stopped after {timeout:g} s without a plan"
             return PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message=text)
         except ProcessExpired as error:
             text = f"the planner's process died with exit code {error.exitcode}"
+            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+        except BrokenProcessPool:
+            text = "the planner's process died before it took the question"
             return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
         except MemoryError:
             text = f"the planner needed more than {self.settings.memory_mib} MiB"
@@ -56,8 +66,15 @@ class PlannerProcesses:
     async def close(self) -> None:
         """Stop the processes."""
         if self._pool:
-            self._pool.stop()  # type: ignore[no-untyped-call]
-            await asyncio.to_thread(self._pool.join)
+            await self._replace(self._pool)
+
+    async def _replace(self, pool: ProcessPool) -> None:
+        """Kill a pool's processes; the next question starts others."""
+        if pool is not self._pool:
+            return
+        self._pool = None
+        pool.stop()  # type: ignore[no-untyped-call]
+        await asyncio.to_thread(pool.join)
 
     def _workers(self) -> ProcessPool:
         if self._pool is None or not self._pool.active:

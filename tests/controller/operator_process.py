@@ -246,7 +246,7 @@ def operator_on(cluster: Cluster, folder: Path) -> Iterator[OperatorProcess]:
     """Run the operator; it must end well, and nothing may have surprised it."""
     process = OperatorProcess(cluster, folder)
     # Less than in production, so that a search that hangs is not waited for long.
-    process.start(HETRL_PLANNER_GRACE_SECONDS="20")
+    process.start(HETRL_PLANNER_GRACE_SECONDS="10")
     yield process
     assert process.stop() == 0
     log = process.log.read_text()

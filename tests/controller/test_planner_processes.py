@@ -1,0 +1,74 @@
+"""A planner's process that fails while it has nothing to do: the next question must not wait."""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hetrl_core.plan import Plan
+from hetrl_operator.labels import Reason
+from hetrl_operator.observed import Answer, PlannerTrouble
+from hetrl_operator.plan_worker import Asked
+from hetrl_operator.planner_processes import PlannerProcesses
+from hetrl_operator.settings import PlannerSettings
+from tests.builders import a_fleet
+from tests.controller.values import a_job, wish_of
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_SECONDS = 120
+
+
+def the_planner() -> int:
+    """Return the one worker's process."""
+    (planner,) = multiprocessing.active_children()
+    assert planner.pid
+    return planner.pid
+
+
+@pytest.fixture
+async def processes() -> AsyncIterator[PlannerProcesses]:
+    found = PlannerProcesses(PlannerSettings(grace_seconds=6))
+    yield found
+    await found.close()
+    assert multiprocessing.active_children() == []
+
+
+async def answer_of(processes: PlannerProcesses) -> Answer:
+    job = wish_of(a_job(planning={"timeBudgetSeconds": 1}, resources={"maxGPUs": 2})).spec
+    fleet = a_fleet(l4=8)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return await processes.ask(Asked(job=job, free=fleet, fleet=fleet, left_out=()))
+
+
+async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
+    processes: PlannerProcesses,
+) -> None:
+    assert isinstance(await answer_of(processes), Plan)
+    os.kill(the_planner(), signal.SIGSTOP)
+
+    found = await answer_of(processes)
+
+    assert isinstance(found, PlannerTrouble)
+    assert found.reason == Reason.SOLVER_TIMEOUT
+    assert "stopped after 8 s" in found.message
+    assert isinstance(await answer_of(processes), Plan)
+
+
+async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
+    processes: PlannerProcesses,
+) -> None:
+    assert isinstance(await answer_of(processes), Plan)
+    os.kill(the_planner(), signal.SIGKILL)
+
+    found = await answer_of(processes)
+
+    # Whether the death or the question is seen first, is the system's choice.
+    if not isinstance(found, Plan):
+        assert isinstance(found, PlannerTrouble)
+        assert found.reason == Reason.PLANNER_FAILED
+        assert "before it took" in found.message
+        assert isinstance(await answer_of(processes), Plan)
