@@ -261,10 +261,11 @@ def watching(space: Namespace) -> Iterator[Callable[[], set[str]]]:
 def test_a_planner_in_trouble_is_told_and_asked_again(
     space: Namespace, operator: OperatorProcess, reason: str, trouble: signal.Signals, seed: int
 ) -> None:
-    space.apply(a_job("warm", planning={"mode": "PlanOnly"}))
+    # What was asked before is not put to the planner at all.
+    space.apply(a_job("warm", planning={"mode": "PlanOnly", "seed": seed}))
     space.wait_for_phase("Planned", "warm")
     planner = operator.planner_pid()
-    # A planner that goes on might answer first; a question asked before is not put to it at all.
+    # One that goes on might answer before anybody sees that it was asked.
     os.kill(planner, signal.SIGSTOP)
     space.apply(a_job(planning={"timeBudgetSeconds": 1, "seed": seed}))
     space.wait_for_reason("Planned", Reason.PLANNING)
