@@ -26,15 +26,9 @@ from hetrl_operator.actions import (
     WriteStatus,
 )
 from hetrl_operator.kubernetes_api import APPLY, STRATEGIC_MERGE, KubernetesApi, Reply
-from hetrl_operator.labels import (
-    API_VERSION,
-    FIELD_MANAGER,
-    FINALIZER,
-    GANG_GATE,
-    Reason,
-    of_child,
-)
+from hetrl_operator.labels import API_VERSION, FIELD_MANAGER, FINALIZER, GANG_GATE, of_child
 from hetrl_operator.observed import ChildSeen, JobSeen
+from hetrl_operator.reasons import Reason
 
 _PATHS = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",

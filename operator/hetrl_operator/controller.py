@@ -34,7 +34,6 @@ from hetrl_operator.decide.drift import SETTLE_SECONDS, drift
 from hetrl_operator.decide.plans import newest
 from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.job_metrics import job_shown
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.nodes import Tolerations
@@ -50,6 +49,7 @@ from hetrl_operator.observed import (
 )
 from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
+from hetrl_operator.reasons import ConditionType, Reason
 from hetrl_operator.recent import FORGOTTEN_AFTER_SECONDS, Place
 from hetrl_operator.settings import PodSettings
 from hetrl_operator.views import CHILD_KINDS, Views

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from hetrl_api.fleet import gpus_by_kind
 from hetrl_operator.job_metrics import JobMetrics, JobShown
-from hetrl_operator.labels import ReplanOutcome, ReplanReason, words
+from hetrl_operator.reasons import ReplanOutcome, ReplanReason, words
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 

@@ -8,7 +8,7 @@ from hetrl_api.planning import Replan
 from hetrl_core.plan import MemoryUse, Plan
 from hetrl_operator.decide.adoption import START_SECONDS, Stakes, Unit, weigh
 from hetrl_operator.decide.moves import Moves, moves
-from hetrl_operator.labels import ReplanOutcome
+from hetrl_operator.reasons import ReplanOutcome
 from tests.controller.values import a_plan
 
 STAY = a_plan().prediction

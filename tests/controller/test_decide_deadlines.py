@@ -6,7 +6,7 @@ import pytest
 
 from hetrl_core.plan import Infeasible
 from hetrl_operator.decide.conditions import condition
-from hetrl_operator.labels import ConditionType, EventReason, Reason
+from hetrl_operator.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import (
     ClusterModel,
     a_cluster,

@@ -9,8 +9,8 @@ from hetrl_core.task import Role
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.drift import SETTLE_SECONDS
-from hetrl_operator.labels import ConditionType, EventReason, Reason, ReplanOutcome, ReplanReason
 from hetrl_operator.observed import Alternatives, PlannerTrouble
+from hetrl_operator.reasons import ConditionType, EventReason, Reason, ReplanOutcome, ReplanReason
 from tests.controller.cluster_model import ClusterModel, a_running_job, uids
 from tests.controller.values import a_job, a_plan
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hetrl_core.plan import Plan
-from hetrl_operator.labels import Reason
 from hetrl_operator.observed import Answer, PlannerTrouble
 from hetrl_operator.plan_worker import Asked
 from hetrl_operator.planner_processes import PlannerProcesses
+from hetrl_operator.reasons import Reason
 from hetrl_operator.settings import PlannerSettings
 from tests.builders import a_fleet
 from tests.controller.values import a_job, wish_of

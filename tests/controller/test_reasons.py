@@ -10,11 +10,11 @@ import pytest
 
 from hetrl_api.job import JobSpec
 from hetrl_api.lifecycle import FailurePolicy
-from hetrl_operator import labels
+from hetrl_operator import reasons
 from tests.controller.reasons import CONDITIONS, DEADLINES, EVENTS, REASONS
 
 HERE = Path(__file__).parent
-LABELS = Path(labels.__file__)
+SOURCE = Path(reasons.__file__)
 TABLES: Mapping[str, Mapping[str, str]] = {
     "ConditionType": CONDITIONS, "Reason": REASONS, "EventReason": EVENTS,
 }  # fmt: skip
@@ -34,8 +34,8 @@ def sources_on_an_api_server() -> dict[str, str]:
 
 
 def constants(name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and meaning of each constant of a class of ``labels``."""
-    tree = ast.parse(LABELS.read_text())
+    """Yield name, value and meaning of each constant of a class of ``reasons``."""
+    tree = ast.parse(SOURCE.read_text())
     (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
     for here, following in zip(found.body, [*found.body[1:], None], strict=True):
         if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name):
@@ -54,7 +54,7 @@ WORDS = [
 def test_each_word_of_the_status_has_a_meaning_and_a_test(
     kind: str, name: str, value: str, meaning: str
 ) -> None:
-    assert meaning, f"labels.{kind}.{name} says nothing of itself"
+    assert meaning, f"reasons.{kind}.{name} says nothing of itself"
     assert value in TABLES[kind], f"no test reaches {kind}.{name}: enter one in reasons.py"
     test = TABLES[kind][value]
     source = sources_on_an_api_server().get(test)

@@ -12,7 +12,7 @@ from hetrl_core.plan import Plan, Prediction
 from hetrl_core.task import TRAINING_TASKS
 from hetrl_core.units import GIGA
 from hetrl_operator.decide.moves import Moves
-from hetrl_operator.labels import ReplanOutcome
+from hetrl_operator.reasons import ReplanOutcome
 
 START_SECONDS = 60.0
 """From a pod's deletion to its successor's process, where the image is there. Ours."""

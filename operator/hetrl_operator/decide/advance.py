@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.status import Progress
 from hetrl_operator.decide.conditions import Finding, condition, holds
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed
+from hetrl_operator.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hetrl_api.conditions import Condition, ConditionStatus
 from hetrl_api.status import JobStatus
 from hetrl_operator.actions import Event
-from hetrl_operator.labels import ConditionType, EventReason, Reason
+from hetrl_operator.reasons import ConditionType, EventReason, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -7,8 +7,8 @@ from hetrl_api.conditions import Condition, ConditionStatus
 from hetrl_api.job import JobSpec
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.pods import names_and_reasons
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, PodSeen
+from hetrl_operator.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -5,8 +5,8 @@ from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.planned import Planned
 from hetrl_operator.decide.pods import num_ready
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, Wish
+from hetrl_operator.reasons import ConditionType, Reason
 
 
 def degraded(seen: Observed, wish: Wish, planned: Planned, sets: tuple[PodSet, ...]) -> Finding:

@@ -13,8 +13,8 @@ from hetrl_api.lifecycle import FailureAction
 from hetrl_core.podset import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import holds
-from hetrl_operator.labels import ConditionType, ReplanOutcome, ReplanReason
 from hetrl_operator.observed import FleetSeen, JobSeen, NodesSeen, PlanSeen
+from hetrl_operator.reasons import ConditionType, ReplanOutcome, ReplanReason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -43,8 +43,8 @@ from hetrl_operator.decide.replacements import events as replacement_events
 from hetrl_operator.decide.resources import resources, stops
 from hetrl_operator.decide.restarts import Restarts, restarts, unchanged
 from hetrl_operator.decide.restarts import events as restart_events
-from hetrl_operator.labels import ConditionType, EventReason, Reason
 from hetrl_operator.observed import Observed, PlanSeen, Wish
+from hetrl_operator.reasons import ConditionType, EventReason, Reason
 from hetrl_operator.render import Deployment, restart_hash
 from hetrl_operator.settings import PodSettings
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hetrl_api.status import Phase
 from hetrl_operator.decide.conditions import Finding
-from hetrl_operator.labels import ConditionType, Reason
+from hetrl_operator.reasons import ConditionType, Reason
 
 
 def phase(findings: Iterable[Finding], *, plan_only: bool) -> Phase:

@@ -7,8 +7,8 @@ from hetrl_api.status import LastReplan
 from hetrl_core.plan import Infeasible
 from hetrl_operator.actions import Action, Event
 from hetrl_operator.decide.conditions import Finding
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Occupied, PlanSeen
+from hetrl_operator.reasons import ConditionType, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

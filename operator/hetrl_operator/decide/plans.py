@@ -20,8 +20,8 @@ from hetrl_operator.decide.drift import drift, next_search_at
 from hetrl_operator.decide.planned import Planned, not_yet, ready, refusal
 from hetrl_operator.decide.replans import give_way
 from hetrl_operator.decide.retry import pause
-from hetrl_operator.labels import Reason
 from hetrl_operator.observed import Observed, Occupied, PlannerTrouble, PlanSeen, Wish
+from hetrl_operator.reasons import Reason
 from hetrl_operator.render import plan_manifest
 
 if TYPE_CHECKING:

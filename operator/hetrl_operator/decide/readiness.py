@@ -5,8 +5,9 @@ from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding, condition
 from hetrl_operator.decide.pods import names_and_reasons, num_ready
-from hetrl_operator.labels import JOB_NAME, ROLE, ConditionType, Reason
+from hetrl_operator.labels import JOB_NAME, ROLE
 from hetrl_operator.observed import Observed, PodSeen
+from hetrl_operator.reasons import ConditionType, Reason
 
 _CRASHES = {"CrashLoopBackOff", "Error", "OOMKilled", "RunContainerError", "StartError"}
 _IMAGE_PROBLEMS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}

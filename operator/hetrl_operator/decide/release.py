@@ -7,8 +7,8 @@ checkpoint, and its GPUs would be promised to others while it still holds them.
 from typing import TYPE_CHECKING
 
 from hetrl_operator.actions import Action, Event, HoldJob, LetJobGo
-from hetrl_operator.labels import EventReason
 from hetrl_operator.observed import Observed
+from hetrl_operator.reasons import EventReason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,8 +16,8 @@ from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, Event
 from hetrl_operator.decide.conditions import holds
 from hetrl_operator.decide.pods import present
-from hetrl_operator.labels import ConditionType, EventReason
 from hetrl_operator.observed import Observed, PodSeen
+from hetrl_operator.reasons import ConditionType, EventReason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -17,7 +17,6 @@ from hetrl_operator.decide.drift import Drift
 from hetrl_operator.decide.moves import Moves, moves
 from hetrl_operator.decide.planned import Planned, refusal
 from hetrl_operator.decide.retry import pause
-from hetrl_operator.labels import EventReason, ReplanOutcome
 from hetrl_operator.observed import (
     Alternatives,
     Observed,
@@ -26,6 +25,7 @@ from hetrl_operator.observed import (
     PlanSeen,
     Wish,
 )
+from hetrl_operator.reasons import EventReason, ReplanOutcome
 from hetrl_operator.render import plan_manifest
 
 if TYPE_CHECKING:

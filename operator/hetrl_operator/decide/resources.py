@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from hetrl_operator.actions import Action, Apply, Delete, Manifest
 from hetrl_operator.decide.conditions import Finding
-from hetrl_operator.labels import SPEC_HASH, ConditionType, Reason
+from hetrl_operator.labels import SPEC_HASH
 from hetrl_operator.observed import ChildSeen, Observed
+from hetrl_operator.reasons import ConditionType, Reason
 from hetrl_operator.render import Deployment, certificates, children, identity
 
 

@@ -16,8 +16,8 @@ from hetrl_core.task import Role
 from hetrl_operator.actions import Event
 from hetrl_operator.decide.failures import Response, failures, response
 from hetrl_operator.decide.pods import num_wanted, present, started_at
-from hetrl_operator.labels import EventReason
 from hetrl_operator.observed import Observed
+from hetrl_operator.reasons import EventReason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,8 +6,8 @@ version that they commit still needs its coordinator.
 
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding, condition
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed
+from hetrl_operator.reasons import ConditionType, Reason
 
 ALL_ROLES = frozenset(Role)
 NO_ROLE: frozenset[Role] = frozenset()

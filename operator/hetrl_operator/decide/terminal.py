@@ -17,8 +17,8 @@ from hetrl_operator.decide.deadlines import overrun
 from hetrl_operator.decide.failures import Failure, Response
 from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.decide.restarts import excess, responses, restarts
-from hetrl_operator.labels import ConditionType, Reason
 from hetrl_operator.observed import Observed, ProgressSeen
+from hetrl_operator.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

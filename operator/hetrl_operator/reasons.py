@@ -1,0 +1,306 @@
+"""Every word that conditions, events and counters say about a job, each with what it means.
+
+Each is reached by a test (``tests/controller/reasons.py``) and explained to users in
+``docs/operations/troubleshooting.md``. What names objects is left to ``labels``.
+"""
+
+from typing import Final
+
+
+class ConditionType:
+    """Condition types of a HetRLJob."""
+
+    ACCEPTED: Final = "Accepted"
+    """The spec can be worked on."""
+
+    PLANNED: Final = "Planned"
+    """A plan is chosen, and its GPUs are reserved unless the job only plans."""
+
+    RESOURCES_CREATED: Final = "ResourcesCreated"
+    """Every child object is written."""
+
+    TRAINER_READY: Final = "TrainerReady"
+    """Every trainer pod is ready."""
+
+    ROLLOUT_READY: Final = "RolloutReady"
+    """At least ``spec.rollout.minReplicas`` rollout pods are ready."""
+
+    RUNNING: Final = "Running"
+    """Coordinator, trainers and enough rollouts are ready: steps are being made."""
+
+    PROGRESSING: Final = "Progressing"
+    """Steps follow each other within ``spec.progressDeadlineSeconds``."""
+
+    SUSPENDED: Final = "Suspended"
+    """No pod is left because the user asked for it."""
+
+    DEGRADED: Final = "Degraded"
+    """The job runs, but not as planned, or with a risk worth knowing."""
+
+    COMPLETE: Final = "Complete"
+    """Terminal: all steps are done."""
+
+    FAILED: Final = "Failed"
+    """Terminal: the job has ended without finishing; the reason says why."""
+
+
+class Reason:
+    """Reasons of conditions, each with the condition that it is of, and what it says."""
+
+    VALID: Final = "Valid"
+    """Accepted: the spec can be worked on."""
+
+    INVALID_SPEC: Final = "InvalidSpec"
+    """Not Accepted: something is missing that the API server cannot check."""
+
+    PLAN_READY: Final = "PlanReady"
+    """Planned: the plan is written, and its GPUs are the job's."""
+
+    PLANNING: Final = "Planning"
+    """Not Planned: a plan is being made or written."""
+
+    INFEASIBLE: Final = "Infeasible"
+    """Not Planned: no plan fits the fleet; tried again when the fleet changes."""
+
+    FLEET_OCCUPIED: Final = "FleetOccupied"
+    """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
+
+    SOLVER_TIMEOUT: Final = "SolverTimeout"
+    """Not Planned: the planner did not end within its time; tried again after a pause."""
+
+    PLANNER_FAILED: Final = "PlannerFailed"
+    """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
+
+    CHILDREN_APPLIED: Final = "ChildrenApplied"
+    """ResourcesCreated: every object is as it should be."""
+
+    APPLYING: Final = "Applying"
+    """Not ResourcesCreated: objects are being written."""
+
+    CONFLICT: Final = "Conflict"
+    """Not ResourcesCreated: an object of that name belongs to someone else."""
+
+    FORBIDDEN: Final = "Forbidden"
+    """Not ResourcesCreated: the operator lacks a right in this namespace."""
+
+    QUOTA_EXCEEDED: Final = "QuotaExceeded"
+    """Not ResourcesCreated: a ResourceQuota of the namespace is used up."""
+
+    APPLY_FAILED: Final = "ApplyFailed"
+    """Not ResourcesCreated: the API server refuses an object, as an admission policy may."""
+
+    ALL_READY: Final = "AllReady"
+    """TrainerReady, RolloutReady: every pod is ready."""
+
+    MIN_READY: Final = "MinReady"
+    """RolloutReady: not every pod is ready, but enough of them."""
+
+    STARTING: Final = "Starting"
+    """Not ready, not Running: pods are starting, and nothing is wrong with them."""
+
+    UNSCHEDULABLE: Final = "Unschedulable"
+    """Not ready: no node takes a pod."""
+
+    IMAGE_PULL_ERROR: Final = "ImagePullError"
+    """Not ready: an image cannot be had."""
+
+    CRASH_LOOP: Final = "CrashLoop"
+    """Not ready: a container ends again and again."""
+
+    NO_PODS: Final = "NoPods"
+    """Not ready: the pods do not exist yet."""
+
+    TRAINING_IN_PROGRESS: Final = "TrainingInProgress"
+    """Running: coordinator, trainers and enough rollouts are ready."""
+
+    NOT_READY: Final = "NotReady"
+    """Not Running: it ran, and something that it needs is not ready any more."""
+
+    WAITING_FOR_STEP: Final = "WaitingForStep"
+    """Progressing: no step is done yet since the pods started, nor overdue."""
+
+    STEP_ADVANCED: Final = "StepAdvanced"
+    """Progressing: the last step is younger than ``spec.progressDeadlineSeconds``."""
+
+    STALLED: Final = "Stalled"
+    """Not Progressing: no step for ``spec.progressDeadlineSeconds``."""
+
+    SUSPENDED: Final = "Suspended"
+    """Suspended, and not Planned, created, ready or Running because of it."""
+
+    SUSPENDING: Final = "Suspending"
+    """Not Suspended yet: pods write a checkpoint and stop."""
+
+    RESUMED: Final = "Resumed"
+    """Not Suspended any more."""
+
+    DELETING: Final = "Deleting"
+    """Not ready, not Running: the job was deleted, and its pods stop."""
+
+    NODE_LOST: Final = "NodeLost"
+    """Degraded, not ready: a node with pods of the job is gone or does not answer."""
+
+    ROLLOUT_BELOW_DESIRED: Final = "RolloutBelowDesired"
+    """Degraded: some rollout pods are not ready."""
+
+    CHECKPOINTS_NOT_DURABLE: Final = "CheckpointsNotDurable"
+    """Degraded: checkpoints are lost with the trainer's pod."""
+
+    PLAN_DRIFT: Final = "PlanDrift"
+    """Degraded: the plan does not answer the spec or the fleet any more, and none does better yet;
+    the message says why."""
+
+    AS_PLANNED: Final = "AsPlanned"
+    """Not Degraded."""
+
+    ALL_STEPS_DONE: Final = "AllStepsDone"
+    """Complete: ``spec.training.steps`` are done."""
+
+    NO_LEARNING_SIGNAL: Final = "NoLearningSignal"
+    """Failed: rewards never vary, so there is nothing to learn. A coordinator's word."""
+
+    TRAINER_FAILED: Final = "TrainerFailed"
+    """Failed: a trainer ended with a reason that no restart changes."""
+
+    ROLLOUT_FAILED: Final = "RolloutFailed"
+    """Failed: a rollout ended with a reason that no restart changes."""
+
+    COORDINATOR_FAILED: Final = "CoordinatorFailed"
+    """Failed: the coordinator ended with a reason that no restart changes."""
+
+    FAILURE_POLICY: Final = "FailurePolicy"
+    """Failed: a rule of ``spec.failurePolicy.rules`` says so."""
+
+    BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+    """Failed: more restarts than ``spec.failurePolicy`` allows."""
+
+    DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+    """Failed: ``spec.activeDeadlineSeconds`` are over."""
+
+    STARTUP_DEADLINE_EXCEEDED: Final = "StartupDeadlineExceeded"
+    """Failed: not Running within ``spec.startupDeadlineSeconds``."""
+
+    UNSCHEDULABLE_DEADLINE_EXCEEDED: Final = "UnschedulableDeadlineExceeded"
+    """Failed: no GPUs within ``spec.unschedulableDeadlineSeconds``."""
+
+    FINISHED: Final = "Finished"
+    """Not ready, not Running, not Progressing: the job has ended."""
+
+
+class ReplanReason:
+    """What another plan was looked for while a job ran; a label of ``hetrl_replans_total``."""
+
+    FAILURE_RULE: Final = "FailureRule"
+    """A rule of ``spec.failurePolicy`` asks for it."""
+
+    NODE_LOST: Final = "NodeLost"
+    """A machine of the plan does not answer."""
+
+    NODE_LEAVING: Final = "NodeLeaving"
+    """A machine of the plan is about to go, or no longer takes the job's pods."""
+
+    SPEC_CHANGED: Final = "SpecChanged"
+    """The planning fields of the spec are others."""
+
+    FLEET_CHANGED: Final = "FleetChanged"
+    """Nodes, prices or links are others, so there may be something better."""
+
+
+class ReplanOutcome:
+    """What came of it; a label of ``hetrl_replans_total``."""
+
+    ADOPTED: Final = "Adopted"
+    """The job moves to another plan."""
+
+    UNCHANGED: Final = "Unchanged"
+    """The search found the plan that is in force."""
+
+    TOO_LITTLE: Final = "TooLittle"
+    """It would gain less than ``minImprovementPercent``."""
+
+    TOO_DEAR: Final = "TooDear"
+    """What it gains does not pay for the move. Asked again after the cooldown."""
+
+    NO_PLAN: Final = "NoPlan"
+    """None fits."""
+
+    OUTDATED: Final = "Outdated"
+    """The fleet changed during the search. Asked again after the cooldown."""
+
+    FAILED: Final = "Failed"
+    """The planner ended without an answer. Asked again after the cooldown."""
+
+
+class EventReason:
+    """Reasons of the events on a HetRLJob, past tense or verb and object."""
+
+    PLAN_STARTED: Final = "PlanStarted"
+    """A plan is being made."""
+
+    PLAN_SUCCEEDED: Final = "PlanSucceeded"
+    """A plan was found: what it takes and what is expected of it."""
+
+    PLAN_INFEASIBLE: Final = "PlanInfeasible"
+    """No plan was found, and why."""
+
+    REPLANNED: Final = "Replanned"
+    """A running job got another plan: what changes, what it was for, and what it costs."""
+
+    REPLAN_REJECTED: Final = "ReplanRejected"
+    """A running job keeps its plan though another was looked for: the figures, or what failed."""
+
+    INVALID_SPEC: Final = "InvalidHetRLJobSpec"
+    """The spec cannot be worked on, and why."""
+
+    FAILED_TO_APPLY: Final = "FailedToApply"
+    """The API server refused an object, and why."""
+
+    GANG_STARTED: Final = "GangStarted"
+    """All pods exist and may be scheduled."""
+
+    RUNNING: Final = "Running"
+    """Coordinator, trainers and rollouts are ready."""
+
+    STALLED: Final = "Stalled"
+    """No step for too long."""
+
+    TRAINER_RESTARTED: Final = "TrainerRestarted"
+    """The trainers start again from the last checkpoint, and why."""
+
+    ROLE_RESTARTED: Final = "RoleRestarted"
+    """The pods of another role are replaced, and why."""
+
+    JOB_RESTARTED: Final = "JobRestarted"
+    """All pods are replaced, and why."""
+
+    POD_REPLACED: Final = "PodReplaced"
+    """One pod is replaced: stuck, misplaced, outdated or on a lost node."""
+
+    SCALED_ROLLOUT: Final = "ScaledRollout"
+    """Rollout pods are added or removed."""
+
+    CHECKPOINT_REQUESTED: Final = "CheckpointRequested"
+    """Trainers are told to stop, upon which they write a checkpoint."""
+
+    SUSPENDED: Final = "Suspended"
+    """No pod is left."""
+
+    RESUMED: Final = "Resumed"
+    """The job goes on."""
+
+    COMPLETED: Final = "Completed"
+    """All steps are done."""
+
+    FAILED: Final = "Failed"
+    """The job has failed, and why."""
+
+    TTL_EXPIRED: Final = "TTLExpired"
+    """The finished job is deleted."""
+
+    RELEASE_FORCED: Final = "ReleaseForced"
+    """The deleted job was let go though pods were left."""
+
+
+def words(kind: type) -> tuple[str, ...]:
+    """Return every word of one of these classes."""
+    return tuple(value for name, value in vars(kind).items() if name.isupper())
