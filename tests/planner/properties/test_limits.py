@@ -19,7 +19,7 @@ def test_auto_keeps_every_limit_or_gives_reasons(fleet: ClusterSnapshot, job: Jo
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(fleet=FLEETS, job=LIMITED_JOBS)
 def test_auto_keeps_the_limits_of_many_jobs(fleet: ClusterSnapshot, job: JobSpec) -> None:
     keeps_every_limit(Question(fleet, job))

@@ -32,7 +32,7 @@ def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(fleet=FLEETS, job=LIMITED_JOBS)
 def test_auto_plans_what_runs_for_many_jobs(fleet: ClusterSnapshot, job: JobSpec) -> None:
     runs(fleet, job)
