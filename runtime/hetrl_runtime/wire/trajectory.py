@@ -5,7 +5,6 @@ coordinator's.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -110,8 +109,9 @@ class SampledTrajectory:
 
     @property
     def num_tool_calls(self) -> int:
-        """Results of tools in the response."""
-        return sum(before and not after for before, after in pairwise(self.response_mask.tolist()))
+        """Results of tools in the response: each begins where a sampled token ends."""
+        by_tool = self.token_versions == TOOL_VERSION
+        return int(np.count_nonzero(by_tool[1:] & ~by_tool[:-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
