@@ -1,9 +1,7 @@
 """How every test runs: properties draw the same examples on every machine, at any speed."""
 
 import os
-from collections.abc import Iterable
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests run beside each other and start processes: with PyTorch's thread for each core in every one
@@ -15,13 +13,3 @@ settings.register_profile(
 )
 settings.register_profile("explore", parent=settings.get_profile("gate"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
-
-
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Keep together, for workers beside each other, what shares servers.
-
-    The tests of a file do, and all users' stories share one cluster.
-    """
-    for item in items:
-        group = "stories" if item.get_closest_marker("pods") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))

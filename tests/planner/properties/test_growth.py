@@ -50,7 +50,7 @@ def test_more_is_not_worse(
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(fleet=FLEETS, job=JOBS, grown=GROWTHS, number=st.integers(0, 7))
 def test_more_is_not_worse_for_many_jobs(
     fleet: ClusterSnapshot, job: JobSpec, grown: Growth, number: int

@@ -24,7 +24,7 @@ def test_names_of_unequal_machines_change_nothing(mode: Mode) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(fleet=FLEETS, job=LIMITED_JOBS, order=st.randoms(use_true_random=False))
 def test_names_change_nothing_for_many_jobs(
     fleet: ClusterSnapshot, job: JobSpec, order: random.Random
