@@ -15,6 +15,7 @@ READY := .venv/.ready
 VLLM_READY := .venv-vllm/.ready
 ORACLES_READY := .venv-oracles/.ready
 DOCS_READY := .venv-docs/.ready
+SBOM_READY := .venv-sbom/.ready
 SEED ?= 1
 
 # Where the shell forbids Python to write bytecode, as in many containers, each of the hundreds of
@@ -68,6 +69,12 @@ $(DOCS_READY): requirements/docs.txt | $(UV)
 	@echo 'setting up: .venv-docs'
 	@[ -d .venv-docs ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-docs
 	@$(UV) pip sync --quiet --python .venv-docs/bin/python --require-hashes requirements/docs.txt
+	@touch $@
+
+$(SBOM_READY): requirements/sbom.txt | $(UV)
+	@echo 'setting up: .venv-sbom'
+	@[ -d .venv-sbom ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-sbom
+	@$(UV) pip sync --quiet --python .venv-sbom/bin/python --require-hashes requirements/sbom.txt
 	@touch $@
 
 setup-vllm: $(VLLM_READY) ## Make .venv-vllm, in which the vLLM engine really runs on CPUs.
@@ -127,6 +134,14 @@ cluster-down: $(READY) ## Stop it and leave nothing behind.
 
 images: $(READY) ## Build the operator, trainer and rollout images on a local CPU base.
 	@$(BIN)/python -m e2e.cluster images
+
+sbom: $(SBOM_READY) ## Write into runs/sbom what each image adds to its base, as CycloneDX.
+	@mkdir -p runs/sbom
+	@for each in operator trainer rollout; do \
+	  PYTHONWARNINGS=ignore .venv-sbom/bin/cyclonedx-py requirements requirements/$$each.txt --pyproject pyproject.toml \
+	    --mc-type application --output-reproducible --output-file runs/sbom/$$each.cdx.json; \
+	  echo "runs/sbom/$$each.cdx.json"; \
+	done
 
 e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our own, or on KUBECONFIG's.
 	@$(BIN)/pytest -q e2e

