@@ -3,7 +3,6 @@
 The operator's board, and the same from pods, are e2e's: no operator takes part here.
 """
 
-import contextlib
 import json
 import socket
 import subprocess
@@ -91,11 +90,21 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 def wait_for_silence(folder: RunFolder) -> None:
     ends_at = time.monotonic() + 60
     for target in json.loads(folder.targets_file.read_text()):
-        host, _, port = target["targets"][0].rpartition(":")
-        with contextlib.suppress(ConnectionRefusedError):
-            while time.monotonic() < ends_at:
-                socket.create_connection((host, int(port)), timeout=5).close()
-                time.sleep(0.2)
+        while is_served(target["targets"][0]):
+            assert time.monotonic() < ends_at, f"{target} is still served"
+            time.sleep(0.2)
+
+
+def is_served(target: str) -> bool:
+    host, _, port = target.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        # Reset, or no answer: by a process that is just dying.
+        pass
+    return True
 
 
 @pytest.fixture
