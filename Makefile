@@ -105,7 +105,7 @@ test-engine: $(READY) $(VLLM_READY)
 	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
 
 test-cluster: $(READY) $(VLLM_READY) images
-	@$(BIN)/pytest -q -n 3 --dist loadfile -m 'cluster and not pods' tests
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m 'cluster and not pods' tests
 	@$(BIN)/pytest -q e2e
 
 format: $(READY) ## Put the code into the form that check wants.

@@ -62,6 +62,13 @@ class Page:
 
     async def open(self, url: str) -> None:
         await self.call("Page.navigate", url=url)
+        await self.wait("document.readyState === 'complete'")
+
+    async def reload(self) -> None:
+        """Load the page anew, styles included; until then the old one would answer."""
+        await self.ask("window.isOld = true")
+        await self.call("Page.reload")
+        await self.wait("!window.isOld && document.readyState === 'complete'")
 
     async def ask(self, expression: str) -> Any:
         """Return the value of an expression in the page."""

@@ -84,12 +84,8 @@ async def page(address: str, browser: Page) -> AsyncIterator[Page]:
     await browser.open("about:blank")
 
 
-async def text(page: Page, selector: str) -> str:
-    return str(await page.ask(f"document.querySelector('{selector}')?.innerText ?? ''"))
-
-
 async def test_a_job_is_chosen_and_its_figures_are_shown(page: Page) -> None:
-    assert await text(page, FIGURES) == "240"
+    await page.wait(f"document.querySelector('{FIGURES}').innerText === '240'")
 
     await page.choose('select[name="hetrljob"]', "math-1")
 
@@ -107,7 +103,7 @@ async def test_a_span_is_chosen_and_the_address_keeps_it(page: Page) -> None:
     await page.choose("#span", "last 5")
 
     await page.wait("location.hash.includes('span=300')")
-    await page.ask("location.reload()")
+    await page.reload()
     await page.appears(FIGURES)
     assert await page.ask("document.querySelector('#span').value") == "300"
     await oldest_version_is("180")
@@ -142,7 +138,7 @@ async def test_a_chart_is_read_by_keyboard_and_as_a_table(page: Page) -> None:
     label = await page.ask(f"document.querySelector('{IDLE} .plot').getAttribute('aria-label')")
     assert label.startswith("Idle: trainer")
     await page.click(f"{IDLE} .head button:last-child")
-    table = await text(page, f"{IDLE} table")
+    table = await page.wait(f"document.querySelector('{IDLE} table')?.innerText")
     assert table.splitlines()[0].split() == ["now", "least", "mean", "most"]
 
 
@@ -152,7 +148,8 @@ async def test_boards_are_changed_and_every_panel_says_what_it_is(page: Page) ->
     assert await page.ask("document.querySelector('nav [aria-current=true]').innerText") == "Fleet"
 
     await page.click('[data-title="GPUs held, by pool"] .head button')
-    assert await text(page, '[data-title="GPUs held, by pool"] .about') == "By GPU kind."
+    about = """document.querySelector('[data-title="GPUs held, by pool"] .about')?.innerText"""
+    assert await page.wait(about) == "By GPU kind."
 
 
 async def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Page) -> None:
@@ -161,12 +158,11 @@ async def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Pag
 
     light = await paper()
     await page.look(width=1440, height=900, dark=True)
-    dark = await paper()
-    assert dark != light
+    assert await paper() != light
 
     await page.click("#theme")
-    assert await paper() == light
-    await page.ask("location.reload()")
+    await page.wait(f"getComputedStyle(document.body).backgroundColor === '{light}'")
+    await page.reload()
     await page.appears(FIGURES)
     assert await paper() == light
 
