@@ -179,15 +179,28 @@ def test_promtool_finds_nothing_to_say_against_the_metrics(scraped: Scraped) -> 
     require_packages(PROMETHEUS_PACKAGES)
     targets = json.loads(scraped.folder.targets_file.read_text())
     for target in targets:
-        with urllib.request.urlopen(f"http://{target['targets'][0]}/metrics") as reply:
-            assert said_of(reply.read()) == "", target["labels"]
-    assert len(targets) == 5
+        metrics = metrics_of(target["targets"][0], scraped)
+        assert said_of(metrics) == "", target["labels"]
+    assert len(targets) == 5, targets
 
 
 def test_nor_against_the_operator_s() -> None:
     registry = CollectorRegistry()
     Metrics(registry)
     assert said_of(generate_latest(registry)) == ""
+
+
+def metrics_of(target: str, scraped: Scraped) -> bytes:
+    """Ask a process for its metrics until it answers: it may be one that has started anew."""
+    ends_at, trouble = time.monotonic() + PATIENCE_SECONDS, ""
+    while time.monotonic() < ends_at:
+        try:
+            with urllib.request.urlopen(f"http://{target}/metrics", timeout=60) as reply:
+                return bytes(reply.read())
+        except OSError as error:
+            trouble = str(error)
+            time.sleep(0.2)
+    raise AssertionError((target, trouble, scraped.log))
 
 
 def said_of(metrics: bytes) -> str:
