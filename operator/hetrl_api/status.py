@@ -19,6 +19,7 @@ class Phase(StrEnum):
     PENDING = "Pending"
     PLANNING = "Planning"
     PLANNED = "Planned"
+    QUEUED = "Queued"
     DEPLOYING = "Deploying"
     RUNNING = "Running"
     SUSPENDING = "Suspending"

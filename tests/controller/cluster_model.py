@@ -23,8 +23,11 @@ from hetrl_operator.actions import (
     LetJobGo,
     LiftGate,
     ReleaseGpus,
+    RequeueWorkload,
     ReserveGpus,
     StartPlanning,
+    SubmitWorkload,
+    TellWorkload,
     WriteStatus,
 )
 from hetrl_operator.decide import decide
@@ -45,6 +48,8 @@ from hetrl_operator.observed import (
     Termination,
 )
 from hetrl_operator.planning import planning_key
+from hetrl_operator.queueing.admission import QueueingSeen
+from tests.controller.queueing import Queue
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
 
 
@@ -85,6 +90,9 @@ class ClusterModel:
     wake_after_seconds: float | None = None
     """When the operator wants to look again."""
 
+    queue: Queue | None = None
+    """Kueue, where the cluster has it."""
+
     num_created: int = 0
 
     def observe(self) -> Observed:
@@ -106,6 +114,7 @@ class ClusterModel:
             leaving=self.leaving,
             fleet=self._fleet(),
             progress=self.progress,
+            queueing=self.queue.seen() if self.queue else QueueingSeen(),
         )
 
     def round(self, *, after_seconds: float = 1.0) -> tuple[Action | WriteStatus, ...]:
@@ -141,6 +150,8 @@ class ClusterModel:
 
     def perform(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
+        if not isinstance(action, WriteStatus) and self.queue and self.queue.perform(action):
+            return
         match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():
                 self._plan(action)
@@ -158,6 +169,8 @@ class ClusterModel:
                 self._delete(action)
             case Apply(manifest=manifest):
                 self._apply(dict(manifest))
+            case SubmitWorkload() | RequeueWorkload() | TellWorkload():
+                raise AssertionError(f"there is no Kueue here: {action}")
             case _:
                 assert_never(action)
 
