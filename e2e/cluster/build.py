@@ -78,6 +78,14 @@ MODULES = (
     ),
 )
 
+# Built only where it is asked for: it takes longer than all others together.
+KUEUE = ToolModule(
+    name="kueue",
+    programs={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    source_module="sigs.k8s.io/kueue",
+    copied=("config/components/crd/bases", "config/components/webhook"),
+)
+
 
 def program(name: str) -> Path:
     """Return the path of a built program, building its module on the first call."""

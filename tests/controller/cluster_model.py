@@ -150,8 +150,10 @@ class ClusterModel:
 
     def perform(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
-        if not isinstance(action, WriteStatus) and self.queue and self.queue.perform(action):
-            return
+        if not (self.queue and self.queue.perform(action)):
+            self._perform(action)
+
+    def _perform(self, action: Action | WriteStatus) -> None:
         match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():
                 self._plan(action)

@@ -3,7 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from hetrl_operator.actions import Action, Delete, RequeueWorkload, SubmitWorkload, TellWorkload
+from hetrl_operator.actions import (
+    Action,
+    Delete,
+    RequeueWorkload,
+    SubmitWorkload,
+    TellWorkload,
+    WriteStatus,
+)
 from hetrl_operator.observe import job_seen
 from hetrl_operator.observed import JobSeen
 from hetrl_operator.queueing.admission import QueueingSeen, WorkloadSeen, workload_seen
@@ -41,7 +48,7 @@ class Queue:
         """What the operator sees of the queue."""
         return replace(SERVED, workload=self.workload, machine_labels=self.labels)
 
-    def perform(self, action: Action) -> bool:
+    def perform(self, action: Action | WriteStatus) -> bool:
         """Do what an action asks of the Workload; tell whether it was about one."""
         match action:
             case SubmitWorkload(manifest=manifest):

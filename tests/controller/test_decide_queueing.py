@@ -1,5 +1,6 @@
 """A job that names a queue: when it may run, and what its Workload is told."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -318,6 +319,4 @@ def test_a_job_of_another_controller_is_left_alone() -> None:
 
 def _named(cluster: ClusterModel) -> Any:
     """Keep the label that ``change`` does not know of."""
-    from dataclasses import replace
-
     return replace(cluster.job, queue="team")
