@@ -92,9 +92,6 @@ class Reason:
     QUOTA_RETURNED: Final = "QuotaReturned"
     """Not QuotaReserved: the job is suspended or has ended, and no quota is held for it."""
 
-    TOO_MANY_POD_SETS: Final = "TooManyPodSets"
-    """Not QuotaReserved: the plan has more kinds of pods than one Workload may name."""
-
     QUEUE_IGNORED: Final = "QueueIgnored"
     """Not QuotaReserved: the job names a queue, and the operator does not use Kueue."""
 

@@ -53,6 +53,21 @@ from tests.controller.queueing import Queue
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
 
 
+_OfJob = (
+    StartPlanning
+    | ReserveGpus
+    | ReleaseGpus
+    | IssueCertificates
+    | LiftGate
+    | HoldJob
+    | LetJobGo
+    | Delete
+    | DeleteJob
+    | Apply
+)
+"""What is done for a job by others than its queue."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ClusterModel:
     """One job and its objects."""
@@ -150,10 +165,14 @@ class ClusterModel:
 
     def perform(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
-        if not (self.queue and self.queue.perform(action)):
-            self._perform(action)
+        match action:
+            case SubmitWorkload() | RequeueWorkload() | TellWorkload() | Delete(kind="Workload"):
+                assert self.queue, f"there is no Kueue here: {action}"
+                self.queue.perform(action)
+            case _:
+                self._perform(action)
 
-    def _perform(self, action: Action | WriteStatus) -> None:
+    def _perform(self, action: _OfJob | WriteStatus) -> None:
         match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():
                 self._plan(action)
@@ -164,17 +183,21 @@ class ClusterModel:
                 self._bind(name, hostname)
             case WriteStatus(status=status):
                 self.job = replace(self.job, status=status)
-            case HoldJob() | LetJobGo():
-                self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
-                self.is_gone = self.job.is_deleting and not self.job.has_finalizer
-            case Delete() | DeleteJob():
+            case HoldJob() | LetJobGo() | DeleteJob():
+                self._end(action)
+            case Delete():
                 self._delete(action)
             case Apply(manifest=manifest):
                 self._apply(dict(manifest))
-            case SubmitWorkload() | RequeueWorkload() | TellWorkload():
-                raise AssertionError(f"there is no Kueue here: {action}")
             case _:
                 assert_never(action)
+
+    def _end(self, action: HoldJob | LetJobGo | DeleteJob) -> None:
+        if isinstance(action, DeleteJob):
+            self.is_deleted = True
+            return
+        self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
+        self.is_gone = self.job.is_deleting and not self.job.has_finalizer
 
     def _bind(self, name: str, hostname: str) -> None:
         pod = self.pods[name]
@@ -269,10 +292,8 @@ class ClusterModel:
             reserved = isinstance(action, ReserveGpus)
             self.planning = replace(self.planning, is_reserved=reserved)
 
-    def _delete(self, action: Delete | DeleteJob) -> None:
-        if isinstance(action, DeleteJob):
-            self.is_deleted = True
-        elif action.kind == "HetRLPlan":
+    def _delete(self, action: Delete) -> None:
+        if action.kind == "HetRLPlan":
             del self.plans[action.name]
         elif action.kind == "Pod":
             self.kill(action.name)

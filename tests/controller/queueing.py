@@ -9,7 +9,6 @@ from hetrl_operator.actions import (
     RequeueWorkload,
     SubmitWorkload,
     TellWorkload,
-    WriteStatus,
 )
 from hetrl_operator.observe import job_seen
 from hetrl_operator.observed import JobSeen
@@ -48,8 +47,8 @@ class Queue:
         """What the operator sees of the queue."""
         return replace(SERVED, workload=self.workload, machine_labels=self.labels)
 
-    def perform(self, action: Action | WriteStatus) -> bool:
-        """Do what an action asks of the Workload; tell whether it was about one."""
+    def perform(self, action: Action) -> None:
+        """Do what an action asks of the Workload."""
         match action:
             case SubmitWorkload(manifest=manifest):
                 assert self.body is None, "a Workload of that name is there"
@@ -67,8 +66,7 @@ class Queue:
                 assert self.body["metadata"]["uid"] == uid
                 self.body = None
             case _:
-                return False
-        return True
+                raise AssertionError(f"not about a Workload: {action}")
 
     def admit(self) -> None:
         """Reserve quota, and let the job run."""

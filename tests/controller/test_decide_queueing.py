@@ -215,6 +215,17 @@ def test_a_deleted_job_gives_its_workload_back_before_it_goes() -> None:
     assert queue.workload is None
 
 
+def test_a_job_that_is_deleted_while_it_waits_gives_its_place_up_at_once() -> None:
+    cluster, queue = a_waiting_job()
+    cluster.delete_job()
+    assert not cluster.is_gone, "the queue would admit a job that is not there"
+
+    while not cluster.is_gone:
+        assert cluster.round()
+
+    assert queue.workload is None
+
+
 def test_more_rollouts_than_were_admitted_wait_for_another_admission() -> None:
     cluster, _ = an_admitted_job()
     cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
@@ -286,7 +297,7 @@ def test_a_plan_of_too_many_kinds_of_pods_is_told_with_the_limit() -> None:
 
     found = condition(cluster.job.status, QUOTA)
     assert found
-    assert found.reason == Reason.TOO_MANY_POD_SETS
+    assert found.reason == Reason.WAITING_FOR_QUOTA
     assert "10 kinds of pods" in found.message
     assert "at most 8" in found.message
     assert not cluster.children

@@ -45,14 +45,26 @@ class Story:
         }  # fmt: skip
         self._space.apply(job)
 
-    def reaches(self, name: str, phase: str) -> None:
-        """Wait until a job is in a phase, and say what the queue counts then."""
+    def reaches(self, name: str, phase: str, *, in_use: bool) -> None:
+        """Wait until a job is in a phase and the queue counts as it should, and say both."""
         self._space.wait_for_phase(phase, name)
+        # Kueue counts in the status of a ClusterQueue once a second.
+        what = f"{phase}: quota is in use: {in_use}"
+        eventually(lambda: bool(usage(self._space.cluster, "research")) == in_use, what=what)
         found = self._space.condition("QuotaReserved", name)
         said = f"{found.get('reason')}: {found.get('message', '')}"
         used = usage(self._space.cluster, "research")
         took = time.monotonic() - self._started
         print(f"{took:7.1f} s  {name} is {phase}  [{said}]\n{'':11}in use: {used or 'nothing'}")
+
+    def gave_back(self, name: str) -> None:
+        """Ask a job's Workload whether it still holds quota."""
+        found = self._space.get("workloads", "-l", f"hetrl.dev/job-name={name}")["items"]
+        (workload,) = found
+        assert "admission" not in workload["status"], workload["status"]
+        says = {each["type"]: each for each in workload["status"]["conditions"]}
+        assert says["QuotaReserved"]["status"] == "False"
+        print(f"{'':11}its Workload: Evicted for {says['Evicted']['reason']}, Requeued, no quota")
 
     def uses_nothing(self) -> None:
         """Wait until no quota is counted as used."""
@@ -85,31 +97,30 @@ def main() -> None:
 
 def _tell(story: Story, operator: OperatorProcess, space: Namespace) -> None:
     story.submit("daily", "everyday")
-    story.reaches("daily", "Running")
+    story.reaches("daily", "Running", in_use=True)
     story.submit("nightly", "everyday")
-    story.reaches("nightly", "Queued")
+    story.reaches("nightly", "Queued", in_use=True)
     assert story.pods("nightly") == 0
     space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "nightly")
 
     story.submit("rush", "urgent")
-    story.reaches("daily", "Queued")
+    story.reaches("daily", "Queued", in_use=True)
     assert story.pods("daily") == 0
-    story.reaches("rush", "Running")
+    story.gave_back("daily")
+    story.reaches("rush", "Running", in_use=True)
     story.finishes(operator, "rush")
-    story.reaches("rush", "Succeeded")
-    story.reaches("daily", "Running")
+    story.reaches("rush", "Succeeded", in_use=True)
+    story.reaches("daily", "Running", in_use=True)
 
     space.patch({"suspend": True}, "daily")
-    story.reaches("daily", "Suspended")
-    story.uses_nothing()
+    story.reaches("daily", "Suspended", in_use=False)
     space.patch({"suspend": False}, "daily")
-    story.reaches("daily", "Running")
+    story.reaches("daily", "Running", in_use=True)
     story.finishes(operator, "daily")
-    story.reaches("daily", "Succeeded")
-    story.uses_nothing()
+    story.reaches("daily", "Succeeded", in_use=False)
 
     story.submit("last", "everyday")
-    story.reaches("last", "Running")
+    story.reaches("last", "Running", in_use=True)
     space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "last")
     story.uses_nothing()
 

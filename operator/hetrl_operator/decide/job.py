@@ -190,7 +190,7 @@ def _queued(
 ) -> _Round:
     """Wait for the job's queue; pods that there still are stop as for a suspension."""
     stopped = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings, last=()
     )
     if seen.pods:
         return _evicted(seen, wish, accepted, stopped)
@@ -207,7 +207,7 @@ def _queued(
         actions=(
             *stopped.actions,
             *planned.actions,
-            *(queueing.in_queue(seen, wish, plan) if plan else ()),
+            *((*hold(seen), *queueing.in_queue(seen, wish, plan)) if plan else ()),
         ),
         plan=planned.plan,
         sets=_sets(planned.plan),
@@ -244,7 +244,7 @@ def _suspended(
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
     round_ = _stopped(
         seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
-        quota=queueing.gives_back(seen),
+        last=(*queueing.gives_back(seen), *let_go(seen, now)),
     )  # fmt: skip
     return replace(
         round_,
@@ -266,7 +266,7 @@ def _deleted(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
         return _Round(findings=(), actions=(LetJobGo(),))
     round_ = _stopped(
         seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
-        quota=queueing.gives_back(seen),
+        last=(*queueing.gives_back(seen), *let_go(seen, now)),
     )  # fmt: skip
     kept = tuple(_kept(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
     return replace(
@@ -286,7 +286,14 @@ def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: Pod
     wish, round_ = seen.job.wish, _Round(findings=())
     if wish:
         told = queueing.finishes(seen, succeeded=end.succeeded, message=end.message, now=now)
-        round_ = _stopped(seen, wish, running=stage.NO_ROLE, now=now, settings=settings, quota=told)
+        round_ = _stopped(
+            seen,
+            wish,
+            running=stage.NO_ROLE,
+            now=now,
+            settings=settings,
+            last=(*told, *let_go(seen, now)),
+        )
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     ended = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
     kept = tuple(_kept(seen, each) for each in (ConditionType.ACCEPTED, ConditionType.PLANNED))
@@ -315,14 +322,13 @@ def _stopped(
     running: frozenset[Role],
     now: "datetime",
     settings: PodSettings,
-    quota: tuple[Action, ...] = (),
+    last: tuple[Action, ...],
 ) -> _Round:
     """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them.
 
-    Quota is given back after the GPUs: whom the queue admits then can be planned on them.
+    What is done last comes after the GPUs: whom a queue admits then can be planned on them.
     """
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
-    last: tuple[Action, ...] = (*quota, *let_go(seen, now))
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
     dead = on_lost_nodes(seen, now)

@@ -163,7 +163,7 @@ def waiting_suspended(seen: Observed) -> tuple[Finding, ...]:
 def _unsubmitted(seen: Observed, wish: Wish, plan: Plan | None) -> Finding:
     refused = too_many(asked(seen, wish, plan)) if plan else ""
     if refused:
-        return _quota(Reason.TOO_MANY_POD_SETS, refused)
+        return _quota(Reason.WAITING_FOR_QUOTA, refused)
     if plan and seen.trouble:
         return _quota(seen.trouble.reason, seen.trouble.message)
     wanted = "a plan, which says what the queue is asked for" if plan is None else "its Workload"
