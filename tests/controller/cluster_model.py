@@ -52,7 +52,6 @@ from hetrl_operator.queueing.admission import QueueingSeen
 from tests.controller.queueing import Queue
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
 
-
 _OfJob = (
     StartPlanning
     | ReserveGpus
