@@ -265,6 +265,17 @@ def test_a_job_that_is_planned_anew_while_it_waits_asks_anew() -> None:
     assert sorted(queue.workload.counts.values()) == [1, 1, 3]
 
 
+def test_a_job_that_loses_its_label_runs_on_without_a_workload() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.job = replace(cluster.job, queue="")
+
+    cluster.settle()
+
+    assert queue.workload is None
+    assert cluster.job.status.phase == "Running"
+    assert condition(cluster.job.status, QUOTA) is None
+
+
 def test_without_kueue_a_label_is_ignored_out_loud() -> None:
     cluster = ClusterModel(job=a_queued_job(), answer=a_plan())
 

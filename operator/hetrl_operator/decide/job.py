@@ -143,7 +143,7 @@ def _active(
     shown = progress(seen, now)
     roles = role_findings(seen, sets)
     is_running = any(each.holds for each in roles if each.type == ConditionType.RUNNING)
-    told = queueing.tells(seen, is_running=is_running, now=now)
+    told = queueing.strays(seen) or queueing.tells(seen, is_running=is_running, now=now)
     return _Round(
         findings=(
             *findings,

@@ -90,10 +90,13 @@ def in_queue(seen: Observed, wish: Wish, plan: Plan) -> tuple[Action, ...]:
 def gives_back(seen: Observed) -> tuple[Action, ...]:
     """Delete the Workload of a job that has no pods and is not to have any."""
     workload = seen.queueing.workload
-    if workload is None or seen.pods:
-        return ()
-    why = "its job does not wait for this any more"
-    return (Delete(kind="Workload", name=workload.name, uid=workload.uid, why=why),)
+    return () if workload is None or seen.pods else (_deletion(workload),)
+
+
+def strays(seen: Observed) -> tuple[Action, ...]:
+    """Delete the Workload of a job that has lost its label, and runs without a queue."""
+    workload = seen.queueing.workload
+    return (_deletion(workload),) if workload and not seen.job.queue else ()
 
 
 def tells(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action, ...]:
@@ -229,6 +232,11 @@ def _requeue(workload: WorkloadSeen) -> RequeueWorkload:
         resource_version=workload.resource_version,
         conditions=tuple(each.body() for each in (*kept, *fresh)),
     )
+
+
+def _deletion(workload: WorkloadSeen) -> Delete:
+    why = "its job does not wait for this any more"
+    return Delete(kind="Workload", name=workload.name, uid=workload.uid, why=why)
 
 
 def _pods_ready_reason(known: WorkloadCondition | None, *, is_running: bool) -> str:
