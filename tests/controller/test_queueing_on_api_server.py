@@ -161,7 +161,16 @@ def say(place: Namespace, *said: tuple[str, bool, str]) -> None:
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
         "metadata": {"name": found["metadata"]["name"], "namespace": place.name},
-        "status": {"admission": {"clusterQueue": "research"}, "conditions": conditions},
+        "status": {
+            "admission": {
+                "clusterQueue": "research",
+                "podSetAssignments": [
+                    {"name": each["name"], "count": each["count"]}
+                    for each in found["spec"]["podSets"]
+                ],
+            },
+            "conditions": conditions,
+        },
     }
     place.cluster.kubectl(
         "apply", "-n", place.name, "--server-side", "--subresource=status", "--force-conflicts",
