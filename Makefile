@@ -169,6 +169,9 @@ proof-load: $(READY) ## A thousand jobs at once, fifty that race, two thousand t
 proof-sequences: $(READY) ## 300 random sequences of what may befall a job; an hour, resumable by seed. ARGS='--seed 7'
 	@$(BIN)/python -m bench.proof.sequences $(ARGS)
 
+proof-kueue: $(READY) ## Jobs in a queue of the real Kueue: admitted, preempted, finished. Builds Kueue once; root on Linux.
+	@$(BIN)/python -m bench.proof.kueue
+
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
 	@$(BIN)/python -m bench.runtime
 
@@ -189,6 +192,6 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-kueue proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

@@ -101,7 +101,8 @@ class JobSpec(ApiModel):
     it is let go whatever is left of them."""
 
     managed_by: Annotated[str, StringConstraints(min_length=1, max_length=63)] = MANAGER
-    """The controller of this job. Others than hetrl.dev/operator are not supported yet."""
+    """The controller of this job. The operator leaves one with another name than
+    hetrl.dev/operator alone, as where kueue.x-k8s.io/multikueue runs it in another cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         _never_changes("model"),
@@ -128,9 +129,10 @@ class JobSpec(ApiModel):
             values=("self.training.steps", "self.algorithm.critic.warmUpSteps"),
             field=".algorithm.critic.warmUpSteps",
         ),
+        _never_changes("managedBy"),
         Rule(
-            condition=f"self.managedBy == '{MANAGER}'",
-            message=f"spec.managedBy {{}} is not supported yet: only {MANAGER}",
+            condition="self.managedBy.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?/[-._a-zA-Z0-9]+$')",
+            message="spec.managedBy must be a domain and a name, as hetrl.dev/operator, got {}",
             values=("self.managedBy",),
             field=".managedBy",
         ),

@@ -128,7 +128,11 @@ class Scheduling(ApiModel):
     """A gang scheduler. Not supported yet: pods are gated and released together."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        not_yet("spec.scheduling.queue", path="self.queue", instead="jobs are admitted at once"),
+        not_yet(
+            "spec.scheduling.queue",
+            path="self.queue",
+            instead="a LocalQueue of Kueue is named by the label kueue.x-k8s.io/queue-name",
+        ),
         not_yet(
             "spec.scheduling.gang",
             path="self.gang",

@@ -19,6 +19,7 @@ class Phase(StrEnum):
     PENDING = "Pending"
     PLANNING = "Planning"
     PLANNED = "Planned"
+    QUEUED = "Queued"
     DEPLOYING = "Deploying"
     RUNNING = "Running"
     SUSPENDING = "Suspending"
@@ -126,7 +127,8 @@ class LastReplan(ApiModel):
 
     outcome: Text
     """Adopted; Unchanged, where nothing better was found; TooLittle, below minImprovementPercent;
-    TooDear, where the gain does not pay for the move; NoPlan, where none fits; Outdated, where the
+    TooDear, where the gain does not pay for the move; NoQuota, where its queue has not admitted
+    so much; NoPlan, where none fits; Outdated, where the
     fleet changed during the search; Failed, where the planner did."""
 
     fleet_hash: Text | None = None

@@ -27,6 +27,7 @@ from hetrl_operator.observe import JobKey
 from hetrl_operator.planning import Planning
 from hetrl_operator.progress import Endpoint, Reviews, server_tls
 from hetrl_operator.queue import WorkQueue
+from hetrl_operator.queueing.availability import why_off
 from hetrl_operator.recent import Place
 from hetrl_operator.relay import Relay
 from hetrl_operator.settings import Settings, from_environment
@@ -77,11 +78,11 @@ async def run(settings: Settings) -> None:
         )
         await _serve_progress(stack, settings, api, hooks, election)
         if election is None:
-            await _lead(settings, hooks, metrics, ready=ready, stop=stop)
+            await _lead(settings, api, hooks, metrics, ready=ready, stop=stop)
         elif await _won(election, stop):
             keeping = asyncio.create_task(_keep(election))
             try:
-                await _lead(settings, hooks, metrics, ready=ready, stop=stop)
+                await _lead(settings, api, hooks, metrics, ready=ready, stop=stop)
             finally:
                 keeping.cancel()
                 await election.resign()
@@ -133,6 +134,7 @@ async def _keep(election: Election) -> None:
 
 async def _lead(
     settings: Settings,
+    api: KubernetesApi,
     hooks: Hooks,
     metrics: Metrics,
     *,
@@ -141,6 +143,7 @@ async def _lead(
 ) -> None:
     """Watch and work until we are told to stop."""
     metrics.leads.set(1)
+    hooks.queues_off = await why_off(api, is_wanted=settings.kueue)
     work = asyncio.create_task(_work(settings, hooks, metrics, ready))
     # Without workers there is no operator: kopf stops as well, and the pod is restarted.
     work.add_done_callback(lambda _: stop.set())

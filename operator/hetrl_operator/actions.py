@@ -44,6 +44,42 @@ class IssueCertificates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClass:
+    """What a queue orders a Workload by, by name."""
+
+    name: str
+    is_kueues: bool
+    """A WorkloadPriorityClass; else the PriorityClass of pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitWorkload:
+    """Create the Workload that waits in a queue; its priority is read where it is written."""
+
+    manifest: Manifest
+    priority: PriorityClass | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequeueWorkload:
+    """Give an evicted Workload's quota back, if it is still as we saw it; it waits again."""
+
+    name: str
+    resource_version: str
+    conditions: tuple[Manifest, ...]
+    """All that it shall have: a list is written whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellWorkload:
+    """Write those conditions of a Workload that who runs its pods is to write."""
+
+    name: str
+    uid: str
+    conditions: tuple[Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiftGate:
     """Let the scheduler have a pod, on exactly this machine where one is named."""
 
@@ -65,6 +101,9 @@ class StartPlanning:
 
     keeps_trainer: bool = False
     """Whether its trainers should stay where they are if they can."""
+
+    on_paper: bool = False
+    """On the whole fleet, whoever holds it, reserving nothing: a queue says whose turn it is."""
 
     enough_percent: float | None = None
     """What is asked for is something better than the standing plan, in more ways than one while
@@ -109,6 +148,9 @@ Action = (
     Apply
     | Delete
     | IssueCertificates
+    | SubmitWorkload
+    | RequeueWorkload
+    | TellWorkload
     | LiftGate
     | StartPlanning
     | ReserveGpus

@@ -23,11 +23,16 @@ from hetrl_operator.actions import (
     IssueCertificates,
     LetJobGo,
     LiftGate,
+    PriorityClass,
+    RequeueWorkload,
+    SubmitWorkload,
+    TellWorkload,
     WriteStatus,
 )
-from hetrl_operator.kubernetes_api import APPLY, STRATEGIC_MERGE, KubernetesApi, Reply
+from hetrl_operator.kubernetes_api import APPLY, MERGE, STRATEGIC_MERGE, KubernetesApi, Reply
 from hetrl_operator.labels import API_VERSION, FIELD_MANAGER, FINALIZER, GANG_GATE, of_child
 from hetrl_operator.observed import ChildSeen, JobSeen
+from hetrl_operator.queueing import kueue
 from hetrl_operator.reasons import Reason
 
 _PATHS = {
@@ -39,6 +44,7 @@ _PATHS = {
     "Secret": "/api/v1/namespaces/{namespace}/secrets",
     "Service": "/api/v1/namespaces/{namespace}/services",
     "StatefulSet": "/apis/apps/v1/namespaces/{namespace}/statefulsets",
+    "Workload": f"{kueue.PATH}/namespaces/{{namespace}}/workloads",
 }
 _NOT_FOUND, _CONFLICT, _FORBIDDEN = 404, 409, 403
 _PASSING = {0, 401, 408, 410, 429}
@@ -79,9 +85,11 @@ class Refused:
 
 
 Outcome = Done | TryAgain | Refused
-Writable = (
+_Queueing = SubmitWorkload | RequeueWorkload | TellWorkload
+_Plain = (
     Apply | Delete | IssueCertificates | LiftGate | WriteStatus | HoldJob | LetJobGo | DeleteJob
 )
+Writable = _Plain | _Queueing
 _NOT_OURS = TryAgain(message="another replica may lead by now", after_seconds=1.0)
 
 
@@ -101,9 +109,13 @@ class Writer:
             action: what to do.
             child: what we know of the object that an ``Apply`` is about.
         """
-        return await self._carry_out(job, action, child) if self._may_write() else _NOT_OURS
+        if not self._may_write():
+            return _NOT_OURS
+        if isinstance(action, SubmitWorkload | RequeueWorkload | TellWorkload):
+            return await self._write_workload(job, action)
+        return await self._carry_out(job, action, child)
 
-    async def _carry_out(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
+    async def _carry_out(self, job: JobSeen, action: _Plain, child: ChildSeen | None) -> Outcome:
         match action:
             case Apply():
                 return await self._apply(job, action.manifest, known=child is not None)
@@ -183,6 +195,53 @@ class Writer:
         )  # fmt: skip
         return _outcome(reply, kind=f"Pod {action.pod}")
 
+    async def _write_workload(self, job: JobSeen, action: _Queueing) -> Outcome:
+        match action:
+            case SubmitWorkload():
+                return await self._submit(job, action)
+            case RequeueWorkload():
+                return await self._requeue(job, action)
+            case TellWorkload():
+                return await self._tell(job, action)
+
+    async def _submit(self, job: JobSeen, action: SubmitWorkload) -> Outcome:
+        """Create a Workload with the value of its priority class, which Kueue wants beside it."""
+        if action.priority is None:
+            return await self._apply(job, action.manifest, known=False)
+        group, kind = _PRIORITIES[action.priority.is_kueues]
+        reply = await self._api.request("GET", _priority_path(action.priority))
+        if not reply.is_success:
+            return _unread(reply, kind=f"{kind} {action.priority.name}")
+        spec = {
+            **action.manifest["spec"],
+            "priorityClassRef": {"group": group, "kind": kind, "name": action.priority.name},
+            "priority": reply.body["value"],
+        }
+        return await self._apply(job, {**action.manifest, "spec": spec}, known=False)
+
+    async def _requeue(self, job: JobSeen, action: RequeueWorkload) -> Outcome:
+        body = {
+            "metadata": {"resourceVersion": action.resource_version},
+            "status": {"admission": None, "conditions": list(action.conditions)},
+        }
+        path = f"{_path('Workload', job.namespace)}/{action.name}/status"
+        reply = await self._api.request(
+            "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=MERGE
+        )
+        return _outcome(reply, kind=f"Workload {action.name}")
+
+    async def _tell(self, job: JobSeen, action: TellWorkload) -> Outcome:
+        body = {
+            "apiVersion": kueue.API_VERSION,
+            "kind": "Workload",
+            "metadata": {"name": action.name, "namespace": job.namespace, "uid": action.uid},
+            "status": {"conditions": list(action.conditions)},
+        }
+        path = f"{_path('Workload', job.namespace)}/{action.name}/status"
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
+        return _outcome(reply, kind=f"Workload {action.name}")
+
     async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
         body = {
             "apiVersion": API_VERSION,
@@ -194,6 +253,25 @@ class Writer:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
         return _outcome(reply, kind=f"status of {job.name}")
+
+
+_PRIORITIES = {
+    True: (kueue.GROUP, "WorkloadPriorityClass"),
+    False: ("scheduling.k8s.io", "PriorityClass"),
+}
+
+
+def _priority_path(priority: PriorityClass) -> str:
+    if priority.is_kueues:
+        return f"{kueue.PATH}/workloadpriorityclasses/{priority.name}"
+    return f"/apis/scheduling.k8s.io/v1/priorityclasses/{priority.name}"
+
+
+def _unread(reply: Reply, *, kind: str) -> Outcome:
+    """Say why a class could not be read; one that does not exist is for somebody to make."""
+    if reply.status == _NOT_FOUND:
+        return Refused(reason=Reason.APPLY_FAILED, message=f"{kind} does not exist")
+    return _outcome(reply, kind=kind)
 
 
 def _path(kind: str, namespace: str) -> str:

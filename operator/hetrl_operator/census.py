@@ -13,6 +13,7 @@ from typing import Any
 
 from hetrl_operator.kubernetes_api import NAMES_ONLY, KubernetesApi
 from hetrl_operator.labels import FIELD_MANAGER, MANAGED_BY
+from hetrl_operator.queueing import kueue
 from hetrl_operator.recent import Place
 from hetrl_operator.views import Views
 
@@ -44,6 +45,7 @@ _KINDS = {
     "StatefulSet": _Kind(group="/apis/apps/v1", plural="statefulsets", query=_OURS),
     "Service": _Kind(group="/api/v1", plural="services", query=_OURS),
     "ConfigMap": _Kind(group="/api/v1", plural="configmaps", query=_OURS),
+    "Workload": _Kind(group=kueue.PATH, plural="workloads", query=_OURS),
     "Node": _Kind(group="/api/v1", plural="nodes", is_namespaced=False),
     "HetRLTopology": _Kind(group=_HETRL, plural="hetrltopologies", is_namespaced=False),
 }
@@ -90,12 +92,16 @@ class Census:
             try:
                 await asyncio.wait_for(self._something.wait(), EVERY_SECONDS)
             except TimeoutError:
-                self._doubted.update(_KINDS)
+                self._doubted.update(self._kinds())
             await asyncio.sleep(SETTLE_SECONDS)
             self._something.clear()
             doubted, self._doubted = self._doubted, set()
             for kind in sorted(doubted):
                 await self._count(kind)
+
+    def _kinds(self) -> set[str]:
+        """Return what there is to be counted: Workloads only where they are watched."""
+        return set(_KINDS) - (set() if self.views.workloads is not None else {"Workload"})
 
     async def _count(self, kind: str) -> None:
         # First what we know, then what there is: the reverse would take newcomers for ghosts.

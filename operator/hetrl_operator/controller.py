@@ -21,8 +21,11 @@ from hetrl_operator.actions import (
     Delete,
     LiftGate,
     ReleaseGpus,
+    RequeueWorkload,
     ReserveGpus,
     StartPlanning,
+    SubmitWorkload,
+    TellWorkload,
     WriteStatus,
     steps,
 )
@@ -32,6 +35,7 @@ from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.drift import SETTLE_SECONDS, drift
 from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.queueing import answered_plans, is_ours, is_queued, waits
 from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.job_metrics import job_shown
 from hetrl_operator.ledger import gpus_by_machine
@@ -43,12 +47,15 @@ from hetrl_operator.observed import (
     JobSeen,
     NodesSeen,
     Observed,
+    PlanningSeen,
     PlanSeen,
     ProgressSeen,
     WriteTrouble,
 )
 from hetrl_operator.planning import Planning, planning_key
 from hetrl_operator.queue import WorkQueue
+from hetrl_operator.queueing.admission import NOT_STARTED, QueueingSeen, workload_seen
+from hetrl_operator.queueing.workload import flavor_keys
 from hetrl_operator.reasons import ConditionType, Reason
 from hetrl_operator.recent import FORGOTTEN_AFTER_SECONDS, Place
 from hetrl_operator.settings import PodSettings
@@ -77,6 +84,9 @@ class Controller:
     writer: Writer
     metrics: Metrics
     pods: PodSettings
+    queues_off: str = NOT_STARTED
+    """Why labels of queues mean nothing; empty: they do."""
+
     _progress: dict[str, ProgressSeen] = field(default_factory=dict)
     _troubles: dict[str, WriteTrouble] = field(default_factory=dict)
     _told_at: dict[str, float] = field(default_factory=dict)
@@ -91,7 +101,9 @@ class Controller:
         self._is_ready = True
         for job in self.views.all_jobs():
             plans = self.views.plans_of(job)
-            if plans and _holds_gpus(job, has_pods=bool(self.views.pods_of(job))):
+            queueing = self._queueing(job)
+            has_pods = bool(self.views.pods_of(job))
+            if plans and _holds_gpus(job, queueing, has_pods=has_pods):
                 last = newest(plans)
                 assert last, "of several plans one is the last"
                 self.planning.ledger.restore(job.uid, last.plan)
@@ -182,9 +194,14 @@ class Controller:
         )
         plan = newest(plans)
         fleet = self.planning.fleet(job, plan, now)
+        queueing = self._queueing(job)
+        on_paper = waits(job, queueing)
+        base = "" if on_paper else _base(job, plan, nodes, fleet, now)
+        planning = self.planning.seen(job, plan, base=base, on_paper=on_paper)
         return Observed(
             job=job,
-            planning=self.planning.seen(job, plan, base=_base(job, plan, nodes, fleet, now)),
+            planning=planning,
+            queueing=self._with_labels(job, queueing, plans, planning),
             plans=plans,
             children=self.views.children_of(job),
             pods=pods,
@@ -195,6 +212,24 @@ class Controller:
             progress=self._progress.get(job.uid),
             trouble=self._troubles.get(job.uid),
         )
+
+    def _queueing(self, job: JobSeen) -> QueueingSeen:
+        return QueueingSeen(off=self.queues_off, workload=self.views.workload_of(job))
+
+    def _with_labels(
+        self,
+        job: JobSeen,
+        queueing: QueueingSeen,
+        plans: Sequence[PlanSeen],
+        planning: PlanningSeen,
+    ) -> QueueingSeen:
+        """Add what flavors are told apart by, of the machines that a job may come to stand on."""
+        if job.wish is None or not is_queued(job, queueing):
+            return queueing
+        known = (*(each.plan for each in plans), *answered_plans(planning.answer))
+        machines = {name for each in known for name in gpus_by_machine(each)}
+        labels = self.views.labels(machines, flavor_keys(job.wish))
+        return replace(queueing, machine_labels=labels)
 
     def _paced(self, job: JobSeen, decision: Decision) -> Decision:
         """Leave a status to a later round that only counts pods, and was just told."""
@@ -357,11 +392,13 @@ def _has_ended(job: JobSeen) -> bool:
     return any(holds(job.status, each) for each in (ConditionType.COMPLETE, ConditionType.FAILED))
 
 
-def _holds_gpus(job: JobSeen, *, has_pods: bool) -> bool:
+def _holds_gpus(job: JobSeen, queueing: QueueingSeen, *, has_pods: bool) -> bool:
     """Tell whether a job's plan counts as reserved when we start."""
     if has_pods:
         return True
     if job.wish is None or _has_ended(job) or job.wish.written.suspend:
+        return False
+    if not is_ours(job) or waits(job, queueing):
         return False
     return job.wish.written.planning.mode is not PlanningMode.PLAN_ONLY
 
@@ -381,6 +418,8 @@ def _kind(action: Action | WriteStatus) -> str:
             return kind
         case LiftGate():
             return "Pod"
+        case SubmitWorkload() | RequeueWorkload() | TellWorkload():
+            return "Workload"
         case _:
             return "HetRLJob"
 
@@ -393,6 +432,8 @@ def _read(kind: str, body: Mapping[str, Any]) -> Any:
         return pod_seen(body)
     if kind == "HetRLPlan":
         return plan_seen(body)
+    if kind == "Workload":
+        return workload_seen(body)
     if kind == "HetRLJob":
         return job_seen(body)
     return None

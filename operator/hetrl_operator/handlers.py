@@ -19,6 +19,8 @@ from hetrl_operator.controller import Controller
 from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
 from hetrl_operator.observe import Body, JobKey
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
+from hetrl_operator.queueing import kueue
+from hetrl_operator.queueing.admission import NOT_STARTED, WorkloadSeen, workload_seen
 from hetrl_operator.recent import Place, RecentWrites
 from hetrl_operator.views import Views
 
@@ -41,6 +43,9 @@ class Hooks:
 
     make_controller: Callable[[Views], Controller]
     watch_silence_seconds: float
+    queues_off: str = NOT_STARTED
+    """Why Workloads are not to be watched; empty: they are. Known before watches start."""
+
     controller: Controller | None = None
     _nodes: dict[str, Body] = field(default_factory=dict)
 
@@ -53,9 +58,11 @@ class Hooks:
             children={kind: indices[kind.lower()] for kind in CHILD_RESOURCES},
             node_index=indices["nodes"],
             topology_index=indices["topologies"],
+            workloads=indices["workloads"] if not self.queues_off else None,
             recent=RecentWrites(),
         )
         self.controller = self.make_controller(views)
+        self.controller.queues_off = self.queues_off
 
     def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
         """Have a job looked at because something of it happened."""
@@ -105,7 +112,7 @@ def _place(kind: str, event: Mapping[str, Any]) -> Place:
 def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     """Register every handler."""
     _register_start(registry, hooks)
-    _register_indexes(registry)
+    _register_indexes(registry, has_kueue=not hooks.queues_off)
     _register_events(registry, hooks)
 
 
@@ -132,7 +139,7 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
     # Without the right to list CRDs and namespaces, a rescan would stop the operator.
     settings.scanning.disabled = True
     # Filters of decorators work on our side only: every pod of the cluster would be sent.
-    for resource in ("pods.v1", *CHILD_RESOURCES.values()):
+    for resource in ("pods.v1", *CHILD_RESOURCES.values(), kueue.RESOURCE):
         settings.watching.label_selectors[resource] = _OURS
 
 
@@ -162,13 +169,14 @@ def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     kopf.on.login(registry=registry)(login)
 
 
-def _register_indexes(registry: kopf.OperatorRegistry) -> None:
+def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> None:
     indexes = {
         "jobs": (JOBS, _job_index),
         "plans": (PLANS, _plan_index),
         "pods": ("pods.v1", _pod_index),
         "nodes": ("nodes.v1", _node_index),
         "topologies": (TOPOLOGIES, _topology_index),
+        **({"workloads": (kueue.RESOURCE, _workload_index)} if has_kueue else {}),
         **{kind.lower(): (name, _child_index(kind)) for kind, name in CHILD_RESOURCES.items()},
     }
     for name, (resource, index) in indexes.items():
@@ -177,6 +185,8 @@ def _register_indexes(registry: kopf.OperatorRegistry) -> None:
 
 def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     children = {"HetRLPlan": PLANS, "Pod": "pods.v1", **CHILD_RESOURCES}
+    if not hooks.queues_off:
+        children["Workload"] = kueue.RESOURCE
     handlers = {
         "HetRLJob": (JOBS, _job_event(hooks)),
         **{kind: (resource, _child_event(kind, hooks)) for kind, resource in children.items()},
@@ -200,6 +210,11 @@ async def _plan_index(body: Body, **_: Any) -> dict[JobKey, PlanSeen] | None:
 async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen] | None:
     key, seen = observe.key_of_owner(body), observe.pod_seen(body)
     return {key: seen} if key and seen else None
+
+
+async def _workload_index(body: Body, **_: Any) -> dict[JobKey, WorkloadSeen] | None:
+    key = observe.key_of_owner(body)
+    return {key: workload_seen(body)} if key else None
 
 
 async def _node_index(body: Body, **_: Any) -> dict[str, Body]:

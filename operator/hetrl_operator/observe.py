@@ -46,6 +46,7 @@ from hetrl_operator.observed import (
     Termination,
     Wish,
 )
+from hetrl_operator.queueing.kueue import PRIORITY_LABEL, QUEUE_LABEL
 
 Body = Mapping[str, Any]
 JobKey = tuple[str, str]
@@ -72,6 +73,7 @@ def key_of_owner(body: Body) -> JobKey | None:
 def job_seen(body: Body) -> JobSeen:
     """Read a HetRLJob; a spec that cannot be worked on becomes a problem in words."""
     metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
     wish, problem = _wish(body)
     return JobSeen(
         namespace=metadata["namespace"],
@@ -84,6 +86,8 @@ def job_seen(body: Body) -> JobSeen:
         wish=wish,
         problem=problem,
         status=_status(body.get("status") or {}),
+        queue=labels.get(QUEUE_LABEL, ""),
+        queue_priority=labels.get(PRIORITY_LABEL, ""),
     )
 
 

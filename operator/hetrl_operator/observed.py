@@ -12,6 +12,7 @@ from hetrl_api.status import JobStatus
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import Infeasible, Plan, Prediction
 from hetrl_core.task import Role
+from hetrl_operator.queueing.admission import QueueingSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class JobSeen:
 
     problem: str = ""
     status: JobStatus
+    queue: str = ""
+    """The LocalQueue of Kueue that its label names; empty: none."""
+
+    queue_priority: str = ""
+    """The WorkloadPriorityClass that its label names; empty: none."""
 
     @property
     def is_deleting(self) -> bool:
@@ -296,6 +302,7 @@ class Observed:
     fleet: FleetSeen = field(default_factory=FleetSeen)
     progress: ProgressSeen | None = None
     trouble: WriteTrouble | None = None
+    queueing: QueueingSeen = field(default_factory=QueueingSeen)
 
     @property
     def nodes(self) -> NodesSeen:

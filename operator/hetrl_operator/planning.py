@@ -63,6 +63,8 @@ class _Record:
     answered_at: datetime | None = None
     num_failures: int = 0
     left_out: tuple[str, ...] = ()
+    on_paper: bool = False
+    """On the whole fleet, reserving nothing: a queue says whose turn it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +110,16 @@ class Planning:
         """Have a worker process ready before the first job asks."""
         self.processes.wake()
 
-    def seen(self, job: JobSeen, plan: PlanSeen | None, *, base: str = "") -> PlanningSeen:
+    def seen(
+        self, job: JobSeen, plan: PlanSeen | None, *, base: str = "", on_paper: bool = False
+    ) -> PlanningSeen:
         """Return where planning for a job stands.
 
         Args:
             job: the job.
             plan: the plan in force, if there is one.
             base: what another plan is wanted for while that one is in force; empty: none is.
+            on_paper: whether it waits in a queue, which others' reservations do not concern.
         """
         if job.wish is None:
             return PlanningSeen(spec_key="", key="", is_reserved=self.ledger.holds(job.uid))
@@ -128,7 +133,7 @@ class Planning:
             # Costly on a large fleet, and asked only where there is a plan to be made.
             key=""
             if plan and not base and plan.planned_for == spec_key
-            else self._key(job, job.wish, spec_key, base),
+            else self._key(job, job.wish, spec_key, base, on_paper=on_paper),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
@@ -140,7 +145,9 @@ class Planning:
             is_reserved=reserved,
             conflict=""
             if plan is None or reserved
-            else self.ledger.conflict(job.uid, plan.plan, self._eligible.capacity(job.wish)),
+            else (Ledger() if on_paper else self.ledger).conflict(
+                job.uid, plan.plan, self._eligible.capacity(job.wish)
+            ),
         )
 
     def fleet(self, job: JobSeen, plan: PlanSeen | None, now: datetime) -> FleetSeen:
@@ -168,6 +175,7 @@ class Planning:
             base=asked.base,
             standing=self._standing(wish, asked) if asked.standing else None,
             num_failures=last.num_failures if last and is_again else 0,
+            on_paper=asked.on_paper,
         )
         self.forget(job.uid)
         record.task = asyncio.create_task(self._search(job, wish, record))
@@ -197,9 +205,14 @@ class Planning:
             self.forget(uid)
         await self.processes.close()
 
-    def _key(self, job: JobSeen, wish: Wish, spec_key: str, base: str) -> str:
-        asked = question(self._eligible.free(job.uid, wish), wish.spec)
+    def _key(
+        self, job: JobSeen, wish: Wish, spec_key: str, base: str, *, on_paper: bool = False
+    ) -> str:
+        asked = question(self._usable(job, wish, on_paper=on_paper), wish.spec)
         return sha256(repr((spec_key, base, asked.key)).encode()).hexdigest()[:32]
+
+    def _usable(self, job: JobSeen, wish: Wish, *, on_paper: bool) -> ClusterSnapshot:
+        return self._eligible.whole(wish) if on_paper else self._eligible.free(job.uid, wish)
 
     def _standing(self, wish: Wish, asked: StartPlanning) -> Standing:
         assert asked.standing
@@ -239,7 +252,7 @@ class Planning:
 
     def _known(self, job: JobSeen, wish: Wish, record: _Record, *, since: float) -> Answer | None:
         """Return what others who asked the same were answered."""
-        asked = self._inquiry(job, wish)
+        asked = self._inquiry(job, wish, on_paper=record.on_paper)
         if asked is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
         if record.standing:
@@ -252,9 +265,9 @@ class Planning:
 
     async def _made(self, job: JobSeen, wish: Wish, record: _Record) -> Answer | None:
         """Have the planner answer; None where others have taken the plan's GPUs meanwhile."""
-        asked = self._inquiry(job, wish)
+        asked = self._inquiry(job, wish, on_paper=record.on_paper)
         assert asked, "a deadline that is over is known"
-        record.key = self._key(job, wish, record.spec_key, record.base)
+        record.key = self._key(job, wish, record.spec_key, record.base, on_paper=record.on_paper)
         record.left_out, record.fleet = asked.left_out, self._eligible.digest(wish)
         found = await self.processes.ask(
             Asked(
@@ -271,12 +284,12 @@ class Planning:
             self._answers.learn(asked.question, asked.exact, found, at=at)
         return found if self._hold(job, wish, record, found) else None
 
-    def _inquiry(self, job: JobSeen, wish: Wish) -> _Inquiry | None:
+    def _inquiry(self, job: JobSeen, wish: Wish, *, on_paper: bool) -> _Inquiry | None:
         """Return what is to be asked now; None where the job's deadline is over."""
         spec = from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return None
-        free = self._eligible.free(job.uid, wish)
+        free = self._usable(job, wish, on_paper=on_paper)
         return _Inquiry(
             spec=spec,
             free=free,
@@ -289,7 +302,7 @@ class Planning:
         """Make a new plan's GPUs the job's; tell whether they still could be."""
         if not isinstance(found, Plan) or record.base or obstacles(found, wish.spec):
             return True
-        if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
+        if record.on_paper or wish.written.planning.mode is PlanningMode.PLAN_ONLY:
             return True
         return not self.ledger.reserve(job.uid, found, self._eligible.capacity(wish))
 

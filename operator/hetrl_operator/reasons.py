@@ -16,6 +16,9 @@ class ConditionType:
     PLANNED: Final = "Planned"
     """A plan is chosen, and its GPUs are reserved unless the job only plans."""
 
+    QUOTA_RESERVED: Final = "QuotaReserved"
+    """The queue that the job's label names has admitted it: its pods may run."""
+
     RESOURCES_CREATED: Final = "ResourcesCreated"
     """Every child object is written."""
 
@@ -70,6 +73,30 @@ class Reason:
 
     PLANNER_FAILED: Final = "PlannerFailed"
     """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
+
+    WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+    """Not QuotaReserved: the job waits in its queue, and Kueue says for what."""
+
+    ADMITTED: Final = "Admitted"
+    """QuotaReserved: the queue holds quota for the job's pods."""
+
+    PREEMPTED: Final = "Preempted"
+    """Not QuotaReserved: another job gets the quota; this one stops, and waits in its queue."""
+
+    EVICTED: Final = "Evicted"
+    """Not QuotaReserved: Kueue takes the quota back for another reason; the message says which."""
+
+    DEACTIVATED: Final = "Deactivated"
+    """Not QuotaReserved: the Workload is not active, so that Kueue will not admit it."""
+
+    QUOTA_RETURNED: Final = "QuotaReturned"
+    """Not QuotaReserved: the job is suspended or has ended, and no quota is held for it."""
+
+    QUEUE_IGNORED: Final = "QueueIgnored"
+    """Not QuotaReserved: the job names a queue, and the operator does not use Kueue."""
+
+    QUEUED: Final = "Queued"
+    """Suspended: no pod is left, and the job goes on when its queue admits it again."""
 
     CHILDREN_APPLIED: Final = "ChildrenApplied"
     """ResourcesCreated: every object is as it should be."""
@@ -221,6 +248,9 @@ class ReplanOutcome:
     TOO_DEAR: Final = "TooDear"
     """What it gains does not pay for the move. Asked again after the cooldown."""
 
+    NO_QUOTA: Final = "NoQuota"
+    """It would take pods that the job's queue has not admitted."""
+
     NO_PLAN: Final = "NoPlan"
     """None fits."""
 
@@ -254,6 +284,18 @@ class EventReason:
 
     FAILED_TO_APPLY: Final = "FailedToApply"
     """The API server refused an object, and why."""
+
+    QUEUED: Final = "Queued"
+    """The job waits in its queue."""
+
+    ADMITTED: Final = "Admitted"
+    """The queue has admitted the job."""
+
+    EVICTED: Final = "Evicted"
+    """The queue takes the job's quota back, and why; a checkpoint is written first."""
+
+    QUEUE_IGNORED: Final = "QueueIgnored"
+    """The job names a queue, which means nothing here, and why."""
 
     GANG_STARTED: Final = "GangStarted"
     """All pods exist and may be scheduled."""

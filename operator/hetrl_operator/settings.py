@@ -90,6 +90,9 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces to serve; none: all of them."""
 
+    kueue: bool = False
+    """Whether jobs with a label of a queue wait in it."""
+
     workers: int = 32
     """Jobs that are worked on at once; writes wait for the API server most of the time."""
 
@@ -124,6 +127,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         ),
         election=_election(environment),
         namespaces=_names(environment.get("HETRL_WATCH_NAMESPACES", "")),
+        kueue=_switch(environment, "HETRL_KUEUE"),
         workers=_number(environment, "HETRL_WORKERS", 32),
         watch_silence_seconds=_number(environment, "HETRL_WATCH_SILENCE_SECONDS", 70),
         log_level=environment.get("HETRL_LOG_LEVEL", "INFO").upper(),
@@ -176,6 +180,13 @@ def _number(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal():
         raise ValueError(f"{name} must be a whole number, got {text!r}")
     return int(text)
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name, "") or "false"
+    if text not in {"true", "false"}:
+        raise ValueError(f"{name} must be true or false, got {text!r}")
+    return text == "true"
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Holds values, not objects; filled by kopf's indexes, read once a round.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from hetrl_api.topology import HetRLTopology
 from hetrl_operator.nodes import Tolerations, must_leave
 from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
+from hetrl_operator.queueing.admission import WorkloadSeen
 from hetrl_operator.recent import Place, RecentWrites
 
 Index = Mapping[Any, Iterable[Any]]
@@ -33,6 +34,9 @@ class Views:
 
     node_index: Index
     topology_index: Index
+    workloads: Index | None = None
+    """Of Kueue; None where it is not used."""
+
     recent: RecentWrites[Any] = field(default_factory=RecentWrites)
     gone: set[Place] = field(default_factory=set)
     """What the indexes show though it is not there any more; ``census`` finds it out."""
@@ -74,6 +78,15 @@ class Views:
             each for kind in CHILD_KINDS for each in self._laid_over(kind, self.children[kind], job)
         )
 
+    def workload_of(self, job: JobSeen) -> WorkloadSeen | None:
+        """Return the Workload that waits for a job, or holds its quota."""
+        if self.workloads is None:
+            return None
+        found: Iterable[WorkloadSeen] = self._laid_over("Workload", self.workloads, job)
+        return next(
+            (each for each in found if each.owner_uid == job.uid and not each.is_deleting), None
+        )
+
     def all_jobs(self) -> Iterator[JobSeen]:
         """Return every job."""
         for key, store in self.jobs.items():
@@ -83,8 +96,7 @@ class Views:
     def owner_of(self, place: Place) -> JobKey | None:
         """Return the key of the job that an object belongs to, as the indexes have it."""
         kind, namespace, name = place
-        index = {"HetRLPlan": self.plans, "Pod": self.pods, **self.children}[kind]
-        for key, store in index.items():
+        for key, store in self._owned(kind).items():
             if key[0] == namespace and any(each.name == name for each in store):
                 return key[0], key[1]
         return None
@@ -99,10 +111,9 @@ class Views:
                 index = self.node_index if kind == "Node" else self.topology_index
                 found = {(kind, "", name) for name in index}
             case _:
-                index = {"HetRLPlan": self.plans, "Pod": self.pods, **self.children}[kind]
                 found = {
                     (kind, namespace, each.name)
-                    for (namespace, _), store in index.items()
+                    for (namespace, _), store in self._owned(kind).items()
                     for each in store
                 }
         return found - self.gone
@@ -115,6 +126,16 @@ class Views:
             label = node and node["metadata"]["labels"].get(HOSTNAME_LABEL)
             if label:
                 found[name] = label
+        return found
+
+    def labels(self, machines: Iterable[str], keys: Collection[str]) -> dict[str, dict[str, str]]:
+        """Return some labels of some nodes, of those that there are."""
+        found = {}
+        for name in machines:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is not None:
+                labels = node["metadata"]["labels"]
+                found[name] = {key: labels[key] for key in sorted(keys) if key in labels}
         return found
 
     def lost_nodes(self, names: Iterable[str], now: datetime) -> dict[str, datetime]:
@@ -164,6 +185,11 @@ class Views:
         """Note that nodes or topologies are not what they were."""
         self._fleet_version += 1
         self._fleet_changed_at = datetime.now(UTC)
+
+    def _owned(self, kind: str) -> Index:
+        """Return the index of a kind that belongs to jobs."""
+        ours = {"HetRLPlan": self.plans, "Pod": self.pods, "Workload": self.workloads or {}}
+        return {**ours, **self.children}[kind]
 
     def _there(self, kind: str, index: Index) -> list[Any]:
         return [

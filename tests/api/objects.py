@@ -244,8 +244,8 @@ INVALID_JOBS = [
         "spec.scheduling.gang is not supported yet",
     ),
     _case(
-        "another controller", {"spec.managedBy": "kueue.x-k8s.io/multikueue"},
-        "spec.managedBy kueue.x-k8s.io/multikueue is not supported yet: only hetrl.dev/operator",
+        "a controller without a domain", {"spec.managedBy": "multikueue"},
+        "spec.managedBy must be a domain and a name, as hetrl.dev/operator, got multikueue",
     ),
     # Unions.
     _case(

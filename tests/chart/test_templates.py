@@ -123,6 +123,23 @@ def test_no_role_has_a_wildcard() -> None:
         assert "*" not in json.dumps(role["rules"]), role["metadata"]["name"]
 
 
+def test_rights_on_queues_come_with_kueue_alone() -> None:
+    def of_kueue(*settings: str) -> list[dict[str, Any]]:
+        return [
+            rule
+            for role in of_kind("ClusterRole", *settings)
+            for rule in role["rules"]
+            if "kueue.x-k8s.io" in rule["apiGroups"]
+        ]
+
+    assert not of_kueue()
+    assert [(*each["resources"], *each["verbs"]) for each in of_kueue("kueue.enabled=true")] == [
+        ("workloadpriorityclasses", "get"),
+        ("workloads", "list", "watch", "create", "patch", "delete"),
+        ("workloads/status", "patch"),
+    ]
+
+
 def test_the_operator_writes_secrets_and_never_reads_them() -> None:
     of_secrets = [
         rule

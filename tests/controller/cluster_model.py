@@ -23,8 +23,11 @@ from hetrl_operator.actions import (
     LetJobGo,
     LiftGate,
     ReleaseGpus,
+    RequeueWorkload,
     ReserveGpus,
     StartPlanning,
+    SubmitWorkload,
+    TellWorkload,
     WriteStatus,
 )
 from hetrl_operator.decide import decide
@@ -45,7 +48,23 @@ from hetrl_operator.observed import (
     Termination,
 )
 from hetrl_operator.planning import planning_key
+from hetrl_operator.queueing.admission import QueueingSeen
+from tests.controller.queueing import Queue
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
+
+_OfJob = (
+    StartPlanning
+    | ReserveGpus
+    | ReleaseGpus
+    | IssueCertificates
+    | LiftGate
+    | HoldJob
+    | LetJobGo
+    | Delete
+    | DeleteJob
+    | Apply
+)
+"""What is done for a job by others than its queue."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +104,9 @@ class ClusterModel:
     wake_after_seconds: float | None = None
     """When the operator wants to look again."""
 
+    queue: Queue | None = None
+    """Kueue, where the cluster has it."""
+
     num_created: int = 0
 
     def observe(self) -> Observed:
@@ -106,6 +128,7 @@ class ClusterModel:
             leaving=self.leaving,
             fleet=self._fleet(),
             progress=self.progress,
+            queueing=self.queue.seen() if self.queue else QueueingSeen(),
         )
 
     def round(self, *, after_seconds: float = 1.0) -> tuple[Action | WriteStatus, ...]:
@@ -142,6 +165,14 @@ class ClusterModel:
     def perform(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
         match action:
+            case SubmitWorkload() | RequeueWorkload() | TellWorkload() | Delete(kind="Workload"):
+                assert self.queue, f"there is no Kueue here: {action}"
+                self.queue.perform(action)
+            case _:
+                self._perform(action)
+
+    def _perform(self, action: _OfJob | WriteStatus) -> None:
+        match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():
                 self._plan(action)
             case IssueCertificates():
@@ -151,15 +182,21 @@ class ClusterModel:
                 self._bind(name, hostname)
             case WriteStatus(status=status):
                 self.job = replace(self.job, status=status)
-            case HoldJob() | LetJobGo():
-                self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
-                self.is_gone = self.job.is_deleting and not self.job.has_finalizer
-            case Delete() | DeleteJob():
+            case HoldJob() | LetJobGo() | DeleteJob():
+                self._end(action)
+            case Delete():
                 self._delete(action)
             case Apply(manifest=manifest):
                 self._apply(dict(manifest))
             case _:
                 assert_never(action)
+
+    def _end(self, action: HoldJob | LetJobGo | DeleteJob) -> None:
+        if isinstance(action, DeleteJob):
+            self.is_deleted = True
+            return
+        self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
+        self.is_gone = self.job.is_deleting and not self.job.has_finalizer
 
     def _bind(self, name: str, hostname: str) -> None:
         pod = self.pods[name]
@@ -254,10 +291,8 @@ class ClusterModel:
             reserved = isinstance(action, ReserveGpus)
             self.planning = replace(self.planning, is_reserved=reserved)
 
-    def _delete(self, action: Delete | DeleteJob) -> None:
-        if isinstance(action, DeleteJob):
-            self.is_deleted = True
-        elif action.kind == "HetRLPlan":
+    def _delete(self, action: Delete) -> None:
+        if action.kind == "HetRLPlan":
             del self.plans[action.name]
         elif action.kind == "Pod":
             self.kill(action.name)

@@ -17,13 +17,14 @@ from hetrl_operator.actions import (
     WriteStatus,
 )
 from hetrl_operator.decide import degraded as watch
-from hetrl_operator.decide import plans, stage, terminal
+from hetrl_operator.decide import plans, queueing, stage, terminal
 from hetrl_operator.decide.advance import advance, next_stall_seconds
 from hetrl_operator.decide.conditions import Finding, announcements, condition, settled
 from hetrl_operator.decide.deadlines import next_deadline_seconds, ttl_left_seconds
 from hetrl_operator.decide.gang import lifts
 from hetrl_operator.decide.phase import phase
 from hetrl_operator.decide.progress import next_write_seconds, progress
+from hetrl_operator.decide.queueing import is_ours
 from hetrl_operator.decide.readiness import (
     pod_set_statuses,
     role_findings,
@@ -82,7 +83,7 @@ class _Round:
 
 def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
     """Return what to do for a job now, and when to look again."""
-    if seen.job.is_deleting and not seen.job.has_finalizer:
+    if not is_ours(seen.job) or (seen.job.is_deleting and not seen.job.has_finalizer):
         return Decision()
     round_ = _round(seen, now, settings)
     status = _status(seen, round_, now)
@@ -107,6 +108,8 @@ def _round(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
     accepted = _accepted(Reason.VALID, "")
     if wish.written.suspend:
         return _suspended(seen, wish, accepted, now, settings)
+    if queueing.waits(seen.job, seen.queueing):
+        return _queued(seen, wish, accepted, now, settings)
     return _active(seen, wish, accepted, now, settings)
 
 
@@ -114,7 +117,9 @@ def _active(
     seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> _Round:
     planned = plans.planned(seen, wish, now)
-    findings = (accepted, planned.finding, *stage.resumed_finding(seen))
+    plan = planned.plan.plan if planned.plan else None
+    quota = queueing.finding(seen, wish, plan)
+    findings = (accepted, planned.finding, *quota, *stage.resumed_finding(seen))
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
     if planned.plan is None or only:
         return _Round(
@@ -123,6 +128,9 @@ def _active(
             plan=planned.plan,
             wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),
         )
+    if not seen.pods and queueing.exceeds(seen, wish, planned.plan.plan):
+        # Planned anew since it was admitted: it waits again, with what it needs now.
+        return _queued(seen, wish, accepted, now, settings)
     sets = _sets(planned.plan)
     deployment = Deployment(
         job=seen.job, wish=wish, plan=planned.plan, sets=sets, running=stage.ALL_ROLES,
@@ -133,15 +141,18 @@ def _active(
     replaced = replacements(seen, _wanted(deployment), restarted.records, now)
     lifted = lifts(seen, sets, replaced, now, holds_trainers=restarted.is_pending)
     shown = progress(seen, now)
+    roles = role_findings(seen, sets)
+    is_running = any(each.holds for each in roles if each.type == ConditionType.RUNNING)
+    told = queueing.strays(seen) or queueing.tells(seen, is_running=is_running, now=now)
     return _Round(
         findings=(
             *findings,
             written.finding,
-            *role_findings(seen, sets),
+            *roles,
             advance(seen, shown, now),
             watch.degraded(seen, wish, planned, sets),
         ),
-        actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted),
+        actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted, *told),
         events=(
             *planned.events,
             *restart_events(restarted),
@@ -174,6 +185,55 @@ def _sets(plan: PlanSeen | None) -> tuple[PodSet, ...]:
     return pod_sets(plan.plan) if plan else ()
 
 
+def _queued(
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
+) -> _Round:
+    """Wait for the job's queue; pods that there still are stop as for a suspension."""
+    stopped = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings, last=()
+    )
+    if seen.pods:
+        return _evicted(seen, wish, accepted, stopped)
+    planned = plans.planned(seen, wish, now)
+    plan = planned.plan.plan if planned.plan else None
+    return replace(
+        stopped,
+        findings=(
+            accepted,
+            planned.finding,
+            *queueing.finding(seen, wish, plan),
+            *queueing.waiting_suspended(seen),
+        ),
+        actions=(
+            *stopped.actions,
+            *planned.actions,
+            *((*hold(seen), *queueing.in_queue(seen, wish, plan)) if plan else ()),
+        ),
+        plan=planned.plan,
+        sets=_sets(planned.plan),
+        wake_after=(*stopped.wake_after, planned.wake_after_seconds),
+    )
+
+
+def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: _Round) -> _Round:
+    text = "the job's queue does not admit it"
+    kept = _kept(seen, ConditionType.PLANNED)
+    created = Finding(
+        type=ConditionType.RESOURCES_CREATED, holds=False, reason=Reason.EVICTED, message=text
+    )
+    return replace(
+        stopped,
+        findings=(
+            accepted,
+            *((kept,) if kept else ()),
+            *queueing.finding(seen, wish, stopped.plan.plan if stopped.plan else None),
+            stage.suspended_finding(seen),
+            created,
+            *stopped_findings(Reason.EVICTED, text),
+        ),
+    )
+
+
 def _suspended(
     seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> _Round:
@@ -183,13 +243,15 @@ def _suspended(
     )
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
     round_ = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings
-    )
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        last=(*queueing.gives_back(seen), *let_go(seen, now)),
+    )  # fmt: skip
     return replace(
         round_,
         findings=(
             accepted,
             planned,
+            *((queueing.returned(),) if _has_quota_condition(seen) else ()),
             stage.suspended_finding(seen),
             created,
             *stopped_findings(Reason.SUSPENDED, text),
@@ -203,8 +265,9 @@ def _deleted(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
     if wish is None:
         return _Round(findings=(), actions=(LetJobGo(),))
     round_ = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings
-    )
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        last=(*queueing.gives_back(seen), *let_go(seen, now)),
+    )  # fmt: skip
     kept = tuple(_kept(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
     return replace(
         round_,
@@ -222,7 +285,15 @@ def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: Pod
     expired = ttl is not None and ttl <= 0
     wish, round_ = seen.job.wish, _Round(findings=())
     if wish:
-        round_ = _stopped(seen, wish, running=stage.NO_ROLE, now=now, settings=settings)
+        told = queueing.finishes(seen, succeeded=end.succeeded, message=end.message, now=now)
+        round_ = _stopped(
+            seen,
+            wish,
+            running=stage.NO_ROLE,
+            now=now,
+            settings=settings,
+            last=(*told, *let_go(seen, now)),
+        )
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     ended = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
     kept = tuple(_kept(seen, each) for each in (ConditionType.ACCEPTED, ConditionType.PLANNED))
@@ -230,6 +301,7 @@ def _ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: Pod
         round_,
         findings=(
             *(each for each in kept if each),
+            *((queueing.returned(),) if _has_quota_condition(seen) else ()),
             *stopped_findings(Reason.FINISHED, "the job has ended"),
             ended,
         ),
@@ -250,10 +322,13 @@ def _stopped(
     running: frozenset[Role],
     now: "datetime",
     settings: PodSettings,
+    last: tuple[Action, ...],
 ) -> _Round:
-    """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them."""
+    """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them.
+
+    What is done last comes after the GPUs: whom a queue admits then can be planned on them.
+    """
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
-    last: tuple[Action, ...] = let_go(seen, now)
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
     dead = on_lost_nodes(seen, now)
@@ -333,6 +408,10 @@ def _accepted(reason: str, message: str) -> Finding:
         reason=reason,
         message=message or "the spec can be worked on",
     )
+
+
+def _has_quota_condition(seen: Observed) -> bool:
+    return condition(seen.job.status, ConditionType.QUOTA_RESERVED) is not None
 
 
 def _kept(seen: Observed, type_: str) -> Finding | None:

@@ -18,6 +18,7 @@ from hetrl_operator.actions import (
 )
 from hetrl_operator.decide.drift import drift, next_search_at
 from hetrl_operator.decide.planned import Planned, not_yet, ready, refusal
+from hetrl_operator.decide.queueing import waits
 from hetrl_operator.decide.replans import give_way
 from hetrl_operator.decide.retry import pause
 from hetrl_operator.observed import Observed, Occupied, PlannerTrouble, PlanSeen, Wish
@@ -40,6 +41,8 @@ def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     cleaning = _discard(stale, why="another plan took its place")
     if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
         return Planned(plan=known, finding=ready(known), actions=cleaning)
+    if waits(seen.job, seen.queueing):
+        return _on_paper(seen, known, cleaning)
     if not seen.planning.is_reserved:
         return _reserve(seen, known, cleaning)
     kept = Planned(plan=known, finding=ready(known), actions=cleaning)
@@ -88,6 +91,17 @@ def _answers(seen: Observed, plan: PlanSeen) -> bool:
     return plan.planned_for == seen.planning.spec_key
 
 
+def _on_paper(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> Planned:
+    """Keep the plan that the job waits in its queue with, unless its machines are not there."""
+    if seen.planning.conflict:
+        return Planned(
+            plan=None,
+            finding=not_yet(Reason.PLANNING, seen.planning.conflict),
+            actions=_discard(seen.plans, why="its machines are not there any more"),
+        )
+    return Planned(plan=known, finding=ready(known), actions=cleaning)
+
+
 def _reserve(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> Planned:
     """Take the plan's GPUs again, as after a resume; another plan where they are gone."""
     if seen.planning.conflict and not seen.pods:
@@ -106,8 +120,12 @@ def _search(
 ) -> Planned:
     cleaning = _discard(discard, why="the planning fields of the job changed")
     planning = seen.planning
+    on_paper = waits(seen.job, seen.queueing)
     is_for_this = not planning.answer_base
-    if planning.is_running and is_for_this:
+    if on_paper and planning.answer_key != planning.key:
+        # No reservation will tell that it came too late: it is about another fleet.
+        is_for_this = False
+    if planning.is_running and not planning.answer_base:
         return Planned(plan=None, finding=not_yet(Reason.PLANNING, "a plan is being made"))
     match planning.answer:
         case Plan() as plan if is_for_this:
@@ -128,7 +146,7 @@ def _search(
             finding = not_yet(Reason.PLANNING, "a plan is being made")
             # What was held for an earlier answer is nobody's, unless pods stand on it.
             free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
-            start = StartPlanning(key=planning.key)
+            start = StartPlanning(key=planning.key, on_paper=on_paper)
             return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
 
 
@@ -147,7 +165,7 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
         fleet=seen.planning.answer_fleet,
     )
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
-    reserve = () if only else (ReserveGpus(plan=plan),)
+    reserve = () if only or waits(seen.job, seen.queueing) else (ReserveGpus(plan=plan),)
     return Planned(
         plan=None,
         # In the words of before: that a plan was found is told when it is there to be looked at.

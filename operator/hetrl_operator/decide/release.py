@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def hold(seen: Observed) -> tuple[Action, ...]:
-    """Return what must be done before the first pod of a job is made."""
+    """Return what must be done before a job holds anything: GPUs, or a place in a queue."""
     return () if seen.job.has_finalizer else (HoldJob(),)
 
 

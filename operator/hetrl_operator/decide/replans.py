@@ -16,6 +16,7 @@ from hetrl_operator.decide.adoption import Stakes, Weighing, weigh
 from hetrl_operator.decide.drift import Drift
 from hetrl_operator.decide.moves import Moves, moves
 from hetrl_operator.decide.planned import Planned, refusal
+from hetrl_operator.decide.queueing import exceeds
 from hetrl_operator.decide.retry import pause
 from hetrl_operator.observed import (
     Alternatives,
@@ -156,6 +157,10 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
     impossible = obstacles(plan, search.wish.spec)
     if impossible:
         return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
+    more = exceeds(search.seen, search.wish, plan)
+    if more:
+        text = f"its queue has not admitted {more}; suspended and resumed, the job waits for them"
+        return _kept(search, ReplanOutcome.NO_QUOTA, text)
     planning, known = search.seen.planning, search.known
     manifest = plan_manifest(
         search.seen.job,

@@ -16,6 +16,7 @@ from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.deadlines import overrun
 from hetrl_operator.decide.failures import Failure, Response
 from hetrl_operator.decide.pods import names_and_reasons
+from hetrl_operator.decide.queueing import waits
 from hetrl_operator.decide.restarts import excess, responses, restarts
 from hetrl_operator.observed import Observed, ProgressSeen
 from hetrl_operator.reasons import ConditionType, Reason
@@ -47,7 +48,7 @@ def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdic
         return written
     if seen.progress and seen.progress.finished:
         return _of_progress(seen.progress)
-    if seen.job.wish.written.suspend:
+    if seen.job.wish.written.suspend or waits(seen.job, seen.queueing):
         return None
     return (
         _of_coordinator(seen)

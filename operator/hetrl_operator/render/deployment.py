@@ -43,14 +43,7 @@ class Deployment:
     @property
     def owner(self) -> Json:
         """The reference by which a child is deleted with its job."""
-        return {
-            "apiVersion": API_VERSION,
-            "kind": "HetRLJob",
-            "name": self.job.name,
-            "uid": self.job.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return owner_of(self.job)
 
     def set_name(self, pods: PodSet) -> str:
         """Name the StatefulSet of a pod set, and its ConfigMap."""
@@ -89,3 +82,15 @@ class Deployment:
             "annotations": dict(annotations),
             "ownerReferences": [self.owner],
         }
+
+
+def owner_of(job: JobSeen) -> Json:
+    """Return the reference by which an object is deleted with its job."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "HetRLJob",
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -1,6 +1,6 @@
 """The pod template of one pod set. It meets the restricted Pod Security Standard."""
 
-from hetrl_api.runtime import Compute, Toleration
+from hetrl_api.runtime import Compute
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
@@ -14,6 +14,7 @@ from hetrl_operator.labels import (
     ROLE,
     of_child,
 )
+from hetrl_operator.observed import Wish
 from hetrl_operator.render.contract import LAUNCH_DIRECTORY, LAUNCH_FILE
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
@@ -91,7 +92,7 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
             },
             "terminationGracePeriodSeconds": GRACE_SECONDS[pods.role],
             "schedulingGates": [{"name": GANG_GATE}],
-            "tolerations": _tolerations(written.tolerations),
+            "tolerations": tolerations_of(deployment.wish),
             "containers": [_container(deployment, pods)],
             "volumes": volumes(deployment, pods),
             **_affinity(pods),
@@ -123,10 +124,12 @@ def _affinity(pods: PodSet) -> Json:
     return {"affinity": {"nodeAffinity": required}}
 
 
-def _tolerations(written: tuple[Toleration, ...]) -> list[Json]:
+def tolerations_of(wish: Wish) -> list[Json]:
+    """Return the taints that a job's pods tolerate."""
     gpu: Json = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
     users: list[Json] = [
-        each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in written
+        each.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for each in wish.written.runtime.pod_template.tolerations
     ]
     return [gpu, *users]
 
@@ -143,7 +146,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         "command": ["hetrl", str(pods.role), "--launch", launch, *ordinal],
         "env": _environment(deployment, pods),
         "ports": _ports(pods.role),
-        "resources": _resources(deployment, pods),
+        "resources": requests_of(deployment.wish, pods),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -183,8 +186,9 @@ def _ports(role: Role) -> list[Json]:
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in named]
 
 
-def _resources(deployment: Deployment, pods: PodSet) -> Json:
-    asked = getattr(deployment.wish.written.runtime.pod_template.resources, pods.role)
+def requests_of(wish: Wish, pods: PodSet) -> Json:
+    """Return what one pod of a set requests, and its limits."""
+    asked = getattr(wish.written.runtime.pod_template.resources, pods.role)
     compute = asked or _DEFAULT_COMPUTE[pods.role]
     requests: dict[str, object] = {}
     limits: dict[str, object] = {}

@@ -1,0 +1,1 @@
+"""Jobs in a queue of the real Kueue: admitted, preempted, admitted again, finished."""

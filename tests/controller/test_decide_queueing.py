@@ -1,0 +1,344 @@
+"""A job that names a queue: when it may run, and what its Workload is told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hetrl_core.plan import Plan
+from hetrl_core.task import Role
+from hetrl_operator.actions import Action, ReserveGpus, StartPlanning, SubmitWorkload
+from hetrl_operator.decide.conditions import condition
+from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from tests.controller.cluster_model import ClusterModel, reason_of
+from tests.controller.queueing import Queue, a_queued_job
+from tests.controller.values import a_job, a_plan, a_report
+
+QUOTA = ConditionType.QUOTA_RESERVED
+
+
+def a_waiting_job(plan: Plan | None = None, **spec: Any) -> tuple[ClusterModel, Queue]:
+    """A cluster whose job is planned and waits in its queue."""
+    queue = Queue()
+    cluster = ClusterModel(job=a_queued_job(**spec), answer=plan or a_plan(), queue=queue)
+    cluster.settle()
+    return cluster, queue
+
+
+def an_admitted_job(**spec: Any) -> tuple[ClusterModel, Queue]:
+    """A cluster whose job was admitted and runs."""
+    cluster, queue = a_waiting_job(**spec)
+    queue.admit()
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.job.status.phase == "Running"
+    return cluster, queue
+
+
+def the_workload(cluster: ClusterModel) -> dict[str, Any]:
+    (found,) = (each for each in cluster.written if isinstance(each, SubmitWorkload))
+    return dict(found.manifest)
+
+
+def reserved(actions: list[Action]) -> list[ReserveGpus]:
+    return [each for each in actions if isinstance(each, ReserveGpus)]
+
+
+def test_a_queued_job_is_planned_on_paper_and_holds_nothing() -> None:
+    cluster, _ = a_waiting_job()
+
+    assert cluster.job.status.phase == "Queued"
+    assert reason_of(cluster, QUOTA) == Reason.WAITING_FOR_QUOTA
+    assert not any(isinstance(each, ReserveGpus) for each in cluster.written)
+    assert [each.on_paper for each in cluster.written if isinstance(each, StartPlanning)] == [True]
+    assert not cluster.children
+    assert not cluster.pods
+    assert cluster.told(EventReason.QUEUED)
+
+
+def test_a_workload_asks_for_each_role_on_each_gpu_kind() -> None:
+    cluster, _ = a_waiting_job(a_plan(trainers=2, rollouts=("l4-0", "l4-0", "l4-1")))
+
+    spec = the_workload(cluster)["spec"]
+    assert spec["queueName"] == "team"
+    asked = {
+        each["name"]: (
+            each["count"],
+            each["template"]["spec"]["containers"][0]["resources"]["requests"].get(
+                "nvidia.com/gpu"
+            ),
+        )
+        for each in spec["podSets"]
+    }
+    assert asked == {
+        "coordinator": (1, None), "rollout-l4": (3, "1"), "trainer-a100-80gb": (2, "1"),
+    }  # fmt: skip
+
+
+def test_an_admitted_job_reserves_runs_and_says_that_its_pods_are_ready() -> None:
+    cluster, queue = an_admitted_job()
+
+    found = condition(cluster.job.status, QUOTA)
+    assert found
+    assert (found.status, found.reason) == ("True", Reason.ADMITTED)
+    assert any(isinstance(each, ReserveGpus) for each in cluster.written)
+    assert queue.workload
+    ready = queue.workload.condition("PodsReady")
+    assert ready
+    assert (ready.holds, ready.reason) == (True, "Started")
+
+
+def test_a_preempted_job_stops_its_trainers_first_and_gives_its_quota_back_last() -> None:
+    cluster, queue = an_admitted_job()
+    queue.evict()
+
+    cluster.round()
+
+    assert cluster.job.status.phase == "Suspending"
+    assert reason_of(cluster, QUOTA) == Reason.PREEMPTED
+    assert not [each for each in cluster.pods.values() if each.role is Role.TRAINER]
+    assert cluster.pods, "the last version that trainers commit needs its coordinator"
+    assert queue.workload
+    assert queue.workload.holds_quota
+    cluster.settle()
+    assert not cluster.pods
+    assert cluster.planning
+    assert not cluster.planning.is_reserved
+    assert cluster.job.status.phase == "Queued"
+    assert not queue.workload.holds_quota
+    requeued = queue.workload.condition("Requeued")
+    assert requeued
+    assert requeued.holds, "Kueue may admit it again at once"
+    assert queue.num_made == 1, "it keeps its place in the queue"
+
+
+def test_a_readmitted_job_goes_on_from_its_checkpoint() -> None:
+    cluster, queue = an_admitted_job()
+    queue.evict()
+    cluster.settle()
+
+    queue.admit()
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Running"
+    assert reason_of(cluster, ConditionType.SUSPENDED) == Reason.RESUMED
+    assert cluster.job.status.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "at_once", "said"),
+    [
+        ("Preempted", True, Reason.PREEMPTED),
+        ("NodeFailures", True, Reason.EVICTED),
+        ("PodsReadyTimeout", False, Reason.EVICTED),
+        ("ClusterQueueStopped", False, Reason.EVICTED),
+    ],
+)
+def test_kueue_decides_when_an_evicted_job_is_a_candidate_again(
+    reason: str, *, at_once: bool, said: str
+) -> None:
+    cluster, queue = an_admitted_job()
+    queue.evict(reason, "because")
+
+    cluster.round()
+
+    assert reason_of(cluster, QUOTA) == said
+    cluster.settle()
+    assert queue.workload
+    requeued = queue.workload.condition("Requeued")
+    assert requeued
+    assert (requeued.holds, requeued.reason) == (at_once, reason)
+
+
+def test_a_deactivated_workload_is_left_for_people_to_activate() -> None:
+    cluster, queue = an_admitted_job()
+    queue.deactivate()
+
+    cluster.settle()
+
+    assert not cluster.pods
+    assert reason_of(cluster, QUOTA) == Reason.DEACTIVATED
+    assert queue.workload
+    assert not queue.workload.holds_quota
+    assert queue.num_made == 1
+
+
+def test_trainers_that_end_badly_while_they_are_evicted_do_not_fail_the_job() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.sets_do_nothing = True
+    queue.evict()
+    cluster.round()
+    cluster.crash("math-trainer-a100-80gb-0-0", 3)
+
+    cluster.round()
+
+    assert cluster.job.status.phase == "Suspending"
+
+
+def test_a_suspended_job_gives_its_workload_back_and_queues_again() -> None:
+    cluster, queue = an_admitted_job()
+
+    cluster.change(suspend=True)
+    cluster.job = _named(cluster)
+    cluster.settle()
+
+    assert queue.workload is None
+    assert reason_of(cluster, QUOTA) == Reason.QUOTA_RETURNED
+    cluster.change(suspend=False)
+    cluster.job = _named(cluster)
+    cluster.settle()
+    assert queue.num_made == 2
+    assert cluster.job.status.phase == "Queued"
+
+
+def test_a_job_that_ends_finishes_its_workload() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.progress = a_report(10, finished=True, outcome="Succeeded")
+
+    cluster.settle()
+
+    assert queue.workload
+    assert queue.workload.holds("Finished")
+    assert not queue.workload.holds_quota
+
+
+def test_a_deleted_job_gives_its_workload_back_before_it_goes() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.delete_job()
+
+    while not cluster.is_gone:
+        assert cluster.round()
+
+    assert queue.workload is None
+
+
+def test_a_job_that_is_deleted_while_it_waits_gives_its_place_up_at_once() -> None:
+    cluster, queue = a_waiting_job()
+    cluster.delete_job()
+    assert not cluster.is_gone, "the queue would admit a job that is not there"
+
+    while not cluster.is_gone:
+        assert cluster.round()
+
+    assert queue.workload is None
+
+
+def test_more_rollouts_than_were_admitted_wait_for_another_admission() -> None:
+    cluster, _ = an_admitted_job()
+    cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
+
+    cluster.change(rollout={"replicas": 3})
+    cluster.job = _named(cluster)
+    cluster.settle()
+
+    last = cluster.job.status.last_replan
+    assert last
+    assert last.outcome == "NoQuota"
+    assert "3 rollout-l4 pods instead of 2" in last.message
+    assert len(cluster.pods) == 4
+
+
+def test_fewer_rollouts_than_were_admitted_need_no_other_admission() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.answer = a_plan(rollouts=("l4-0",))
+
+    cluster.change(rollout={"replicas": 1})
+    cluster.job = _named(cluster)
+    cluster.settle()
+
+    assert len(cluster.pods) == 3
+    assert queue.num_made == 1
+
+
+def test_a_job_that_is_planned_anew_while_it_waits_asks_anew() -> None:
+    cluster, queue = a_waiting_job()
+    cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
+
+    cluster.change(rollout={"replicas": 3})
+    cluster.job = _named(cluster)
+    cluster.settle()
+
+    assert queue.workload
+    assert sorted(queue.workload.counts.values()) == [1, 1, 3]
+
+
+def test_a_job_that_loses_its_label_runs_on_without_a_workload() -> None:
+    cluster, queue = an_admitted_job()
+    cluster.job = replace(cluster.job, queue="")
+
+    cluster.settle()
+
+    assert queue.workload is None
+    assert cluster.job.status.phase == "Running"
+    assert condition(cluster.job.status, QUOTA) is None
+
+
+def test_without_kueue_a_label_is_ignored_out_loud() -> None:
+    cluster = ClusterModel(job=a_queued_job(), answer=a_plan())
+
+    cluster.settle()
+
+    found = condition(cluster.job.status, QUOTA)
+    assert found
+    assert (found.status, found.reason) == ("False", Reason.QUEUE_IGNORED)
+    assert "kueue.x-k8s.io/queue-name=team is ignored" in found.message
+    assert cluster.told(EventReason.QUEUE_IGNORED)
+    assert cluster.job.status.phase == "Deploying"
+
+
+def test_a_job_without_the_label_takes_no_notice_of_kueue() -> None:
+    cluster = ClusterModel(job=a_job(), answer=a_plan(), queue=Queue())
+
+    cluster.settle()
+
+    assert condition(cluster.job.status, QUOTA) is None
+    assert cluster.job.status.phase == "Deploying"
+
+
+def test_a_plan_of_too_many_kinds_of_pods_is_told_with_the_limit() -> None:
+    queue = Queue()
+    queue.labels = {f"l4-{number}": {"zone": str(number)} for number in range(8)}
+    plan = a_plan(rollouts=tuple(f"l4-{number}" for number in range(8)))
+    cluster = ClusterModel(job=a_queued_job(), answer=plan, queue=queue)
+
+    cluster.settle()
+
+    found = condition(cluster.job.status, QUOTA)
+    assert found
+    assert found.reason == Reason.WAITING_FOR_QUOTA
+    assert "10 kinds of pods" in found.message
+    assert "at most 8" in found.message
+    assert not cluster.children
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_an_operator_that_dies_between_any_two_writes_brings_an_eviction_to_its_end(
+    step: int,
+) -> None:
+    cluster, queue = an_admitted_job()
+    queue.evict()
+
+    for _ in range(step):
+        cluster.round_without_actions()
+        cluster.round()
+
+    cluster.settle()
+    assert queue.workload
+    assert not queue.workload.holds_quota
+    assert not cluster.pods
+
+
+def test_a_job_of_another_controller_is_left_alone() -> None:
+    job = a_job(managedBy="kueue.x-k8s.io/multikueue")
+    cluster = ClusterModel(job=job, answer=a_plan())
+
+    assert cluster.settle() == 0
+    assert not cluster.job.status.conditions
+
+
+def _named(cluster: ClusterModel) -> Any:
+    """Keep the label that ``change`` does not know of."""
+    return replace(cluster.job, queue="team")
