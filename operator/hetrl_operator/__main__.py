@@ -24,6 +24,8 @@ from hetrl_operator.kubernetes_api import KubernetesApi, connect
 from hetrl_operator.labels import FIELD_MANAGER
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey
+from hetrl_operator.observer import Observer
+from hetrl_operator.performer import Performer
 from hetrl_operator.planning import Planning
 from hetrl_operator.progress import Endpoint, Reviews, server_tls
 from hetrl_operator.queue import WorkQueue
@@ -64,7 +66,9 @@ async def run(settings: Settings) -> None:
         election = _election(settings, await _connected(stack, settings, metrics))
         leads = election.leads if election else lambda: True
         hooks = Hooks(
-            make_controller=lambda views: _controller(views, settings, api, metrics, leads),
+            make_controller=lambda views, queues_off: _controller(
+                views, settings, api, metrics, queues_off=queues_off, may_write=leads
+            ),
             watch_silence_seconds=settings.watch_silence_seconds,
         )
         await stack.enter_async_context(
@@ -242,6 +246,8 @@ def _controller(
     settings: Settings,
     api: KubernetesApi,
     metrics: Metrics,
+    *,
+    queues_off: str,
     may_write: Callable[[], bool],
 ) -> Controller:
     queue: WorkQueue[JobKey] = WorkQueue(metrics=metrics.workqueue)
@@ -253,12 +259,25 @@ def _controller(
     def left(place: Place) -> None:
         controller.left(place)
 
+    def freed() -> None:
+        controller.look_at_unplanned()
+
+    census = Census(api=api, views=views, namespaces=settings.namespaces, left=left)
     controller = Controller(
         views=views,
-        census=Census(api=api, views=views, namespaces=settings.namespaces, left=left),
+        observer=Observer(views=views, planning=planning, queues_off=queues_off),
+        performer=Performer(
+            writer=Writer(api, may_write=may_write),
+            planning=planning,
+            recent=views.recent,
+            census=census,
+            queue=queue,
+            metrics=metrics,
+            freed=freed,
+        ),
         queue=queue,
         planning=planning,
-        writer=Writer(api, may_write=may_write),
+        census=census,
         metrics=metrics,
         pods=settings.pods,
     )

@@ -41,7 +41,7 @@ _OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
 class Hooks:
     """What handlers need: the controller, once there are views for it."""
 
-    make_controller: Callable[[Views], Controller]
+    make_controller: Callable[[Views, str], Controller]
     watch_silence_seconds: float
     queues_off: str = NOT_STARTED
     """Why Workloads are not to be watched; empty: they are. Known before watches start."""
@@ -61,8 +61,7 @@ class Hooks:
             workloads=indices["workloads"] if not self.queues_off else None,
             recent=RecentWrites(),
         )
-        self.controller = self.make_controller(views)
-        self.controller.queues_off = self.queues_off
+        self.controller = self.make_controller(views, self.queues_off)
 
     def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
         """Have a job looked at because something of it happened."""

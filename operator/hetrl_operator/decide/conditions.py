@@ -37,6 +37,11 @@ def holds(status: JobStatus, type_: str) -> bool:
     return found is not None and found.status is ConditionStatus.TRUE
 
 
+def has_ended(status: JobStatus) -> bool:
+    """Tell whether a job has succeeded or failed for good."""
+    return any(holds(status, each) for each in (ConditionType.COMPLETE, ConditionType.FAILED))
+
+
 def settled(
     findings: Iterable[Finding], *, before: JobStatus, generation: int, now: "datetime"
 ) -> tuple[Condition, ...]:
