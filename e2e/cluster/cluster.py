@@ -35,6 +35,7 @@ from e2e.cluster.packages import NODE_PACKAGES, require_packages, require_root
 from e2e.cluster.state import ClusterState, claim, clusters, find, forget
 
 COMMAND_SECONDS = 300.0
+_ESTABLISHED = '{.status.conditions[?(@.type=="Established")].status}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,14 @@ class Cluster:
     def apply(self, manifest: str) -> str:
         """Apply YAML documents server-side."""
         return self.kubectl("apply", "--server-side", "-f", "-", stdin=manifest)
+
+    def add_kinds(self, crds: Path | str) -> None:
+        """Apply CRDs, those of a folder or of YAML, and wait until all kinds are served."""
+        where = str(crds) if isinstance(crds, Path) else "-"
+        text = "" if isinstance(crds, Path) else crds
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", where, stdin=text)
+        # Not --for=condition=Established, which fails on a CRD that has no conditions yet.
+        self.kubectl("wait", f"--for=jsonpath={_ESTABLISHED}=True", "--timeout=60s", "crd", "--all")
 
     def kubeconfig_for(self, user: str, *, groups: tuple[str, ...] = ()) -> Path:
         """Return a kubeconfig for any user, who has the rights that RBAC gives."""

@@ -44,8 +44,7 @@ def kueue_on(cluster: Cluster, folder: Path) -> Iterator[subprocess.Popen[bytes]
     client = {"caBundle": base64.b64encode(authority).decode()}
     cluster.kubectl("create", "namespace", NAMESPACE)
     kinds = [_kind(each, client, webhook_port) for each in sorted((built / "bases").glob("*.yaml"))]
-    _apply(cluster, kinds)
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    cluster.add_kinds(yaml.safe_dump_all(kinds))
     (folder / "config.yaml").write_text(
         yaml.safe_dump(_configuration(folder, webhook_port, health_port))
     )
@@ -57,7 +56,9 @@ def kueue_on(cluster: Cluster, folder: Path) -> Iterator[subprocess.Popen[bytes]
     try:
         _wait_until_ready(process, health_port, folder / "kueue.log")
         manifests = yaml.safe_load_all((built / "webhook" / "manifests.yaml").read_text())
-        _apply(cluster, [_webhooks(each, client, webhook_port) for each in manifests])
+        cluster.apply(
+            yaml.safe_dump_all(_webhooks(each, client, webhook_port) for each in manifests)
+        )
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
@@ -115,11 +116,6 @@ def _webhooks(body: dict[str, Any], client: dict[str, str], port: int) -> dict[s
         path = each["clientConfig"]["service"]["path"]
         each["clientConfig"] = {**client, "url": f"https://localhost:{port}{path}"}
     return {**body, "metadata": {"name": f"kueue-{body['kind'].lower()}"}, "webhooks": kept}
-
-
-def _apply(cluster: Cluster, bodies: list[dict[str, Any]]) -> None:
-    text = yaml.safe_dump_all(bodies)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
 
 
 def _write_certificates(folder: Path) -> bytes:

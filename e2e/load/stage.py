@@ -55,8 +55,7 @@ def stage(nodes: Sequence[NodePool], folder: Path, **environment: str) -> Iterat
     """Run a cluster with the CRDs and an operator, which is ready."""
     folder.mkdir(parents=True, exist_ok=True)
     with Cluster.start(name=f"load-{folder.name}-{os.getpid()}", fake_nodes=nodes) as cluster:
-        cluster.kubectl("apply", "--server-side", "-f", str(_CRDS))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(_CRDS))
+        cluster.add_kinds(_CRDS)
         with operator_on(cluster, folder, **environment) as found:
             yield found
 

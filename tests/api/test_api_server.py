@@ -36,8 +36,7 @@ EXAMPLES = sorted(
 
 @pytest.fixture(scope="module")
 def objects(api_server: Cluster) -> Iterator[client.CustomObjectsApi]:
-    api_server.kubectl("apply", "--server-side", "-f", str(CRDS))
-    api_server.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    api_server.add_kinds(CRDS)
     with config.new_client_from_config(str(api_server.kubeconfig)) as connection:
         yield client.CustomObjectsApi(connection)
 

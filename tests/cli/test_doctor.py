@@ -123,18 +123,13 @@ def hospital() -> Iterator[Cluster]:
 def ward(hospital: Cluster) -> dict[str, str]:
     """What was found at each stage of a cluster on which nearly everything is wrong."""
     found = {"bare": found_by(hospital.kubeconfig)}
-    crds(hospital, ROOT / "tests" / "fixtures" / "v0.1.0" / "crds")
+    hospital.add_kinds(ROOT / "tests" / "fixtures" / "v0.1.0" / "crds")
     found["old"] = found_by(hospital.kubeconfig)
-    crds(hospital, ROOT / "crds")
+    hospital.add_kinds(ROOT / "crds")
     make_sick(hospital)
     found["sick"] = found_by(hospital.kubeconfig, "sick")
     found["stranger"] = found_by(hospital.kubeconfig_for("stranger"))
     return found
-
-
-def crds(cluster: Cluster, folder: Path) -> None:
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(folder))
 
 
 def make_sick(cluster: Cluster) -> None:

@@ -116,10 +116,7 @@ def test_a_job_has_ended_once_it_is_complete_or_failed(kind: str, expected: bool
 
 @pytest.fixture(scope="module")
 def served(api_server: Cluster) -> Iterator[Cluster]:
-    api_server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    api_server.kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", "-f", str(ROOT / "crds")
-    )
+    api_server.add_kinds(ROOT / "crds")
     api_server.kubectl("create", "namespace", "team")
     yield api_server
     api_server.kubectl("delete", "namespace", "team", "--wait=false")

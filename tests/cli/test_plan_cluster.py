@@ -43,10 +43,7 @@ def test_the_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) 
 
 @pytest.mark.cluster
 def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    cluster.kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", "-f", str(ROOT / "crds")
-    )
+    cluster.add_kinds(ROOT / "crds")
     job = write_job(tmp_path)
     environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig)}
 

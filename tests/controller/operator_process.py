@@ -236,8 +236,7 @@ class Namespace:
 def cluster_with_crds(name: str, *, num_nodes: int) -> Iterator[Cluster]:
     """Run a cluster of kwok's nodes that knows our kinds."""
     with Cluster.start(name=f"{name}-{os.getpid()}", fake_nodes=evenly(num_nodes)) as found:
-        found.kubectl("apply", "--server-side", "-f", str(CRDS))
-        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+        found.add_kinds(CRDS)
         yield found
 
 

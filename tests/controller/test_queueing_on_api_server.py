@@ -42,8 +42,7 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for each in (folder_of_module(KUEUE_KINDS) / "bases").glob("*.yaml")
             if "workload" in each.name
         ]
-        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(kinds))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        cluster.add_kinds(yaml.safe_dump_all(kinds))
         cluster.apply(yaml.safe_dump(URGENT))
         process = OperatorProcess(cluster, folder)
         process.start(HETRL_KUEUE="true")

@@ -16,7 +16,6 @@ CRDS = Path(__file__).parents[2] / "crds"
 @pytest.fixture(scope="session")
 def fleet() -> Iterator[Cluster]:
     with Cluster.start(name=f"faults-{os.getpid()}", fake_nodes=evenly(3)) as found:
-        found.kubectl("apply", "--server-side", "-f", str(CRDS))
-        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+        found.add_kinds(CRDS)
         label_lanes(found, 1)
         yield found
