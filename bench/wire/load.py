@@ -18,7 +18,6 @@ import numpy as np
 from bench.wire.stage import LEASE_TRAJECTORIES, NUM_WORKERS, Cost, Stage, as_role
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.journal import varint
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.coordinator_link import HEARTBEAT_SECONDS
 from hetrl_runtime.wire import codec
@@ -31,8 +30,6 @@ PROMPT_TOKENS = 64
 _TEXT = "so the sum of both is 42, and that is it. " * 48
 _DELIVER = "/hetrl.v1.Coordinator/Deliver"
 _SAMPLE_EVERY = 10_000
-_TAG = b"\x0a"
-"""Of field 1, length-delimited: a trajectory among ``Trajectories``."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +51,7 @@ class Tally:
 def trajectory_body(version: int) -> bytes:
     """Return a trajectory of a version as bytes, but for who delivers which."""
     rng = np.random.default_rng(version)
-    whole = codec.encode_trajectory(
+    return codec.encode_trajectory(
         SampledTrajectory(
             group=0,
             member=0,
@@ -71,7 +68,6 @@ def trajectory_body(version: int) -> bytes:
             answer="#### 42",
         )
     )
-    return bytes(whole.SerializeToString())
 
 
 class Worker:
@@ -152,10 +148,9 @@ class Worker:
         body = self._bodies.get(self._version)
         if body is None:
             body = self._bodies[self._version] = trajectory_body(self._version)
-        size = len(who) + len(body)
-        self._tally.message_bytes = size
+        self._tally.message_bytes = len(who) + len(body)
         # Two messages one behind the other are one with the fields of both.
-        return b"".join((_TAG, varint(size), who, body))
+        return bytes(pb.Trajectories(trajectories=[who + body]).SerializeToString())
 
     async def _lease(self, stub: CoordinatorStub) -> None:
         reply = await stub.Lease(
@@ -221,7 +216,7 @@ class Trainer:
     ) -> AsyncIterator[pb.TrajectoryId]:
         request = pb.BatchRequest(epoch=epoch, version=version, wait_seconds=10.0)
         async for part in stub.NextBatch(request):
-            for each in part.trajectories:
+            for each in map(pb.Trajectory.FromString, part.trajectories):
                 yield pb.TrajectoryId(group=each.group, member=each.member)
 
 

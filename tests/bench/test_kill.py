@@ -142,7 +142,7 @@ def test_a_trainer_with_weights_of_another_history_is_seen(log, violation):
 
 
 def groups(entries: Iterable[pb.JournalEntry]) -> list[int]:
-    return [entry.accepted.group for entry in entries]
+    return [pb.Trajectory.FromString(entry.accepted).group for entry in entries]
 
 
 def test_a_journal_is_followed_through_growth_replacement_and_cuts(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 
@@ -34,3 +36,10 @@ def a_trajectory(
         question="What is 6 times 7?",
         answer="#### 42",
     )
+
+
+def delivered(trajectory: SampledTrajectory) -> DeliveredTrajectory:
+    """The same, as it came over the wire."""
+    found = codec.receive_trajectory(codec.encode_trajectory(trajectory))
+    assert isinstance(found, DeliveredTrajectory), found
+    return found

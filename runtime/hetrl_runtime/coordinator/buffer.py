@@ -7,7 +7,8 @@ Which trajectories may enter is decided in ``state``.
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from hetrl_runtime.wire.trajectory import SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import TrajectoryId
 
 
 class Buffer:
@@ -15,7 +16,7 @@ class Buffer:
 
     def __init__(self, *, group_size: int) -> None:
         self._group_size = group_size
-        self._groups: dict[int, dict[int, SampledTrajectory]] = {}
+        self._groups: dict[int, dict[int, DeliveredTrajectory]] = {}
         self._size = 0
         self._num_whole = 0
 
@@ -25,10 +26,10 @@ class Buffer:
     def __contains__(self, identity: TrajectoryId) -> bool:
         return identity.member in self._groups.get(identity.group, ())
 
-    def __iter__(self) -> Iterator[SampledTrajectory]:
+    def __iter__(self) -> Iterator[DeliveredTrajectory]:
         return chain.from_iterable(members.values() for members in self._groups.values())
 
-    def add(self, trajectory: SampledTrajectory) -> None:
+    def add(self, trajectory: DeliveredTrajectory) -> None:
         """Put in a trajectory that is not there yet."""
         members = self._groups.setdefault(trajectory.group, {})
         if trajectory.member in members:
@@ -57,7 +58,7 @@ class Buffer:
         return tuple(each.id for each in members.values())
 
     def remove_where(
-        self, applies: Callable[[SampledTrajectory], bool]
+        self, applies: Callable[[DeliveredTrajectory], bool]
     ) -> tuple[TrajectoryId, ...]:
         """Take out every trajectory that a rule applies to."""
         removed = tuple(each.id for each in self if applies(each))
@@ -65,7 +66,7 @@ class Buffer:
             self.remove(identity)
         return removed
 
-    def whole_group(self, group: int) -> tuple[SampledTrajectory, ...]:
+    def whole_group(self, group: int) -> tuple[DeliveredTrajectory, ...]:
         """Return a group's members once they are all here, nothing before."""
         members = self._groups.get(group, {})
         return tuple(members.values()) if len(members) == self._group_size else ()
@@ -79,7 +80,7 @@ class Buffer:
         """Count the trajectories in whole groups that ``version`` may train on."""
         return self._group_size * len(self._ready(version))
 
-    def oldest_batch(self, size: int, *, version: int) -> tuple[SampledTrajectory, ...]:
+    def oldest_batch(self, size: int, *, version: int) -> tuple[DeliveredTrajectory, ...]:
         """Return a batch of whole groups, which stay here until removed; empty when too few."""
         groups = self._ready(version)
         if len(groups) * self._group_size < size:
@@ -87,7 +88,7 @@ class Buffer:
         groups.sort(key=_age)
         return tuple(chain.from_iterable(groups[: size // self._group_size]))
 
-    def _ready(self, version: int) -> list[list[SampledTrajectory]]:
+    def _ready(self, version: int) -> list[list[DeliveredTrajectory]]:
         return [
             [members[number] for number in sorted(members)]
             for members in self._groups.values()
@@ -97,5 +98,5 @@ class Buffer:
         ]
 
 
-def _age(members: list[SampledTrajectory]) -> tuple[int, int]:
+def _age(members: list[DeliveredTrajectory]) -> tuple[int, int]:
     return min(each.oldest_version for each in members), members[0].group

@@ -8,7 +8,8 @@ from itertools import chain
 from hetrl_runtime.coordinator.state import CommitRefused, Committed, RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.trajectory import SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Ending, StepReport
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
     buffered, lent = state.buffered(), state.lent()
     return chain(
         (pb.JournalEntry(epoch_begun=begun),),
-        (accepted(codec.encode_trajectory(each)) for each in buffered),
+        (accepted(each) for each in buffered),
         (
             lease_given(process, ids, worker_version=worker_version)
             for (process, worker_version), ids in lent.items()
@@ -53,9 +54,9 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
     )
 
 
-def accepted(trajectory: pb.Trajectory) -> pb.JournalEntry:
-    """Return the entry of an accepted trajectory; ``Journal.append_accepted`` writes the same."""
-    return pb.JournalEntry(accepted=trajectory)
+def accepted(trajectory: DeliveredTrajectory) -> pb.JournalEntry:
+    """Return the entry of an accepted trajectory."""
+    return pb.JournalEntry(accepted=trajectory.data)
 
 
 def lease_given(
@@ -134,8 +135,8 @@ def _commit(state: RunState, entry: pb.VersionCommitted) -> Recorded | None:
 def _apply(state: RunState, entry: pb.JournalEntry, *, now: float) -> None:
     match entry.WhichOneof("entry"):
         case "accepted":
-            found = codec.decode_trajectory(entry.accepted)
-            if isinstance(found, SampledTrajectory):
+            found = codec.receive_trajectory(entry.accepted)
+            if isinstance(found, DeliveredTrajectory):
                 state.readmit(found)
         case "lease_given":
             state.lend_again(

@@ -23,8 +23,6 @@ log = logging.getLogger(__name__)
 
 _HEADER = struct.Struct("<II")
 _COMPACT_ABOVE_BYTES = 64 << 20
-_ACCEPTED_TAG = bytes([pb.JournalEntry.ACCEPTED_FIELD_NUMBER << 3 | 2])
-"""What protobuf writes before the length of an entry's ``accepted``."""
 
 
 class Journal:
@@ -57,11 +55,6 @@ class Journal:
     def append(self, entry: pb.JournalEntry) -> None:
         """Write an entry; it survives the end of this process after ``flush``."""
         self._unwritten += _framed(entry.SerializeToString())
-
-    def append_accepted(self, trajectory: pb.Trajectory) -> None:
-        """Write the entry of an accepted trajectory: as ``append``, with one copy less."""
-        data = trajectory.SerializeToString()
-        self._unwritten += _framed(b"".join((_ACCEPTED_TAG, varint(len(data)), data)))
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""
@@ -207,13 +200,3 @@ def framed(entry: pb.JournalEntry) -> bytes:
 
 def _framed(body: bytes) -> tuple[bytes, bytes]:
     return _HEADER.pack(len(body), google_crc32c.value(body)), body
-
-
-def varint(number: int) -> bytes:
-    """Return a number as protobuf writes lengths: seven bits a byte, the lowest first."""
-    found = bytearray()
-    while number >= 1 << 7:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from hetrl_runtime.coordinator.roster import Roster
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.values import Ending
 
 _RECENT_STEPS = 20
@@ -96,7 +96,7 @@ class Progresses:
         self._recent.clear()
 
     def commit(
-        self, consumed: Sequence[SampledTrajectory], *, version: int, now: float
+        self, consumed: Sequence[DeliveredTrajectory], *, version: int, now: float
     ) -> Counter[int]:
         """Count what ``version`` was trained on; return its staleness histogram."""
         since = self._recent[-1].at if self._recent else self._began_at

@@ -15,7 +15,9 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import Ending, StepReport
 
@@ -57,7 +59,7 @@ class ReportFiles:
         }
         self._replace("result.json", result)
 
-    def add_step(self, step: Mapping[str, Any], *, consumed: Sequence[SampledTrajectory]) -> None:
+    def add_step(self, step: Mapping[str, Any], *, consumed: Sequence[DeliveredTrajectory]) -> None:
         """Add a line about the version just committed, and a few of its responses."""
         self._add(_STEPS, [step])
         self._add(_SAMPLES, _samples(consumed, version=step["version"]))
@@ -84,7 +86,7 @@ def as_json(progress: pb.Progress) -> dict[str, Any]:
 def step_record(
     *,
     epoch: int,
-    consumed: Sequence[SampledTrajectory],
+    consumed: Sequence[DeliveredTrajectory],
     num_discarded: int,
     staleness: Counter[int],
     report: StepReport,
@@ -123,10 +125,11 @@ def _end_with_a_line(path: Path) -> None:
         os.truncate(path, path.stat().st_size - torn_bytes)
 
 
-def _samples(consumed: Sequence[SampledTrajectory], *, version: int) -> Iterator[dict[str, Any]]:
+def _samples(consumed: Sequence[DeliveredTrajectory], *, version: int) -> Iterator[dict[str, Any]]:
     # Those that lived through an update show most; they come first.
     chosen = sorted(consumed, key=lambda each: each.oldest_version - each.newest_version)
-    for each in chosen[:SAMPLES_PER_STEP]:
+    for each in map(codec.decode_trajectory, (each.data for each in chosen[:SAMPLES_PER_STEP])):
+        assert isinstance(each, SampledTrajectory), "it was looked at when it came"
         yield {
             "step": version,
             "id": str(each.id),

@@ -26,7 +26,8 @@ from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.codec import Malformed
-from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
     Announcement,
@@ -179,7 +180,7 @@ class Run:
         passing(Point.LEASE_WRITTEN)
         return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
 
-    def deliver(self, messages: Iterable[pb.Trajectory], *, now: float) -> list[pb.DeliveryReceipt]:
+    def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in, and return their receipts; the journal has them by then."""
         receipts = [self._deliver(message, now=now) for message in messages]
         passing(Point.DELIVERY_ACCEPTED)
@@ -189,7 +190,7 @@ class Run:
 
     # Batches and versions
 
-    def batch(self, *, now: float) -> tuple[SampledTrajectory, ...]:
+    def batch(self, *, now: float) -> tuple[DeliveredTrajectory, ...]:
         """Return the batch of the current version; empty while it is not full."""
         batch = self.state.batch()
         if batch and self._batch_out_since is None:
@@ -310,23 +311,23 @@ class Run:
             self.state.epoch, self.state.version, self.state.num_buffered, lost,
         )  # fmt: skip
 
-    def _deliver(self, message: pb.Trajectory, *, now: float) -> pb.DeliveryReceipt:
-        found = codec.decode_trajectory(message)
+    def _deliver(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
+        found = codec.receive_trajectory(message)
         detail = ""
         match found:
-            case SampledTrajectory():
+            case DeliveredTrajectory():
                 outcome = self.state.accept(found)
                 if outcome is Outcome.ACCEPTED:
-                    self._journal.append_accepted(message)
+                    self._journal.append(history.accepted(found))
                     self._accepted_at = now
                     self._given_up_in_a_row = 0
                     self._leave_out_silent(found.group)
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
             case Malformed():
-                outcome, detail = self._malformed(found, message), found.reason
+                outcome, detail = self._malformed(found), found.reason
         self._publicity.count(outcome)
-        return codec.encode_receipt(TrajectoryId(message.group, message.member), outcome, detail)
+        return codec.encode_receipt(found.id, outcome, detail)
 
     def _leave_out_silent(self, group: int) -> None:
         """Drop a whole group that teaches nothing, where others are to take its place."""
@@ -346,14 +347,14 @@ class Run:
             self._give_up(failed)
         return outcome
 
-    def _malformed(self, malformed: Malformed, message: pb.Trajectory) -> Outcome:
+    def _malformed(self, malformed: Malformed) -> Outcome:
         log.warning("trajectory malformed: id=%s reason=%s", malformed.id, malformed.reason)
         self._fail(
             FailedTrajectory(
-                group=message.group,
-                member=message.member,
-                epoch=message.epoch,
-                process=message.process,
+                group=malformed.id.group,
+                member=malformed.id.member,
+                epoch=malformed.epoch,
+                process=malformed.process,
                 error=malformed.reason,
             )
         )

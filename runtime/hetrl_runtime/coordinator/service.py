@@ -28,8 +28,8 @@ from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorServicer
-from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class CoordinatorService(CoordinatorServicer):
                 f"but version {self._run.state.version} is being trained",
             )
 
-        def ask() -> tuple[SampledTrajectory, ...]:
+        def ask() -> tuple[DeliveredTrajectory, ...]:
             return self._run.batch(now=time.monotonic())
 
         self._run.trainer_waits = True
@@ -215,7 +215,7 @@ class CoordinatorService(CoordinatorServicer):
         finally:
             self._run.trainer_waits = False
         await self._require_epoch(request.epoch, context)
-        for part in codec.in_parts(codec.encode_trajectory(each) for each in batch or ()):
+        for part in codec.in_parts(each.data for each in batch or ()):
             yield part
             passing(Point.BATCH_SENT)
 

@@ -6,7 +6,8 @@ What becomes of a group that is left out is ``run``'s to do.
 from collections.abc import Sequence
 
 from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_runtime.wire.trajectory import EQUAL_REWARDS, SampledTrajectory
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import EQUAL_REWARDS
 from hetrl_runtime.wire.values import NO_LEARNING_SIGNAL, Ending
 
 SILENT_BATCHES = 10
@@ -22,7 +23,7 @@ class Sift:
         self._most = SILENT_BATCHES * algorithm.global_batch_size // algorithm.group_size
         self._in_a_row = 0
 
-    def leaves_out(self, members: Sequence[SampledTrajectory]) -> bool:
+    def leaves_out(self, members: Sequence[DeliveredTrajectory]) -> bool:
         """Tell whether a group's rewards are all equal; one without members is not whole yet."""
         if not self._is_asked or not members:
             return False

@@ -23,7 +23,8 @@ from hetrl_runtime.coordinator.buffer import Buffer
 from hetrl_runtime.coordinator.leases import Leases
 from hetrl_runtime.coordinator.ledger import GroupLedger
 from hetrl_runtime.coordinator.pending import Pending
-from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 
 MAX_FAILURES = 3
@@ -55,7 +56,7 @@ class Committed:
     """A version is done; what came of it."""
 
     resume: ResumePoint
-    consumed: tuple[SampledTrajectory, ...]
+    consumed: tuple[DeliveredTrajectory, ...]
     dropped_stale: int
     """Of the buffered: too old for the new version."""
 
@@ -97,7 +98,7 @@ class RunState:
         self._lease_seconds = lease_seconds
         self._buffer = Buffer(group_size=algorithm.group_size)
         self._pending = Pending()
-        self._handed: tuple[SampledTrajectory, ...] = ()
+        self._handed: tuple[DeliveredTrajectory, ...] = ()
         self._failures: Counter[int] = Counter()
 
     # What can be asked
@@ -136,7 +137,7 @@ class RunState:
         """Return where the run would go on from the last commit."""
         return self._ledger.resume_point()
 
-    def buffered(self) -> tuple[SampledTrajectory, ...]:
+    def buffered(self) -> tuple[DeliveredTrajectory, ...]:
         """Return all accepted trajectories that are not consumed."""
         return tuple(self._buffer)
 
@@ -165,7 +166,7 @@ class RunState:
             self.readmit(trajectory)
         return len(before) - len(self._buffer)
 
-    def readmit(self, trajectory: SampledTrajectory) -> None:
+    def readmit(self, trajectory: DeliveredTrajectory) -> None:
         """Put back a trajectory that was accepted before, unless its group is done."""
         if not self._ledger.is_open(trajectory.group) or trajectory.id in self._buffer:
             return
@@ -174,7 +175,7 @@ class RunState:
         self._leases.end(trajectory.id)
         self._buffer.add(trajectory)
 
-    def batch(self) -> tuple[SampledTrajectory, ...]:
+    def batch(self) -> tuple[DeliveredTrajectory, ...]:
         """Return the batch that the current version trains on; empty when it is not full.
 
         This is the strict check: whatever is too old is dropped here, and made again.
@@ -258,7 +259,7 @@ class RunState:
         self._leases.extend(named, process=process, now=now)
         return tuple(each for each in named if self._leases.holder(each) != process)
 
-    def accept(self, trajectory: SampledTrajectory) -> Outcome:
+    def accept(self, trajectory: DeliveredTrajectory) -> Outcome:
         """Take a trajectory in, or say why not.
 
         A lease that ran out but was given to nobody else is no reason to throw work away.
@@ -288,7 +289,7 @@ class RunState:
         """Tell whether a group has failed too often to be tried again."""
         return self._failures[group] >= MAX_FAILURES
 
-    def whole_group(self, group: int) -> tuple[SampledTrajectory, ...]:
+    def whole_group(self, group: int) -> tuple[DeliveredTrajectory, ...]:
         """Return a group's members once all are accepted, nothing before."""
         return self._buffer.whole_group(group)
 
@@ -307,7 +308,7 @@ class RunState:
 
     # The rules behind
 
-    def _is_stale(self, trajectory: SampledTrajectory) -> bool:
+    def _is_stale(self, trajectory: DeliveredTrajectory) -> bool:
         age = self.version - trajectory.oldest_version
         return self._checks_consumption and not self._bound.admits(age)
 

@@ -355,7 +355,7 @@ class TrainerClient:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-def _sampled(message: pb.Trajectory) -> SampledTrajectory:
+def _sampled(message: bytes) -> SampledTrajectory:
     trajectory = codec.decode_trajectory(message)
     if not isinstance(trajectory, SampledTrajectory):
         raise RunEnded(Ending(reason="CoordinatorFailed", message=f"batch with {trajectory}"))

@@ -88,7 +88,7 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Delivery:
-    message: pb.Trajectory
+    message: bytes
     outcome: asyncio.Future[Outcome]
 
 

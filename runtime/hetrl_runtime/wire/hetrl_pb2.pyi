@@ -143,8 +143,8 @@ class Trajectory(_message.Message):
 class Trajectories(_message.Message):
     __slots__ = ("trajectories",)
     TRAJECTORIES_FIELD_NUMBER: _ClassVar[int]
-    trajectories: _containers.RepeatedCompositeFieldContainer[Trajectory]
-    def __init__(self, trajectories: _Optional[_Iterable[_Union[Trajectory, _Mapping]]] = ...) -> None: ...
+    trajectories: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, trajectories: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DeliveryReceipts(_message.Message):
     __slots__ = ("receipts",)
@@ -390,12 +390,12 @@ class JournalEntry(_message.Message):
     ABANDONED_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     epoch_begun: EpochBegun
-    accepted: Trajectory
+    accepted: bytes
     lease_given: LeaseGiven
     committed: VersionCommitted
     abandoned: GroupAbandoned
     ended: RunEnded
-    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[_Union[Trajectory, _Mapping]] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
+    def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
 
 class EpochBegun(_message.Message):
     __slots__ = ("epoch", "resume", "trainer_instance")

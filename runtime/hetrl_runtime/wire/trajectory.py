@@ -107,12 +107,6 @@ class SampledTrajectory:
             return versions
         return versions[self.response_mask]
 
-    @property
-    def num_tool_calls(self) -> int:
-        """Results of tools in the response: each begins where a sampled token ends."""
-        by_tool = self.token_versions == TOOL_VERSION
-        return int(np.count_nonzero(by_tool[1:] & ~by_tool[:-1]))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTrajectory:
@@ -131,3 +125,9 @@ class FailedTrajectory:
     def id(self) -> TrajectoryId:
         """Which trajectory this would have been."""
         return TrajectoryId(self.group, self.member)
+
+
+def num_tool_calls(token_versions: Tokens) -> int:
+    """Count the results of tools in a response: each begins where a sampled token ends."""
+    by_tool = token_versions == TOOL_VERSION
+    return int(np.count_nonzero(by_tool[1:] & ~by_tool[:-1]))

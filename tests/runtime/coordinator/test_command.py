@@ -20,6 +20,7 @@ from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal import read
 from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import TransportError
+from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.launches import a_launch, free_port
@@ -176,9 +177,10 @@ async def test_a_full_disk_ends_it_with_the_journals_name_and_nothing_acknowledg
     assert str(tmp_path / "state" / "journal-") in said.splitlines()[-1]
     (journal,) = (tmp_path / "state").glob("journal-*")
     kept = {
-        TrajectoryId(entry.accepted.group, entry.accepted.member)
+        TrajectoryId(message.group, message.member)
         for entry in read(journal)
         if entry.HasField("accepted")
+        for message in [pb.Trajectory.FromString(entry.accepted)]
     }
     assert acknowledged
     assert acknowledged <= kept

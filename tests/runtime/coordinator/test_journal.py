@@ -16,7 +16,7 @@ from hetrl_runtime.coordinator.state import RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.values import Ending, ResumePoint
-from tests.runtime.trajectories import a_trajectory
+from tests.runtime.trajectories import a_trajectory, delivered
 
 
 def an_entry(group: int) -> pb.JournalEntry:
@@ -31,7 +31,7 @@ def written(path: Path, count: int) -> None:
 
 
 def groups(path: Path) -> list[int]:
-    return [entry.accepted.group for entry in read(path)]
+    return [pb.Trajectory.FromString(entry.accepted).group for entry in read(path)]
 
 
 def test_entries_come_back_in_their_order(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_history_in_short_rebuilds_the_state(tmp_path: Path) -> None:
     assert isinstance(loans, tuple)
     ids = [identity for loan in loans for identity in loan.ids]
     for identity in ids[:6]:
-        state.accept(a_trajectory(*identity, epoch=5, process="w"))
+        state.accept(delivered(a_trajectory(*identity, epoch=5, process="w")))
     state.commit(1, consumed=[each.id for each in state.batch()])
     journal = Journal(tmp_path / "journal")
     journal.replace(history.entries(state, "first-start"))
@@ -107,18 +107,6 @@ def test_history_in_short_rebuilds_the_state(tmp_path: Path) -> None:
     # Leases count from the restart, so that work in flight is not thrown away.
     assert rebuilt.expire(now=119.0) == ()
     assert set(rebuilt.expire(now=120.0)) == set(ids[6:])
-
-
-def test_an_acceptance_is_the_same_entry_however_it_is_written(tmp_path: Path) -> None:
-    trajectory = codec.encode_trajectory(a_trajectory(3, 1, versions=range(400)))
-    journal = Journal(tmp_path / "journal")
-    journal.append_accepted(trajectory)
-    journal.append(pb.JournalEntry(accepted=trajectory))
-    journal.close()
-
-    first, second = read(tmp_path / "journal")
-
-    assert first == second
 
 
 def test_a_long_journal_is_shortened_beside_what_is_still_written(tmp_path: Path) -> None:

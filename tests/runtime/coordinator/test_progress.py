@@ -9,7 +9,7 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator.progress import Progresses, Standing, waiting_for
 from hetrl_runtime.coordinator.roster import Member, Roster
 from hetrl_runtime.wire.values import Ending, ProcessStatus
-from tests.runtime.trajectories import a_trajectory
+from tests.runtime.trajectories import a_trajectory, delivered
 
 BUSY = Standing(
     version=4, has_trainer=True, num_workers=2, ready=120, buffered=130, running=638,
@@ -53,7 +53,7 @@ def test_figures_follow_from_the_last_steps() -> None:
     for version, now in ((0, 102.0), (1, 106.0)):
         ages = (0, 0, 0, version)
         consumed = [
-            a_trajectory(group, versions=(version - age,), reward=group % 2)
+            delivered(a_trajectory(group, versions=(version - age,), reward=group % 2))
             for group, age in enumerate(ages)
         ]
         progresses.commit(consumed, version=version, now=now)

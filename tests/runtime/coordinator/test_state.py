@@ -15,7 +15,7 @@ from hetrl_runtime.coordinator.state import (
 )
 from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
-from tests.runtime.trajectories import a_trajectory
+from tests.runtime.trajectories import a_trajectory, delivered
 
 WORKER = "rollout-l4-0-0"
 OTHER = "rollout-l4-0-1"
@@ -56,7 +56,7 @@ def lend(
 def deliver(state: RunState, identity: TrajectoryId, *versions: int, process: str = WORKER) -> str:
     """Deliver a trajectory sampled by some versions, by default the current one."""
     return state.accept(
-        a_trajectory(*identity, versions=versions or (state.version,), process=process)
+        delivered(a_trajectory(*identity, versions=versions or (state.version,), process=process))
     )
 
 

@@ -19,11 +19,9 @@ from hypothesis.stateful import (
 from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
-from hetrl_runtime.wire import codec
-from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
-from tests.runtime.trajectories import a_trajectory
+from tests.runtime.trajectories import a_trajectory, delivered
 
 GROUP_SIZE = 2
 BATCH_SIZE = 4
@@ -195,10 +193,10 @@ class Life(RuleBasedStateMachine):
         return RunState(algorithm, max_concurrent=self.max_concurrent, lease_seconds=LEASE_SECONDS)
 
     def _accept(self, trajectory: SampledTrajectory) -> Outcome:
-        outcome = self.state.accept(trajectory)
+        found = delivered(trajectory)
+        outcome = self.state.accept(found)
         if outcome is Outcome.ACCEPTED:
-            entry = pb.JournalEntry(accepted=codec.encode_trajectory(trajectory))
-            self.journal.append(entry)
+            self.journal.append(history.accepted(found))
         return outcome
 
     # What always holds

@@ -26,7 +26,7 @@ from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, StepReport
-from tests.runtime.trajectories import a_trajectory
+from tests.runtime.trajectories import a_trajectory, delivered
 
 pytestmark = pytest.mark.slow
 
@@ -87,13 +87,13 @@ class Run:
     def commit(self, version: int, trained: Sequence[SampledTrajectory], reward: float) -> None:
         step = step_record(
             epoch=1,
-            consumed=trained,
+            consumed=[delivered(each) for each in trained],
             num_discarded=1,
             staleness=Counter(version - 1 - each.oldest_version for each in trained),
             report=StepReport(step_seconds=2.0, wait_seconds=0.5, metrics={"loss": 0.1}),
             progress=self.progress(version, reward),
         )
-        self._files.add_step(step, consumed=trained)
+        self._files.add_step(step, consumed=[delivered(each) for each in trained])
 
     def end(self, ending: Ending, *, version: int) -> None:
         self._files.write_result(ending, progress=self.progress(version, 0.5))

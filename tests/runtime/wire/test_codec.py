@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.codec import Malformed
-from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import (
+    TOOL_VERSION,
+    FailedTrajectory,
+    SampledTrajectory,
+    num_tool_calls,
+)
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory
 
@@ -25,9 +31,7 @@ def test_a_trajectory_comes_out_as_it_went_in(
 ) -> None:
     sent = a_trajectory(versions=versions, num_prompt_tokens=prompt, reward=reward)
 
-    received = codec.decode_trajectory(
-        pb.Trajectory.FromString(codec.encode_trajectory(sent).SerializeToString())
-    )
+    received = codec.decode_trajectory(codec.encode_trajectory(sent))
 
     assert isinstance(received, SampledTrajectory)
     for name in ("prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions"):
@@ -35,6 +39,69 @@ def test_a_trajectory_comes_out_as_it_went_in(
     for name in ("id", "epoch", "process", "reward", "finish_reason", "answer", "response_text"):
         assert getattr(received, name) == getattr(sent, name), name
     assert (received.oldest_version, received.newest_version) == (versions[0], versions[-1])
+
+
+@given(
+    versions=st.lists(st.integers(TOOL_VERSION, 3), min_size=1, max_size=50).filter(
+        lambda versions: max(versions) >= 0
+    )
+)
+def test_what_the_coordinator_needs_is_read_from_the_bytes_that_it_hands_on(
+    versions: list[int],
+) -> None:
+    sent = a_trajectory(2, 1, versions=versions)
+    sent.behaviour_log_probs[sent.token_versions == TOOL_VERSION] = 0.0
+    data = codec.encode_trajectory(sent)
+
+    found = codec.receive_trajectory(data)
+
+    assert found == DeliveredTrajectory(
+        id=sent.id,
+        epoch=sent.epoch,
+        process=sent.process,
+        reward=sent.reward,
+        oldest_version=min(each for each in versions if each >= 0),
+        newest_version=max(versions),
+        num_response_tokens=len(versions),
+        num_tool_calls=num_tool_calls(sent.token_versions),
+        data=data,
+    )
+
+
+def test_trajectories_stand_in_a_message_as_messages_do() -> None:
+    data = codec.encode_trajectory(
+        FailedTrajectory(group=3, member=1, epoch=2, process="p", error="e")
+    )
+    as_a_message = b"\x0a" + bytes([len(data)]) + data
+
+    (part,) = codec.in_parts([data])
+
+    assert part.SerializeToString() == as_a_message
+    assert list(pb.Trajectories.FromString(as_a_message).trajectories) == [data]
+
+
+def test_parts_are_short_and_lose_nothing() -> None:
+    large = [bytes([number]) * (codec.PART_BYTES // 2) for number in range(5)]
+
+    parts = list(codec.in_parts(large))
+
+    assert [len(part.trajectories) for part in parts] == [2, 2, 1]
+    assert [each for part in parts for each in part.trajectories] == large
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_are_too_strange(data: bytes) -> None:
+    found = codec.receive_trajectory(data)
+
+    assert isinstance(found, Malformed | FailedTrajectory | DeliveredTrajectory)
+
+
+def test_bytes_that_are_no_message_are_nobodys() -> None:
+    found = codec.receive_trajectory(b"\xff\xff\xff")
+
+    assert isinstance(found, Malformed)
+    assert "3 bytes that are no trajectory" in found.reason
+    assert found.id.group == -1
 
 
 def test_a_failure_carries_its_reason() -> None:
@@ -101,10 +168,10 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
 def test_a_malformed_trajectory_is_said_to_be(
     spoil: Callable[[pb.Trajectory], None], complaint: str
 ) -> None:
-    message = codec.encode_trajectory(a_trajectory())
+    message = pb.Trajectory.FromString(codec.encode_trajectory(a_trajectory()))
     spoil(message)
 
-    found = codec.decode_trajectory(message)
+    found = codec.decode_trajectory(message.SerializeToString())
 
     assert isinstance(found, Malformed)
     assert complaint in found.reason
@@ -122,7 +189,7 @@ def test_no_bytes_raise(tokens: bytes, versions: bytes, text: str, reward: float
         response_text=text,
     )
 
-    found = codec.decode_trajectory(message)
+    found = codec.decode_trajectory(message.SerializeToString())
 
     assert isinstance(found, SampledTrajectory | Malformed)
 

@@ -1,9 +1,9 @@
-"""What a trajectory says of itself."""
+"""What is told from a trajectory's versions."""
 
+import numpy as np
 import pytest
 
-from hetrl_runtime.wire.trajectory import TOOL_VERSION
-from tests.runtime.trajectories import a_trajectory
+from hetrl_runtime.wire.trajectory import TOOL_VERSION, num_tool_calls
 
 T = TOOL_VERSION
 
@@ -18,4 +18,4 @@ T = TOOL_VERSION
     ],
 )
 def test_the_results_of_tools_are_counted(versions: list[int], number: int) -> None:
-    assert a_trajectory(versions=versions).num_tool_calls == number
+    assert num_tool_calls(np.asarray(versions, dtype=np.int32)) == number

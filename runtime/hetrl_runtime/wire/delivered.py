@@ -1,0 +1,38 @@
+"""A trajectory as it lies between its worker and the trainer: figures, and the message as it came.
+
+The coordinator's rules need a few numbers of it. The rest is neither unpacked nor packed again on
+its way to the journal and to the trainer; what it must satisfy is ``inspection``'s.
+"""
+
+from typing import NamedTuple
+
+from hetrl_runtime.wire.trajectory import TrajectoryId
+
+
+class DeliveredTrajectory(NamedTuple):
+    """What the coordinator knows of a trajectory; ``codec.decode_trajectory`` reads the rest."""
+
+    id: TrajectoryId
+    epoch: int
+    """The fencing epoch of the lease that asked for it."""
+
+    process: str
+    reward: float
+    oldest_version: int
+    """Of the sampled tokens: what staleness is counted from."""
+
+    newest_version: int
+    num_response_tokens: int
+    num_tool_calls: int
+    data: bytes
+    """The message ``Trajectory``, as its worker wrote it."""
+
+    @property
+    def group(self) -> int:
+        """Counts prompts from the first of the first pass over the data."""
+        return self.id.group
+
+    @property
+    def member(self) -> int:
+        """Which of the group's trajectories it is."""
+        return self.id.member
