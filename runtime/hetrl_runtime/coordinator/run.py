@@ -181,12 +181,14 @@ class Run:
         return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
-        """Take trajectories in, and return their receipts; the journal has them by then."""
-        receipts = [self._deliver(message, now=now) for message in messages]
+        """Take trajectories in; their receipts may leave once ``write`` was called."""
+        return [self._deliver(message, now=now) for message in messages]
+
+    def write(self) -> None:
+        """Hand all that was decided so far to the operating system; it survives this process."""
         passing(Point.DELIVERY_ACCEPTED)
         self._journal.flush()
         passing(Point.DELIVERY_WRITTEN)
-        return receipts
 
     # Batches and versions
 

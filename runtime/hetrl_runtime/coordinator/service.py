@@ -11,6 +11,7 @@ a second, unblock only those for whom they can have made a difference, and not o
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -69,6 +70,7 @@ class CoordinatorService(CoordinatorServicer):
         self._batch = _Signal()
         self._committing = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Event | None = None
 
     def announce_change(self) -> None:
         """Let everyone who waits look again."""
@@ -86,6 +88,25 @@ class CoordinatorService(CoordinatorServicer):
         if self._run.state.capacity:
             self._room.give()
         self._batch.give()
+
+    async def _written(self) -> None:
+        """Wait until the journal has what was accepted; all of one turn of the loop share a write.
+
+        A write lets other threads run, and on a busy core that takes longer than the write.
+        """
+        if self._writing is None:
+            self._writing = asyncio.Event()
+            self._loop.call_soon(self._write, self._writing)
+        await self._writing.wait()
+        if self._run.failure:
+            raise self._run.failure
+
+    def _write(self, written: asyncio.Event) -> None:
+        self._writing = None
+        # Whoever waits looks at the run's ``failure``.
+        with contextlib.suppress(OSError):
+            self._run.write()
+        written.set()
 
     async def Register(  # noqa: N802  # the names are the protocol's
         self, request: pb.RegisterRequest, context: Context
@@ -152,6 +173,7 @@ class CoordinatorService(CoordinatorServicer):
         """Take trajectories in and acknowledge each."""
         async for part in requests:
             receipts = self._run.deliver(part.trajectories, now=time.monotonic())
+            await self._written()
             self._gather_deliveries()
             yield pb.DeliveryReceipts(receipts=receipts)
 
