@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.proof.commit import commit
 from bench.wire import bare, load, page, stage
+from hetrl_runtime.transport.serving import on_the_fastest_loop
 
 RUNS = Path("runs/proof-wire")
 RESULTS = Path("docs/results/wire.md")
@@ -55,7 +56,7 @@ def _trajectories(turns: int, number: int) -> dict[str, Any]:
     found: dict[str, Any] = {"ours": [], "bare": []}
     for _ in range(turns):
         with stage.coordinator(measured) as running:
-            loaded = bare.on_the_fastest_loop(
+            loaded = on_the_fastest_loop(
                 load.put_on(running, num_trajectories=number, in_flight=1, warm_up=_WARM_UP)
             )
         with tempfile.TemporaryDirectory(prefix="hetrl-wire-") as folder:
@@ -74,7 +75,7 @@ def _memory() -> list[dict[str, Any]]:
     measured, calling = stage.cores()
     os.sched_setaffinity(0, {calling})
     with stage.coordinator(measured) as running:
-        loaded = bare.on_the_fastest_loop(
+        loaded = on_the_fastest_loop(
             load.put_on(running, num_trajectories=_NUM_KEPT_FLAT, in_flight=4, warm_up=_WARM_UP)
         )
     return [{"accepted": number, **asdict(cost)} for number, cost in loaded.costs]

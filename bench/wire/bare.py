@@ -1,15 +1,14 @@
 """What grpc.aio takes by itself: sixty-four streams of messages that nobody looks at.
 
-The same loop, TLS, message size and load as ``load``'s, without decode, ledger and journal: the
-most that a coordinator in Python could do.
+The same loop, scheduling, TLS, message size and load as ``load``'s, without decode, ledger and
+journal: the most that a coordinator in Python could do.
 """
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -19,6 +18,7 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
+from hetrl_runtime.transport.serving import on_the_fastest_loop, spare_the_processor
 
 _DELIVER = "/bare.Coordinator/Deliver"
 _RECEIPT = bytes(12)
@@ -27,17 +27,8 @@ _RECEIPT = bytes(12)
 def serve(launch_file: str) -> None:
     """Answer every message with one of a receipt's size, until standard input ends."""
     launch = contract.from_json(Path(launch_file).read_text())
+    spare_the_processor()
     on_the_fastest_loop(_serve(launch))
-
-
-def on_the_fastest_loop(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run on uvloop where there is one, as the coordinator does."""
-    try:
-        import uvloop  # noqa: PLC0415  # no wheel for every platform
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
 
 
 async def _serve(launch: Launch) -> None:
