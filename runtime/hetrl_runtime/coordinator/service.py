@@ -70,7 +70,7 @@ class CoordinatorService(CoordinatorServicer):
         self._batch = _Signal()
         self._committing = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Event | None = None
+        self._unwritten: list[asyncio.Future[None]] = []
 
     def announce_change(self) -> None:
         """Let everyone who waits look again."""
@@ -94,19 +94,22 @@ class CoordinatorService(CoordinatorServicer):
 
         A write lets other threads run, and on a busy core that takes longer than the write.
         """
-        if self._writing is None:
-            self._writing = asyncio.Event()
-            self._loop.call_soon(self._write, self._writing)
-        await self._writing.wait()
+        if not self._unwritten:
+            self._loop.call_soon(self._write)
+        written = self._loop.create_future()
+        self._unwritten.append(written)
+        await written
         if self._run.failure:
             raise self._run.failure
 
-    def _write(self, written: asyncio.Event) -> None:
-        self._writing = None
+    def _write(self) -> None:
+        waiting, self._unwritten = self._unwritten, []
         # Whoever waits looks at the run's ``failure``.
         with contextlib.suppress(OSError):
             self._run.write()
-        written.set()
+        for written in waiting:
+            if not written.done():
+                written.set_result(None)
 
     async def Register(  # noqa: N802  # the names are the protocol's
         self, request: pb.RegisterRequest, context: Context

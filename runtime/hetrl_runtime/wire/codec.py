@@ -83,18 +83,18 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
         return _malformed(message, reason)
     if message.error:
         return _failed(message)
-    versions = inspected(message, size_bytes=len(data))
-    if isinstance(versions, str):
-        return _malformed(message, versions)
+    response = inspected(message, size_bytes=len(data))
+    if isinstance(response, str):
+        return _malformed(message, response)
     return DeliveredTrajectory(
         id=TrajectoryId(message.group, message.member),
         epoch=message.epoch,
         process=message.process,
         reward=message.reward,
-        oldest_version=versions.oldest,
-        newest_version=versions.newest,
-        num_response_tokens=len(message.response_tokens) // INT32.itemsize,
-        num_tool_calls=versions.num_tool_calls,
+        oldest_version=response.oldest_version,
+        newest_version=response.newest_version,
+        num_response_tokens=response.num_tokens,
+        num_tool_calls=response.num_tool_calls,
         data=data,
     )
 

@@ -1,4 +1,4 @@
-"""What must hold of a trajectory that a peer sends, and the versions seen on the way.
+"""What must hold of a trajectory that a peer sends, and what is seen of it on the way.
 
 Thousands of trajectories a second pass here on one core. So fields are read once, for each reading
 copies them, and the usual case (one version, no tool, nothing wrong) is told from bytes: numpy lets
@@ -33,11 +33,12 @@ _SMALL_OR_NEGATIVE = bytes((*range(0x3A), *range(0x80, 0xFF)))
 """Last bytes of float32s that are finite and negative, or positive and below 4.9e-4."""
 
 
-class VersionsSeen(NamedTuple):
-    """Which versions sampled a response, and how often a tool wrote in it."""
+class ResponseSeen(NamedTuple):
+    """How long a response is, which versions sampled it, and how often a tool wrote in it."""
 
-    oldest: int
-    newest: int
+    num_tokens: int
+    oldest_version: int
+    newest_version: int
     num_tool_calls: int
 
 
@@ -48,8 +49,8 @@ def misaddressed(message: pb.Trajectory) -> str:
     return "" if message.process else "process is empty"
 
 
-def inspected(message: pb.Trajectory, *, size_bytes: int) -> VersionsSeen | str:
-    """Return the versions of a response's tokens, or what is wrong with the message.
+def inspected(message: pb.Trajectory, *, size_bytes: int) -> ResponseSeen | str:
+    """Return what a response is like, or what is wrong with the message.
 
     Args:
         message: one that is not ``misaddressed``, and no failure.
@@ -111,15 +112,15 @@ def _impossible_log_probs(log_probs: LogProbs) -> str:
     return ""
 
 
-def _versions(versions: bytes, log_probs: bytes) -> VersionsSeen | str:
+def _versions(versions: bytes, log_probs: bytes) -> ResponseSeen | str:
     first, count = versions[:_NUMBER_BYTES], len(versions) // _NUMBER_BYTES
     number = int.from_bytes(first, "little", signed=True)
     if number >= 0 and versions == first * count:
-        return VersionsSeen(oldest=number, newest=number, num_tool_calls=0)
+        return ResponseSeen(count, number, number, num_tool_calls=0)
     return _several_versions(np.frombuffer(versions, INT32), np.frombuffer(log_probs, FLOAT32))
 
 
-def _several_versions(versions: Tokens, log_probs: LogProbs) -> VersionsSeen | str:
+def _several_versions(versions: Tokens, log_probs: LogProbs) -> ResponseSeen | str:
     lowest = int(versions.min())
     if lowest < TOOL_VERSION:
         return f"token_versions has {lowest}, must be >= 0, or {TOOL_VERSION} where a tool wrote"
@@ -129,8 +130,9 @@ def _several_versions(versions: Tokens, log_probs: LogProbs) -> VersionsSeen | s
         return "token_versions says that a tool wrote every token"
     if log_probs[~is_sampled].any():
         return "behaviour_log_probs has a value other than 0 where a tool wrote"
-    return VersionsSeen(
-        oldest=int(sampled.min()),
-        newest=int(sampled.max()),
+    return ResponseSeen(
+        num_tokens=versions.size,
+        oldest_version=int(sampled.min()),
+        newest_version=int(sampled.max()),
         num_tool_calls=num_tool_calls(versions),
     )
