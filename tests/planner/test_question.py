@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -21,6 +22,7 @@ def without_machines(fleet: ClusterSnapshot, *names: str) -> ClusterSnapshot:
     return replace(fleet, machines=left)
 
 
+@cache
 def planned(fleet: ClusterSnapshot, job: JobSpec) -> Plan:
     found = plan(fleet, job, runnable_only=True, evaluations=20)
     assert isinstance(found, Plan)
