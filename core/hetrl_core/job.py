@@ -106,12 +106,28 @@ class LengthPenalty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HubDataset:
+    """A data set of the Hugging Face hub."""
+
+    name: str
+    """``owner/name``."""
+
+    revision: str = ""
+    """Branch, tag or commit; empty: the main branch."""
+
+    def __str__(self) -> str:
+        return f"{self.name} at revision {self.revision}" if self.revision else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
     """Prompts, how answers are scored, and how long both may be."""
 
     prompts: str
-    """Path of a JSONL or Parquet file, or of a folder of Parquet files."""
+    """Path of a JSONL or Parquet file, or a pattern for Parquet files; inside the data set, where
+    there is one."""
 
+    dataset: HubDataset | None = None
     question_field: str = "question"
     answer_field: str = "answer"
     reward: str = Reward.MATH

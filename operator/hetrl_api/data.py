@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
-from hetrl_api.source import SOURCE_MEMBERS, Source
+from hetrl_api.source import SOURCE_MEMBERS, Source, SubPath
 from hetrl_core.job import Reward, Tool
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -88,7 +88,13 @@ class Data(ApiModel):
 
     prompts: Source
     """A JSONL file; a Parquet file (`.parquet`); or a pattern for the Parquet shards of one split
-    (`data/train-*.parquet`)."""
+    (`data/train-*.parquet`). With hub: the data set, which the coordinator fetches once."""
+
+    files: SubPath | None = None
+    """With hub: which of the data set's files, in the same forms: `main/train-*.parquet`."""
+
+    revision: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """With hub: branch, tag or commit. A run reads one commit, whatever becomes of a branch."""
 
     question_field: FieldName = "question"
     """The field or column of the problem: `question` in GSM8K, `problem` in MATH-500."""
@@ -127,8 +133,17 @@ class Data(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         exactly_one("spec.data.prompts", SOURCE_MEMBERS, of="self.prompts"),
-        not_yet("spec.data.prompts.hub", path="self.prompts.hub", instead="use path or claim"),
-        not_yet("spec.data.prompts.uri", path="self.prompts.uri", instead="use path or claim"),
+        not_yet("spec.data.prompts.uri", path="self.prompts.uri", instead="use path, hub or claim"),
+        Rule(
+            condition="has(self.files) == has(self.prompts.hub)",
+            message="spec.data.files must be set if and only if spec.data.prompts.hub is",
+            field=".files",
+        ),
+        Rule(
+            condition="!has(self.revision) || has(self.prompts.hub)",
+            message="spec.data.revision needs spec.data.prompts.hub",
+            field=".revision",
+        ),
         *(
             Rule(
                 condition=f"(self.reward == '{name}') == has(self.{name})",

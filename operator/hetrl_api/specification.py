@@ -150,8 +150,10 @@ def _critic(given: Critic) -> algorithm.CriticSpec:
 
 
 def _data(given: Data, places: _Places) -> core.DataSpec:
+    hub = given.prompts.hub
     return core.DataSpec(
-        prompts=places.path(given.prompts, field="spec.data.prompts"),
+        prompts=given.files or places.path(given.prompts, field="spec.data.prompts"),
+        dataset=core.HubDataset(name=hub, revision=given.revision or "") if hub else None,
         question_field=given.question_field,
         answer_field=given.answer_field,
         reward=given.reward,

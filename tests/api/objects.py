@@ -102,6 +102,10 @@ VALID_JOBS = [
             "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
             "spec.data.questionField": "problem", "spec.data.answerField": "answer",
         },
+        "a data set of the hub": {
+            "spec.data.prompts": {"hub": "openai/gsm8k"},
+            "spec.data.files": "main/train-*.parquet", "spec.data.revision": "main",
+        },
         "a pattern, and brevity": {
             "spec.data.reward": "regex",
             "spec.data.regex": {"pattern": r"<answer>(?P<answer>.*?)</answer>"},
@@ -192,8 +196,16 @@ INVALID_JOBS = [
         "spec.model.secretRef is not supported yet",
     ),
     _case(
-        "prompts of the hub", {"spec.data.prompts": {"hub": "openai/gsm8k"}},
-        "spec.data.prompts.hub is not supported yet",
+        "prompts of the hub, but not which", {"spec.data.prompts": {"hub": "openai/gsm8k"}},
+        "spec.data.files must be set if and only if spec.data.prompts.hub is",
+    ),
+    _case(
+        "files of no data set", {"spec.data.files": "main/train-*.parquet"},
+        "spec.data.files must be set if and only if spec.data.prompts.hub is",
+    ),
+    _case(
+        "a revision of no data set", {"spec.data.revision": "main"},
+        "spec.data.revision needs spec.data.prompts.hub",
     ),
     _case(
         "prompts by uri", {"spec.data.prompts": {"uri": "s3://bucket/x"}},

@@ -132,7 +132,8 @@ def _require_files(spec: JobSpec) -> None:
         raise NotStartableError(f"spec.model.source: there is no {model.source}/{_CONFIG}")
     prompts, code = Path(spec.data.prompts), spec.data.python
     # The shards of a split have a pattern for a name.
-    if not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
+    is_here = spec.data.dataset is None
+    if is_here and not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
         raise NotStartableError(f"spec.data.prompts: there is no file {prompts}")
     if code and not Path(code.file).is_file():
         raise NotStartableError(f"spec.data.python.source: there is no file {code.file}")

@@ -47,15 +47,29 @@ async def serve(
         ValueError: the contract asks for an unencrypted port beyond loopback.
     """
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
-    prompts = await asyncio.to_thread(
-        open_prompts,
-        launch.data.prompts,
-        Fields(question=launch.data.question_field, answer=launch.data.answer_field),
-    )
+    prompts = await asyncio.to_thread(_opened, launch)
     if isinstance(prompts, Unusable):
         return await _refuse(launch, prompts, post)
     with contextlib.closing(prompts):
         return await _serve(launch, prompts, post, stop=stop, lease_seconds=lease_seconds)
+
+
+def _opened(launch: Launch) -> PromptSource | Unusable:
+    data, where = launch.data, Path(launch.data.prompts)
+    if data.dataset:
+        # Imported where it is needed: it would be half of a coordinator's start.
+        from hetrl_runtime.data.hub import fetched  # noqa: PLC0415
+
+        found = fetched(
+            data.dataset,
+            data.prompts,
+            state_path=Path(launch.state_path),
+            patience_seconds=launch.startup_deadline_seconds,
+        )
+        if isinstance(found, Unusable):
+            return found
+        where = found
+    return open_prompts(where, Fields(question=data.question_field, answer=data.answer_field))
 
 
 async def _refuse(launch: Launch, problem: Unusable, post: ProgressPost | None) -> Ending:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core import launch as contract
+from hetrl_core.job import HubDataset
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal import read
 from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
@@ -23,6 +24,7 @@ from hetrl_runtime.transport.errors import TransportError
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
+from tests.runtime.data import hub_server
 from tests.runtime.launches import a_launch, free_port
 from tests.runtime.trajectories import a_trajectory
 
@@ -84,6 +86,26 @@ def test_a_run_that_cannot_go_on_ends_with_3_and_its_reason_last(tmp_path: Path)
     )
     result = json.loads((tmp_path / "state" / "result.json").read_text())
     assert (result["outcome"], result["reason"]) == ("Failed", "DataInvalid")
+
+
+def test_prompts_come_from_a_data_set_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = a_launch(tmp_path)
+    prompts = Path(launch.data.prompts).read_bytes()
+    dataset = HubDataset(name=hub_server.NAME)
+    data = replace(launch.data, prompts="main/train.jsonl", dataset=dataset)
+    with hub_server.served() as (hub, address):
+        hub.publish("1" * 40, **{"main/train.jsonl": prompts})
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+        process = a_process(replace(launch, data=data), tmp_path)
+        wait_until_it_listens(launch)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert json.loads((tmp_path / "state" / "dataset.json").read_text())["commit"] == "1" * 40
 
 
 @pytest.mark.parametrize("taken", ["coordinator", "metrics"])

@@ -1,0 +1,107 @@
+"""A data set of the Hugging Face hub: its files, fetched once, of one commit for the whole run.
+
+Downloading is the hub's own library's; what is in the files, ``opening``'s.
+"""
+
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+)
+
+from hetrl_core.job import HubDataset
+from hetrl_runtime.data.prompt import Unusable
+
+log = logging.getLogger(__name__)
+
+_PIN = "dataset.json"
+_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    message: str
+    may_pass: bool
+
+
+def fetched(
+    dataset: HubDataset, files: str, *, state_path: Path, patience_seconds: float
+) -> Path | Unusable:
+    """Return where a data set's files are on this machine, or why they cannot be had.
+
+    A hub that does not answer is asked again. The commit is kept among the run's state: a
+    coordinator that comes back reads what it read before, also where the branch has moved on.
+
+    Args:
+        dataset: which.
+        files: path or pattern inside it.
+        state_path: the coordinator's own folder.
+        patience_seconds: how long to ask.
+    """
+    give_up_at = time.monotonic() + patience_seconds
+    while True:
+        found = _snapshot(dataset, files, revision=_pinned(state_path, dataset))
+        if isinstance(found, Path):
+            _pin(state_path, dataset, commit=found.name)
+            return found / files
+        left_seconds = give_up_at - time.monotonic()
+        if not found.may_pass or left_seconds <= 0:
+            return Unusable(message=found.message)
+        log.warning("asked again: %s", found.message)
+        time.sleep(min(_PAUSE_SECONDS, left_seconds))
+
+
+def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | _Failed:
+    try:
+        folder = snapshot_download(
+            dataset.name,
+            repo_type="dataset",
+            revision=revision or None,
+            allow_patterns=[files],
+            endpoint=os.environ.get("HF_ENDPOINT"),
+        )
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        # The library's own words for a hub that answers with an error are that there is no cache.
+        cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
+        said = " ".join(str(cause or error).split())
+        return _Failed(
+            message=f"data set {dataset} cannot be had from the hub: {said}",
+            may_pass=_may_pass(cause or error),
+        )
+    return Path(str(folder))
+
+
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, HfHubHTTPError):
+        status = error.response.status_code
+        return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
+    # Nobody is there, or not reached; the library's transport has errors of its own for it.
+    return not isinstance(error, OfflineModeIsEnabled | HFValidationError | PermissionError)
+
+
+def _pinned(state_path: Path, dataset: HubDataset) -> str:
+    """Return the commit that this run has read before, else the revision that is asked for."""
+    try:
+        kept = json.loads((state_path / _PIN).read_text())
+    except (OSError, ValueError):
+        return dataset.revision
+    is_same = (kept.get("name"), kept.get("revision")) == (dataset.name, dataset.revision)
+    return str(kept.get("commit")) if is_same else dataset.revision
+
+
+def _pin(state_path: Path, dataset: HubDataset, *, commit: str) -> None:
+    state_path.mkdir(parents=True, exist_ok=True)
+    kept = {"name": dataset.name, "revision": dataset.revision, "commit": commit}
+    fresh = state_path / f"{_PIN}.new"
+    fresh.write_text(json.dumps(kept) + "\n")
+    fresh.replace(state_path / _PIN)
