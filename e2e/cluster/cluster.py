@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ from e2e.cluster.packages import NODE_PACKAGES, require_packages, require_root
 from e2e.cluster.state import ClusterState, claim, clusters, find, forget
 
 COMMAND_SECONDS = 300.0
-_ESTABLISHED = '{.status.conditions[?(@.type=="Established")].status}'
+_SERVED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +113,17 @@ class Cluster:
         where = str(crds) if isinstance(crds, Path) else "-"
         text = "" if isinstance(crds, Path) else crds
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", where, stdin=text)
-        # Not --for=condition=Established, which fails on a CRD that has no conditions yet.
-        self.kubectl("wait", f"--for=jsonpath={_ESTABLISHED}=True", "--timeout=60s", "crd", "--all")
+        deadline = time.monotonic() + _SERVED_SECONDS
+        while True:
+            try:
+                self.kubectl("wait", "--for=condition=Established", "--timeout=10s", "crd", "--all")
+            except CommandFailedError:
+                # A CRD that has no conditions yet ends the wait with an error, and at once.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
 
     def kubeconfig_for(self, user: str, *, groups: tuple[str, ...] = ()) -> Path:
         """Return a kubeconfig for any user, who has the rights that RBAC gives."""
