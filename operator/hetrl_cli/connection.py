@@ -98,6 +98,15 @@ class Connection:
         path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrlplans/{name}"
         return self._request("GET", path)
 
+    def plans(self, job: str) -> list[Object]:
+        """Return the HetRLPlans that were made for a job, the newest first."""
+        path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrlplans"
+        found = self._request("GET", path, query={"labelSelector": f"{JOB_NAME}={job}"})
+        return sorted(
+            found["items"], key=lambda plan: str(plan["metadata"]["creationTimestamp"]),
+            reverse=True,
+        )  # fmt: skip
+
     def events(self, job: Object) -> list[Object]:
         """Return the events about a job, the oldest first."""
         query = {"fieldSelector": f"involvedObject.uid={job['metadata']['uid']}"}

@@ -12,6 +12,7 @@ from hetrl_cli.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, span
+from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
 _STYLES = {
@@ -99,6 +100,8 @@ def _show_one(connection: Connection, job: Standing) -> None:
     for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
             parts += [Text(), _pairs(title, rows)]
+    if plans := connection.plans(job.name):
+        parts += [Text(), of_plans(job, plans)]
     if job.status.get("podSets"):
         parts += [Text(), _pod_sets(job)]
     if job.conditions:
@@ -137,6 +140,30 @@ def _replan(job: Standing) -> list[tuple[str, str]]:
         return []
     said = f"{ago(last['time'])} ago, for {last['reason']}: {last['outcome']}; {last['message']}"
     return [("another plan", said)]
+
+
+def of_plans(job: Standing, plans: list[Object]) -> Table:
+    """Return a table of the plans that were made for a job, and why those of the past went."""
+    table = Table(title="Plans", title_justify="left", box=None, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    for title in ("GPUs", "samples/s", "$/h", "age"):
+        table.add_column(title, justify="right")
+    table.add_column("", overflow="fold")
+    for each in plans:
+        metadata, spec = each["metadata"], each["spec"]
+        notes = metadata.get("annotations") or {}
+        is_followed = metadata["name"] == job.plan.get("name")
+        why = notes.get(REPLACED_BECAUSE, "")
+        table.add_row(
+            metadata["name"],
+            str(spec["numGPUs"]),
+            figure(spec["prediction"]["samplesPerSecond"]),
+            figure(spec["prediction"]["dollarsPerHour"]),
+            ago(metadata.get("creationTimestamp")),
+            "followed" if is_followed else f"until {ago(notes.get(REPLACED_AT))} ago; {why}",
+            style="" if is_followed else "dim",
+        )
+    return table
 
 
 def _progress(job: Standing) -> list[tuple[str, str]]:
