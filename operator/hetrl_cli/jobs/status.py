@@ -1,6 +1,7 @@
 """``hetrl status``: all jobs in a table, or one with its plan, progress, pods and conditions."""
 
 import json
+from collections.abc import Mapping
 
 import click
 import yaml
@@ -100,7 +101,7 @@ def _show_one(connection: Connection, job: Standing) -> None:
     for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
             parts += [Text(), _pairs(title, rows)]
-    if plans := connection.plans(job.name):
+    if plans := connection.plans(job.name, followed=job.plan.get("name")):
         parts += [Text(), of_plans(job, plans)]
     if job.status.get("podSets"):
         parts += [Text(), _pod_sets(job)]
@@ -153,17 +154,22 @@ def of_plans(job: Standing, plans: list[Object]) -> Table:
         metadata, spec = each["metadata"], each["spec"]
         notes = metadata.get("annotations") or {}
         is_followed = metadata["name"] == job.plan.get("name")
-        why = notes.get(REPLACED_BECAUSE, "")
         table.add_row(
             metadata["name"],
             str(spec["numGPUs"]),
             figure(spec["prediction"]["samplesPerSecond"]),
             figure(spec["prediction"]["dollarsPerHour"]),
             ago(metadata.get("creationTimestamp")),
-            "followed" if is_followed else f"until {ago(notes.get(REPLACED_AT))} ago; {why}",
+            "followed" if is_followed else _why_past(notes),
             style="" if is_followed else "dim",
         )
     return table
+
+
+def _why_past(notes: Mapping[str, str]) -> str:
+    if REPLACED_AT not in notes:
+        return ""
+    return f"until {ago(notes[REPLACED_AT])} ago; {notes.get(REPLACED_BECAUSE, '')}"
 
 
 def _progress(job: Standing) -> list[tuple[str, str]]:
