@@ -118,9 +118,12 @@ def _doubted(seen: Observed, kept: Planned, given: PlanSeen, now: "datetime") ->
     keeps = "spec.planning.mode Manual keeps the plan"
     if found:
         return replace(kept, drift=f"{found.why}; {keeps}")
-    if planning.answer_base != base_of(given) or planning.answer is None:
-        if _is_looked_at(seen, given):
-            return kept
+    if _is_looked_at(seen, given):
+        return kept
+    has_failed = isinstance(planning.answer, PlannerTrouble)
+    if has_failed and (wait := pause(seen, now)):
+        return replace(kept, wake_after_seconds=wait.left_seconds)
+    if has_failed or planning.answer is None or planning.answer_base != base_of(given):
         start = look_at(seen, given, standing=given, on_paper=False)
         return replace(kept, actions=(*kept.actions, start))
     if isinstance(planning.answer, Infeasible):
