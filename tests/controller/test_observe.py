@@ -145,6 +145,19 @@ def test_a_plan_that_means_nothing_says_why() -> None:
     assert seen.problem == "spec.groups[0].placements must place 9 replicas, got 1"
 
 
+def test_a_plan_of_billions_of_machines_is_refused_before_they_are_counted_out() -> None:
+    manifest = a_stored_plan(a_plan(), name="mine")
+    (placement,) = manifest["spec"]["groups"][0]["placements"]
+    ranges = ",".join(["00000-99999"] * 300)
+    placement["runs"] = [{"machines": f"a[{ranges}]", "times": 1024}]
+
+    seen = observe.plan_seen(manifest)
+
+    assert isinstance(seen, UnreadablePlan)
+    assert seen.problem.startswith("spec.groups must name at most 100000 machines")
+    assert "got 30720000002" in seen.problem
+
+
 def a_stored_plan(plan: Plan, **metadata: Any) -> dict[str, Any]:
     """A HetRLPlan of the operator's, as the API server stores it, with some metadata replaced."""
     key = "k" * 32
