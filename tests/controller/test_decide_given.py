@@ -232,6 +232,21 @@ def test_a_job_goes_on_by_its_plan_while_the_one_it_names_cannot_be_had(is_there
     assert words in said(cluster, ConditionType.DEGRADED)
 
 
+def test_a_plan_that_was_named_for_a_moment_leaves_the_job_its_own_gpus() -> None:
+    cluster = a_manual_job()
+    write_plan(cluster, "wider", THREE_ROLLOUTS)
+    cluster.change(planning=naming("wider"))
+    while cluster.held != THREE_ROLLOUTS:
+        cluster.round()
+
+    cluster.change(planning=naming("mine"))
+    run(cluster)
+
+    assert cluster.followed.name == "mine"
+    assert cluster.held == a_plan()
+    assert len(uids(cluster, Role.ROLLOUT)) == 2
+
+
 def test_a_plan_that_somebody_wrote_is_never_deleted_or_changed() -> None:
     cluster = a_manual_job()
     write_plan(cluster, "wider", THREE_ROLLOUTS)

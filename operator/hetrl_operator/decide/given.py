@@ -85,9 +85,11 @@ def _running(seen: Observed, wish: Wish, standing: PlanSeen, now: "datetime") ->
         finding=ready(standing),
         actions=history.follow(seen, wish, standing, now, runs=True),
     )
-    if not seen.planning.is_reserved:
-        return replace(kept, actions=(*kept.actions, ReserveGpus(plan=standing.plan)))
     given = named(seen.job, (*seen.plans, *seen.unreadable))
+    is_followed = given is not None and given.uid == standing.uid
+    # What is held may be another plan's, named for a moment and then no more.
+    if not seen.planning.is_reserved or (is_followed and not seen.planning.holds_given):
+        return replace(kept, actions=(*kept.actions, ReserveGpus(plan=standing.plan)))
     if not isinstance(given, PlanSeen):
         _, text = _missing(wish, given)
         return replace(kept, drift=f"{text}; until then the job goes on by {standing.name}")
