@@ -11,6 +11,7 @@ from e2e.faults.api import Json
 _VOLATILE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation",
              "generateName", "deletionTimestamp"}  # fmt: skip
 _HASHES = re.compile(r'("hetrl\.dev/(?:[a-z-]+-hash|identity)": ")[^"]+')
+_TIMES = re.compile(r'("hetrl\.dev/replaced-at": ")[^"]+')
 
 
 def snapshot(objects: dict[str, list[Json]]) -> dict[str, str]:
@@ -23,7 +24,8 @@ def snapshot(objects: dict[str, list[Json]]) -> dict[str, str]:
             for uid in uids:
                 text = text.replace(uid, "UID")
             # Digests cover the job's uid.
-            found[f"{kind}/{each['metadata']['name']}"] = _HASHES.sub(r"\1HASH", text)
+            text = _TIMES.sub(r"\1TIME", _HASHES.sub(r"\1HASH", text))
+            found[f"{kind}/{each['metadata']['name']}"] = text
     return found
 
 

@@ -119,6 +119,9 @@ PLAN = Kind(
     short_name="hrp",
     scope="Namespaced",
     columns=(
+        # As the operator writes them (hetrl_operator.labels): a plan's status is annotations.
+        Column("Job", "string", r".metadata.labels.hetrl\.dev/job-name"),
+        Column("In force for", "string", r".metadata.annotations.hetrl\.dev/in-force"),
         Column("Strategy", "string", ".spec.strategy"),
         Column("GPUs", "integer", ".spec.numGPUs"),
         Column("Samples/s", "number", ".spec.prediction.samplesPerSecond"),
@@ -127,6 +130,8 @@ PLAN = Kind(
         Column("Gap", "number", ".spec.gapRatio"),
         AGE,
         Column("Bottleneck", "string", ".spec.prediction.bottleneck", 1),
+        Column("Replaced", "date", r".metadata.annotations.hetrl\.dev/replaced-at", 1),
+        Column("Because", "string", r".metadata.annotations.hetrl\.dev/replaced-because", 1),
     ),
     subresources={},
 )

@@ -14,7 +14,7 @@ from hetrl_api.plan import (
     RejectedAlternative,
     StageSite,
 )
-from hetrl_api.ranges import Run, compress
+from hetrl_api.ranges import MAX_MACHINES, Run, compress
 from hetrl_core.plan import (
     MemoryUse,
     Parallelism,
@@ -52,8 +52,10 @@ def to_plan(spec: PlanSpec) -> Plan:
     """Return the plan that a HetRLPlan holds.
 
     Raises:
-        ValueError: a machine range is malformed, or machines and replicas do not match.
+        ValueError: a machine range is malformed, or machines and replicas do not match, or there
+            are more of them than of any fleet.
     """
+    _refuse_too_many(spec)
     return Plan(
         strategy=spec.strategy,
         seed=spec.seed,
@@ -107,6 +109,21 @@ def _placements_from(replicas: tuple[Replica, ...]) -> tuple[Placement, ...]:
         )
         for (gpus, firsts, work_share), alike in groupby(replicas, key=shape)
     )
+
+
+def _refuse_too_many(spec: PlanSpec) -> None:
+    """Count what is to be read before it is made: some letters may stand for all of our memory."""
+    total = sum(
+        Run(pattern=run.machines, times=run.times).num_names
+        for group in spec.groups
+        for placement in group.placements
+        for run in placement.runs
+    )
+    if total > MAX_MACHINES:
+        raise ValueError(
+            f"spec.groups must name at most {MAX_MACHINES} machines, each as often as it is taken "
+            f"from, got {total}"
+        )
 
 
 def _group_to(group: PlannedGroup, *, number: int) -> ReplicaGroup:

@@ -1,11 +1,11 @@
-"""`spec.planning`: what makes a plan good, and how long to look for one."""
+"""`spec.planning`: what makes a plan good, how long to look for one, or which one is given."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet, value_not_yet
+from hetrl_api.rules import ApiModel, Rule, exactly_one
 from hetrl_api.source import ObjectName
 from hetrl_core.job import Strategy
 
@@ -75,10 +75,17 @@ class Planning(ApiModel):
     """How the job is planned."""
 
     mode: PlanningMode = PlanningMode.AUTO
-    """Auto: plan and run. PlanOnly: plan, create nothing else. Manual is not supported yet."""
+    """Auto: plan and run. PlanOnly: plan, create nothing else. Manual: run by the HetRLPlan that
+    planRef names, and by no other."""
 
     plan_ref: ObjectName | None = None
-    """The HetRLPlan of a Manual job. Not supported yet."""
+    """The HetRLPlan that a Manual job runs by, in its namespace. It is checked before anything is
+    created, and waited for while there is none."""
+
+    # Written by no default: v0.1.0, to which one may go back, refuses a job that has it.
+    history_limit: Annotated[int, Field(ge=0, le=10)] | None = None
+    """How many plans are kept that the job does not follow any more; the oldest go first.
+    Unset: 2."""
 
     objective: Objective | None = None
     """What makes a plan good; unset: throughput."""
@@ -102,10 +109,15 @@ class Planning(ApiModel):
         return self.replan or Replan()
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        value_not_yet(
-            "spec.planning.mode", name="mode", value="Manual", instead="use Auto or PlanOnly"
+        Rule(
+            condition="(self.mode == 'Manual') == has(self.planRef)",
+            message=(
+                "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
+                "got mode {}"
+            ),
+            values=("self.mode",),
+            field=".planRef",
         ),
-        not_yet("spec.planning.planRef", path="self.planRef", instead="plans are made, not given"),
         Rule(
             condition="!has(self.objective) || "
             + exactly_one("", ("throughput", "cost", "deadline"), of="self.objective").condition,

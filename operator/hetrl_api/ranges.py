@@ -30,6 +30,13 @@ class Run:
     pattern: str
     times: int = 1
 
+    @property
+    def num_names(self) -> int:
+        """How many names it stands for, without making them: a slip may stand for billions."""
+        match = _PATTERN.match(self.pattern)
+        parts = match["items"].split(",") if match else [""]
+        return self.times * sum(_size(part) for part in parts)
+
     def names(self) -> tuple[str, ...]:
         """Return the names in order; ``ValueError`` when the pattern is malformed."""
         return tuple(name for name in expand(self.pattern) for _ in range(self.times))
@@ -97,6 +104,11 @@ def _follows(number: str, after: str) -> bool:
     if not (number.isdecimal() and after.isdecimal() and len(number) == len(after)):
         return False
     return int(after) == int(number) + 1
+
+
+def _size(part: str) -> int:
+    match = _RANGE.match(part)
+    return max(1, int(match["last"]) - int(match["first"]) + 1) if match else 1
 
 
 def _expanded(part: str) -> Sequence[str]:

@@ -98,6 +98,21 @@ class Connection:
         path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrlplans/{name}"
         return self._request("GET", path)
 
+    def plans(self, job: str, *, followed: str | None) -> list[Object]:
+        """Return the HetRLPlans that were made for a job, and the one that it follows.
+
+        The newest first.
+        """
+        path = f"/apis/{API_VERSION}/namespaces/{self.namespace}/hetrlplans"
+        query = {"labelSelector": f"{JOB_NAME}={job}"}
+        found = list(self._request("GET", path, query=query)["items"])
+        if followed and followed not in {each["metadata"]["name"] for each in found}:
+            given = self.look(f"{path}/{followed}")
+            found += [] if isinstance(given, Refused) else [given]
+        return sorted(
+            found, key=lambda plan: str(plan["metadata"]["creationTimestamp"]), reverse=True
+        )
+
     def events(self, job: Object) -> list[Object]:
         """Return the events about a job, the oldest first."""
         query = {"fieldSelector": f"involvedObject.uid={job['metadata']['uid']}"}

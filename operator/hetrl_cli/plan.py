@@ -54,8 +54,9 @@ from hetrl_planner.plan_job import plan
     help="Plan for this many budgets instead, and list what each buys.  [default: 8]",
 )  # fmt: skip
 @click.option(
-    "--diff", "is_compared", is_flag=True,
-    help="Say what would change of the plan that the job follows on the cluster.",
+    "--diff", "compared_with", metavar="[HETRLPLAN]", is_flag=False, flag_value="",
+    help="Say what would change of the plan that the job follows on the cluster, or of another "
+    "there.",
 )  # fmt: skip
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), callback=checked,
@@ -70,13 +71,14 @@ def command(
     runnable: bool,
     explain: bool,
     frontier_points: int | None,
-    is_compared: bool,
+    compared_with: str | None,
     picture: Path | None,
 ) -> None:
     """Plan a job, and say what would run where, how fast, for how much, and what binds.
 
     Ends 0 with a plan, 2 with the reasons why there is none, 1 when the question is wrong.
     """
+    is_compared = compared_with is not None
     if frontier_points and (picture or is_compared):
         raise click.ClickException("--picture and --diff are of one plan: --frontier makes several")
     try:
@@ -96,8 +98,8 @@ def command(
         _refuse(outcome, output=output, left_out=left_out)
     else:
         notes = (*left_out, *_assumed(fleet), *_notes(outcome, job))
-        if is_compared:
-            _compare(outcome, job, context=context, notes=notes)
+        if compared_with is not None:
+            _compare(outcome, job, compared_with, context=context, notes=notes)
             return
         why = explanation(fleet, job, outcome, runnable_only=runnable) if explain else None
         _print(outcome, job, fleet, output=output, notes=notes, why=why)
@@ -106,13 +108,15 @@ def command(
             click.echo(f"drawn: {picture}", err=True)
 
 
-def _compare(found: Plan, job: JobSpec, *, context: str | None, notes: Sequence[str]) -> None:
+def _compare(
+    found: Plan, job: JobSpec, other: str, *, context: str | None, notes: Sequence[str]
+) -> None:
     # Only here is a cluster's job asked about.
     from hetrl_cli.connection import connect  # noqa: PLC0415
     from hetrl_cli.difference import show_difference  # noqa: PLC0415
 
     connection = connect(context=context, namespace=job.namespace)
-    name = (connection.job(job.name).get("status") or {}).get("plan", {}).get("name")
+    name = other or (connection.job(job.name).get("status") or {}).get("plan", {}).get("name")
     if not name:
         raise click.ClickException(f"--diff: {job.namespace}/{job.name} follows no plan yet")
     followed = to_plan(parse(HetRLPlan, connection.plan(name)).spec)

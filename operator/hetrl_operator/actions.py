@@ -99,6 +99,9 @@ class StartPlanning:
     standing: Plan | None = None
     """The plan that the job runs by: what need not move stays where it is."""
 
+    given: Plan | None = None
+    """The plan to be looked at: whether the job can run by it. None: one is searched for."""
+
     keeps_trainer: bool = False
     """Whether its trainers should stay where they are if they can."""
 
@@ -120,6 +123,16 @@ class ReserveGpus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseGpus:
     """Give the job's reservation back: none of its pods holds a GPU any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotatePlan:
+    """Write on a HetRLPlan what it is to a job, whoever wrote it, if it is still that one."""
+
+    name: str
+    uid: str
+    annotations: Mapping[str, str | None]
+    """None takes one off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +159,7 @@ class LetJobGo:
 
 Action = (
     Apply
+    | AnnotatePlan
     | Delete
     | IssueCertificates
     | SubmitWorkload

@@ -15,6 +15,7 @@ from uuid import uuid4
 from hetrl_api.status import JobStatus
 from hetrl_operator import identity
 from hetrl_operator.actions import (
+    AnnotatePlan,
     Apply,
     Delete,
     DeleteJob,
@@ -87,7 +88,15 @@ class Refused:
 Outcome = Done | TryAgain | Refused
 _Queueing = SubmitWorkload | RequeueWorkload | TellWorkload
 _Plain = (
-    Apply | Delete | IssueCertificates | LiftGate | WriteStatus | HoldJob | LetJobGo | DeleteJob
+    Apply
+    | AnnotatePlan
+    | Delete
+    | IssueCertificates
+    | LiftGate
+    | WriteStatus
+    | HoldJob
+    | LetJobGo
+    | DeleteJob
 )
 Writable = _Plain | _Queueing
 _NOT_OURS = TryAgain(message="another replica may lead by now", after_seconds=1.0)
@@ -119,14 +128,12 @@ class Writer:
         match action:
             case Apply():
                 return await self._apply(job, action.manifest, known=child is not None)
+            case AnnotatePlan():
+                return await self._annotate(job, action)
             case IssueCertificates():
                 return await self._apply(job, _secret(job, action), known=True)
-            case Delete():
-                return await self._delete(
-                    job, action.kind, action.name, action.uid, is_forced=action.is_forced
-                )
-            case DeleteJob():
-                return await self._delete(job, "HetRLJob", job.name, job.uid)
+            case Delete() | DeleteJob():
+                return await self._delete(job, action)
             case HoldJob() | LetJobGo():
                 return await self._finalize(job, is_held=isinstance(action, HoldJob))
             case LiftGate():
@@ -152,6 +159,17 @@ class Writer:
         )
         return _outcome(reply, kind=f"{kind} {manifest['metadata']['name']}")
 
+    async def _annotate(self, job: JobSeen, action: AnnotatePlan) -> Outcome:
+        """Change these annotations and nothing else: the plan may be somebody else's."""
+        body = {"metadata": {"uid": action.uid, "annotations": dict(action.annotations)}}
+        path = f"{_path('HetRLPlan', job.namespace)}/{action.name}"
+        reply = await self._api.request(
+            "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=MERGE
+        )
+        if reply.status in {_NOT_FOUND, _CONFLICT}:
+            return Done(object={}, is_missing=True)
+        return _outcome(reply, kind=f"HetRLPlan {action.name}")
+
     async def _finalize(self, job: JobSeen, *, is_held: bool) -> Outcome:
         """Own our finalizer and nothing else of the job; the uid keeps a new one from appearing."""
         finalizers = [FINALIZER] if is_held else []
@@ -167,9 +185,12 @@ class Writer:
             return Done(object={})
         return _outcome(reply, kind=f"finalizer of {job.name}")
 
-    async def _delete(
-        self, job: JobSeen, kind: str, name: str, uid: str, *, is_forced: bool = False
-    ) -> Outcome:
+    async def _delete(self, job: JobSeen, action: Delete | DeleteJob) -> Outcome:
+        """Delete one object, or the job itself."""
+        kind, name, uid, is_forced = "HetRLJob", job.name, job.uid, False
+        if isinstance(action, Delete):
+            kind, name, uid = action.kind, action.name, action.uid
+            is_forced = action.is_forced
         path = f"{_path(kind, job.namespace)}/{name}"
         options = {
             "apiVersion": "v1",

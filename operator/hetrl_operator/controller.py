@@ -17,7 +17,7 @@ from hetrl_operator.census import Census
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, has_ended, holds
 from hetrl_operator.decide.drift import SETTLE_SECONDS
-from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.in_force import in_force, readable
 from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.job_metrics import job_shown
 from hetrl_operator.metrics import Metrics
@@ -67,9 +67,9 @@ class Controller:
             return
         self._is_ready = True
         for job in self.views.all_jobs():
-            last = newest(self.views.plans_of(job))
-            if last and self.observer.holds_gpus(job):
-                self.planning.ledger.restore(job.uid, last.plan)
+            plan = in_force(job, readable(self.views.plans_of(job)))
+            if plan and self.observer.holds_gpus(job):
+                self.planning.ledger.restore(job.uid, plan.plan)
 
     def report(self, key: JobKey, uid: str, progress: ProgressSeen) -> None:
         """Take a coordinator's report."""
@@ -86,8 +86,9 @@ class Controller:
                 self.fleet_changed()
             case _:
                 owner = self.views.owner_of(place)
-                if owner:
-                    self.queue.add(owner)
+                followers = self.views.followers_of(namespace, name) if kind == "HetRLPlan" else ()
+                for key in {*followers, *((owner,) if owner else ())}:
+                    self.queue.add(key)
 
     def fleet_changed(self) -> None:
         """Have jobs looked at because nodes or topologies are others.
@@ -195,7 +196,7 @@ class Controller:
 
     def _show(self, seen: Observed) -> None:
         job = seen.job
-        plan = newest(seen.plans)
+        plan = in_force(seen.job, seen.plans)
         shown = job_shown(
             job.status,
             plan=plan.plan if plan else None,

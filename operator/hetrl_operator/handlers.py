@@ -18,7 +18,7 @@ from hetrl_operator import observe
 from hetrl_operator.controller import Controller
 from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
 from hetrl_operator.observe import Body, JobKey
-from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
+from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
 from hetrl_operator.queueing import kueue
 from hetrl_operator.queueing.admission import NOT_STARTED, WorkloadSeen, workload_seen
 from hetrl_operator.recent import Place, RecentWrites
@@ -58,6 +58,8 @@ class Hooks:
             children={kind: indices[kind.lower()] for kind in CHILD_RESOURCES},
             node_index=indices["nodes"],
             topology_index=indices["topologies"],
+            plan_homes=indices["plan-homes"],
+            followers=indices["followers"],
             workloads=indices["workloads"] if not self.queues_off else None,
             recent=RecentWrites(),
         )
@@ -74,6 +76,9 @@ class Hooks:
         )
         if key is not None:
             controller.queue.add(key)
+        if kind == "HetRLPlan":
+            for follower in controller.views.followers_of(metadata["namespace"], metadata["name"]):
+                controller.queue.add(follower)
 
     def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
         """Have jobs without a plan looked at, if planning would see a difference."""
@@ -172,6 +177,8 @@ def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> No
     indexes = {
         "jobs": (JOBS, _job_index),
         "plans": (PLANS, _plan_index),
+        "plan-homes": (PLANS, _plan_home_index),
+        "followers": (JOBS, _follower_index),
         "pods": ("pods.v1", _pod_index),
         "nodes": ("nodes.v1", _node_index),
         "topologies": (TOPOLOGIES, _topology_index),
@@ -183,11 +190,12 @@ def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> No
 
 
 def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
-    children = {"HetRLPlan": PLANS, "Pod": "pods.v1", **CHILD_RESOURCES}
+    children = {"Pod": "pods.v1", **CHILD_RESOURCES}
     if not hooks.queues_off:
         children["Workload"] = kueue.RESOURCE
     handlers = {
         "HetRLJob": (JOBS, _job_event(hooks)),
+        "HetRLPlan": (PLANS, _plan_event(hooks)),
         **{kind: (resource, _child_event(kind, hooks)) for kind, resource in children.items()},
         "Node": ("nodes.v1", _fleet_event("Node", hooks)),
         "HetRLTopology": (TOPOLOGIES, _fleet_event("HetRLTopology", hooks)),
@@ -200,10 +208,20 @@ async def _job_index(body: Body, **_: Any) -> dict[JobKey, JobSeen]:
     return {observe.key_of_job(body): observe.job_seen(body)}
 
 
-async def _plan_index(body: Body, **_: Any) -> dict[JobKey, PlanSeen] | None:
-    key = observe.key_of_owner(body)
-    seen = observe.plan_seen(body) if key else None
-    return {key: seen} if key and seen else None
+async def _plan_index(body: Body, **_: Any) -> dict[JobKey, PlanSeen | UnreadablePlan] | None:
+    seen = observe.plan_seen(body)
+    return {observe.key_of_plan(body): seen} if seen else None
+
+
+async def _plan_home_index(body: Body, **_: Any) -> dict[tuple[str, str], JobKey]:
+    metadata = body["metadata"]
+    return {(metadata["namespace"], metadata["name"]): observe.key_of_plan(body)}
+
+
+async def _follower_index(body: Body, **_: Any) -> dict[tuple[str, str], JobKey] | None:
+    namespace, name = observe.key_of_job(body)
+    plan = (body["spec"].get("planning") or {}).get("planRef")
+    return {(namespace, plan): (namespace, name)} if plan else None
 
 
 async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen] | None:
@@ -242,6 +260,14 @@ def _child_index(kind: str) -> Any:
 def _job_event(hooks: Hooks) -> Any:
     async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
         hooks.happened("HetRLJob", observe.key_of_job(body), event)
+
+    return handler
+
+
+def _plan_event(hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        key = observe.key_of_plan(body)
+        hooks.happened("HetRLPlan", key if key[1] else None, event)
 
     return handler
 

@@ -74,6 +74,20 @@ FLEET_HASH: Final = "hetrl.dev/fleet-hash"
 """On a HetRLPlan: digest of the machines, prices and links that it was made for. Plans of a release
 that did not write it are kept while the fleet changes."""
 
+IN_FORCE: Final = "hetrl.dev/in-force"
+"""On a HetRLPlan: the job that runs by it, or did when it was suspended or ended. For people; which
+plan a job follows, its status says."""
+
+ANSWERED: Final = "hetrl.dev/answered"
+"""On a plan of the past: what ``PLANNED_FOR`` was. v0.1.0 follows the newest plan that has that
+one and deletes the others, so of a job's plans only the one that it follows may have it."""
+
+REPLACED_AT: Final = "hetrl.dev/replaced-at"
+"""On a plan of the past: since when the job does not follow it."""
+
+REPLACED_BECAUSE: Final = "hetrl.dev/replaced-because"
+"""On a plan of the past: what took its place, and why; in words, for people."""
+
 RESTART_HASH: Final = "hetrl.dev/restart-hash"
 """On the pod template: digest of what a pod must be replaced for when it changes. Pods of a
 release that did not write it are left as they are."""
@@ -99,6 +113,20 @@ def child_name(job: str, suffix: str) -> str:
         return name
     digest = sha256(name.encode()).hexdigest()[:8]
     return f"{name[: _LONGEST_STATEFUL_SET_NAME - 9].rstrip('-.')}-{digest}"
+
+
+MOST_NAMESAKES = 12
+"""Plans of a job that are made from the same, told apart by a number: more than are ever kept."""
+
+
+def plan_name(job: str, key: str, number: int = 1) -> str:
+    """Name a job's plan after what it was made from, and after how many others that are kept."""
+    return child_name(job, key[:10] + (f"-{number}" if number > 1 else ""))
+
+
+def is_plan_name(name: str, job: str, key: str) -> bool:
+    """Tell whether a name is one that we give."""
+    return any(name == plan_name(job, key, number) for number in range(1, MOST_NAMESAKES + 1))
 
 
 def of_child(job: str, uid: str) -> dict[str, str]:

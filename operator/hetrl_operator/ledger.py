@@ -26,6 +26,10 @@ class Ledger:
         """Tell whether a job has a reservation."""
         return uid in self._held
 
+    def holds_just(self, uid: str, plan: Plan) -> bool:
+        """Tell whether a job's reservation is just what a plan takes."""
+        return self._held.get(uid) == gpus_by_machine(plan)
+
     def restore(self, uid: str, plan: Plan) -> None:
         """Enter a reservation that was made before our start, without asking."""
         self._enter(uid, gpus_by_machine(plan))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,24 @@ from hetrl_api.specification import to_spec
 from hetrl_api.status import JobStatus
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
+    ANSWERED,
     FINALIZER,
     FLEET_HASH,
     GANG_GATE,
     IDENTITY,
+    IN_FORCE,
     JOB_NAME,
+    JOB_UID,
     LEFT_OUT,
     PLAN_KEY,
     PLANNED_FOR,
     POD_SET,
+    REPLACED_AT,
     REPLACES,
     RESTART_HASH,
     ROLE,
     SPEC_HASH,
+    is_plan_name,
 )
 from hetrl_operator.observed import (
     ChildSeen,
@@ -44,6 +50,7 @@ from hetrl_operator.observed import (
     PodSeen,
     ProgressSeen,
     Termination,
+    UnreadablePlan,
     Wish,
 )
 from hetrl_operator.queueing.kueue import PRIORITY_LABEL, QUEUE_LABEL
@@ -107,24 +114,65 @@ def child_seen(kind: str, body: Body) -> ChildSeen:
     )
 
 
-def plan_seen(body: Body) -> PlanSeen | None:
-    """Read a HetRLPlan that the operator made; None where it made none of it."""
+def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
+    """Read a HetRLPlan, whoever wrote it; None where it is being deleted."""
     metadata = body["metadata"]
-    annotations = metadata.get("annotations") or {}
-    if PLANNED_FOR not in annotations or "deletionTimestamp" in metadata:
+    if "deletionTimestamp" in metadata:
         return None
-    written = parse(HetRLPlan, {**plain(body), "metadata": {"name": metadata["name"]}})
+    name, uid = metadata["name"], metadata["uid"]
+    try:
+        written = parse(HetRLPlan, {**plain(body), "metadata": {"name": name}})
+        plan = to_plan(written.spec)
+    except (InvalidObjectError, ValueError) as error:
+        return UnreadablePlan(name=name, uid=uid, problem=str(error).replace("\n", "; "))
+    annotations = metadata.get("annotations") or {}
+    made_for = _made_for(metadata)
+    read = annotations if made_for else {}
     return PlanSeen(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        planned_for=annotations[PLANNED_FOR],
-        key=annotations.get(PLAN_KEY, ""),
-        left_out=annotations.get(LEFT_OUT, ""),
-        replaces=annotations.get(REPLACES, ""),
-        fleet=annotations.get(FLEET_HASH, ""),
-        plan=to_plan(written.spec),
+        name=name,
+        uid=uid,
+        made_for=made_for,
+        planned_for=read.get(PLANNED_FOR) or read.get(ANSWERED, ""),
+        key=read.get(PLAN_KEY) or sha256(uid.encode()).hexdigest()[:32],
+        left_out=read.get(LEFT_OUT, ""),
+        replaces=read.get(REPLACES, ""),
+        fleet=read.get(FLEET_HASH, ""),
+        plan=plan,
         created_at=_time(metadata["creationTimestamp"]),
+        in_force_for=annotations.get(IN_FORCE, ""),
+        replaced_at=_replaced_at(metadata) if made_for else None,
     )
+
+
+def key_of_plan(body: Body) -> JobKey:
+    """Return the key of the job that a plan was made for or is in force for; else no job's name."""
+    metadata = body["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    name = labels.get(JOB_NAME) if _made_for(metadata) else annotations.get(IN_FORCE)
+    return metadata["namespace"], name or ""
+
+
+def _replaced_at(metadata: Body) -> datetime | None:
+    annotations = metadata["annotations"]
+    if PLANNED_FOR in annotations:
+        return None
+    try:
+        return _time(annotations[REPLACED_AT])
+    except (KeyError, ValueError):
+        return _time(metadata["creationTimestamp"])
+
+
+def _made_for(metadata: Body) -> str:
+    """Return the uid of the job that the operator made a plan for.
+
+    A copy that somebody has edited carries our labels and annotations too, but not the name that
+    follows from them.
+    """
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if not {PLANNED_FOR, ANSWERED} & annotations.keys():
+        return ""
+    job, key = labels.get(JOB_NAME, ""), annotations.get(PLAN_KEY, "")
+    return labels.get(JOB_UID, "") if is_plan_name(metadata["name"], job, key) else ""
 
 
 def pod_seen(body: Body) -> PodSeen | None:

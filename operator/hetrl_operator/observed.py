@@ -135,15 +135,18 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSeen:
-    """A HetRLPlan that the operator made for this job."""
+    """A HetRLPlan: one that the operator made for a job, or one that somebody else wrote."""
 
     name: str
     uid: str
+    made_for: str = ""
+    """The uid of the job that the operator made it for; empty: somebody else wrote it."""
+
     planned_for: str
-    """Digest of the planning fields that it answers."""
+    """Digest of the planning fields that it answers; empty where somebody else wrote it."""
 
     key: str
-    """Digest of everything that it was made from."""
+    """Digest of everything that it was made from; where somebody else wrote it, of its uid."""
 
     plan: Plan
     created_at: datetime
@@ -155,6 +158,26 @@ class PlanSeen:
 
     fleet: str = ""
     """Digest of the fleet that it was made for; empty: an earlier release made it."""
+
+    in_force_for: str = ""
+    """The name of the job that runs by it, as it says itself."""
+
+    replaced_at: datetime | None = None
+    """Since when the job that it was made for does not follow it; None: it may."""
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is kept only to be looked at, or to be gone back to."""
+        return self.replaced_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadablePlan:
+    """A HetRLPlan that somebody wrote, and that means nothing."""
+
+    name: str
+    uid: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +250,9 @@ class PlanningSeen:
     conflict: str = ""
     """Why the plan's GPUs cannot be reserved now; empty when they can, or are."""
 
+    holds_given: bool = False
+    """Whether what the ledger holds for this job is just what the plan that it names takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesSeen:
@@ -288,6 +314,11 @@ class Observed:
     job: JobSeen
     planning: PlanningSeen
     plans: tuple[PlanSeen, ...] = ()
+    """Those that were made for the job, and those of others that it names or has named."""
+
+    unreadable: tuple[UnreadablePlan, ...] = ()
+    """Those of others that it names and that mean nothing."""
+
     children: tuple[ChildSeen, ...] = ()
     pods: tuple[PodSeen, ...] = ()
     hostnames: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from datetime import datetime
 from hetrl_api.planning import PlanningMode
 from hetrl_operator.decide.conditions import has_ended
 from hetrl_operator.decide.drift import drift
-from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.in_force import base_of, in_force, is_given, named, readable, unreadable
 from hetrl_operator.decide.queueing import answered_plans, is_ours, is_queued, waits
 from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.nodes import Tolerations
@@ -50,24 +50,32 @@ class Observer:
 
     def observe(self, job: JobSeen, now: datetime) -> Observed:
         """Return what there is to be seen of a job."""
-        plans, pods = self.views.plans_of(job), self.views.pods_of(job)
+        found, pods = self.views.plans_of(job), self.views.pods_of(job)
+        plans, given = readable(found), named(job, found)
         machines = {name for each in plans for name in gpus_by_machine(each.plan)}
         used = {*machines, *(pod.node for pod in pods if pod.node)}
         nodes = NodesSeen(
             lost=self.views.lost_nodes(used, now),
             leaving=self.views.leaving_nodes(used, _tolerations(job), pods),
         )
-        plan = newest(plans)
+        plan = in_force(job, plans)
         fleet = self.planning.fleet(job, plan, now)
         queueing = self._queueing(job)
         on_paper = waits(job, queueing)
-        base = "" if on_paper else _base(job, plan, nodes, fleet, now)
-        planning = self.planning.seen(job, plan, base=base, on_paper=on_paper)
+        if is_given(job):
+            base = base_of(given)
+        else:
+            base = "" if on_paper else _base(job, plan, nodes, fleet, now)
+        planning = self.planning.seen(
+            job, plan, base=base, on_paper=on_paper,
+            given=given if isinstance(given, PlanSeen) else None,
+        )  # fmt: skip
         return Observed(
             job=job,
             planning=planning,
             queueing=self._with_labels(job, queueing, plans, planning),
             plans=plans,
+            unreadable=unreadable(found),
             children=self.views.children_of(job),
             pods=pods,
             hostnames=self.views.hostnames(machines),

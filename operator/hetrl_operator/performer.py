@@ -12,6 +12,7 @@ from typing import Any
 
 from hetrl_operator.actions import (
     Action,
+    AnnotatePlan,
     Apply,
     Decision,
     Delete,
@@ -144,6 +145,8 @@ def _kind(action: Action | WriteStatus) -> str:
             return str(manifest["kind"])
         case Delete(kind=kind):
             return kind
+        case AnnotatePlan():
+            return "HetRLPlan"
         case LiftGate():
             return "Pod"
         case SubmitWorkload() | RequeueWorkload() | TellWorkload():

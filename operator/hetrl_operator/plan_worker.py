@@ -1,5 +1,8 @@
 """What runs in a planner's worker process: one job, one fleet, one answer.
 
+A plan that somebody wrote is looked at here as well: whatever is in it, only this process can come
+to harm.
+
 Imported by a fresh interpreter, with no event loop and no Kubernetes in it.
 """
 
@@ -17,6 +20,7 @@ from hetrl_core.units import MIB
 from hetrl_operator.ledger import gpus_by_machine
 from hetrl_operator.observed import Alternatives, Occupied
 from hetrl_planner.alignment import aligned
+from hetrl_planner.given import machine_misfits, misfits
 from hetrl_planner.plan_job import plan
 from hetrl_planner.rollouts_anew import rollouts_anew
 from hetrl_planner.rollouts_better import expected_now, rollouts_better
@@ -80,6 +84,9 @@ class Asked:
     standing: Standing | None = None
     """The plan that the job runs by, if it runs."""
 
+    given: Plan | None = None
+    """The plan that is to be looked at; None: one is searched for."""
+
     fits_fleet: bool = False
     """Whether the whole fleet is known to have a plan for the job."""
 
@@ -87,6 +94,8 @@ class Asked:
 def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
     """Plan a job on what is free; if that fails, say whether others are in the way."""
     job, free, fleet, standing = asked.job, asked.free, asked.fleet, asked.standing
+    if asked.given:
+        return _looked_at(asked.given, asked)
     if standing and standing.enough_percent is not None:
         return _alternatives(job, free, standing)
     if standing and standing.keeps_trainer and (found := _beside(job, free, standing)):
@@ -97,6 +106,22 @@ def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
     if free != fleet and (asked.fits_fleet or isinstance(_plan(job, fleet), Plan)):
         return Occupied(reasons=whole.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
     return Infeasible(reasons=(*whole.reasons, *asked.left_out))
+
+
+def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
+    """Return a plan as it is if the job can run by it; what it stands on already, it may keep."""
+    free, fleet = asked.free, asked.fleet
+    if asked.standing:
+        free, fleet = (
+            asked.standing.opened(each, trainers_only=False) for each in (free, fleet)
+        )  # fmt: skip
+    found = misfits(given, fleet, asked.job)
+    if found:
+        return Infeasible(reasons=(*found, *asked.left_out))
+    taken = machine_misfits(given, free, asked.job)
+    if taken:
+        return Occupied(reasons=taken, held_gpus=fleet.num_gpus - free.num_gpus)
+    return given
 
 
 def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:

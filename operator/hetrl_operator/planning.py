@@ -58,6 +58,7 @@ class _Record:
     base: str = ""
     fleet: str = ""
     standing: Standing | None = None
+    given: Plan | None = None
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
     answered_at: datetime | None = None
@@ -111,14 +112,22 @@ class Planning:
         self.processes.wake()
 
     def seen(
-        self, job: JobSeen, plan: PlanSeen | None, *, base: str = "", on_paper: bool = False
+        self,
+        job: JobSeen,
+        plan: PlanSeen | None,
+        *,
+        base: str = "",
+        on_paper: bool = False,
+        given: PlanSeen | None = None,
     ) -> PlanningSeen:
         """Return where planning for a job stands.
 
         Args:
             job: the job.
             plan: the plan in force, if there is one.
-            base: what another plan is wanted for while that one is in force; empty: none is.
+            base: what another plan is wanted for while that one is in force, or what the plan is
+                looked at for that the job names; empty: neither.
+            given: the plan that the job names.
             on_paper: whether it waits in a queue, which others' reservations do not concern.
         """
         if job.wish is None:
@@ -132,7 +141,8 @@ class Planning:
             spec_key=spec_key,
             # Costly on a large fleet, and asked only where there is a plan to be made.
             key=""
-            if plan and not base and plan.planned_for == spec_key
+            if (plan and not base and plan.planned_for == spec_key)
+            or (given and record and record.base == base and isinstance(record.answer, Plan))
             else self._key(job, job.wish, spec_key, base, on_paper=on_paper),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
@@ -143,6 +153,7 @@ class Planning:
             num_failures=record.num_failures if record else 0,
             left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
+            holds_given=given is not None and self.ledger.holds_just(job.uid, given.plan),
             conflict=""
             if plan is None or reserved
             else (Ledger() if on_paper else self.ledger).conflict(
@@ -174,6 +185,7 @@ class Planning:
             key=asked.key,
             base=asked.base,
             standing=self._standing(wish, asked) if asked.standing else None,
+            given=asked.given,
             num_failures=last.num_failures if last and is_again else 0,
             on_paper=asked.on_paper,
         )
@@ -255,7 +267,7 @@ class Planning:
         asked = self._inquiry(job, wish, on_paper=record.on_paper)
         if asked is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
-        if record.standing:
+        if record.standing or record.given:
             return None
         record.fleet = self._eligible.digest(wish)
         plan = self._answers.plan(asked.question, since=since)
@@ -276,10 +288,11 @@ class Planning:
                 fleet=asked.whole,
                 left_out=asked.left_out,
                 standing=record.standing,
+                given=record.given,
                 fits_fleet=self._answers.fits(question(asked.whole, asked.spec)),
             )
         )
-        if not record.standing:
+        if not record.standing and not record.given:
             at = asyncio.get_running_loop().time()
             self._answers.learn(asked.question, asked.exact, found, at=at)
         return found if self._hold(job, wish, record, found) else None
@@ -307,6 +320,10 @@ class Planning:
         return not self.ledger.reserve(job.uid, found, self._eligible.capacity(wish))
 
 
+_NO_QUESTION = dict.fromkeys(("mode", "plan_ref", "history_limit", "replan"))
+"""Fields of ``spec.planning`` that no plan follows from."""
+
+
 def planning_key(wish: Wish) -> str:
     """Digest the fields that a plan follows from; suspending a job is not among them."""
     written = wish.written
@@ -316,7 +333,7 @@ def planning_key(wish: Wish) -> str:
         "data": written.data,
         "resources": written.resources,
         "rollout": written.rollout,
-        "planning": written.planning.model_copy(update={"mode": None, "replan": None}),
+        "planning": written.planning.model_copy(update=_NO_QUESTION),
     }
     values = {
         name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)

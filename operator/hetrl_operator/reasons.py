@@ -74,6 +74,14 @@ class Reason:
     PLANNER_FAILED: Final = "PlannerFailed"
     """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
 
+    PLAN_NOT_FOUND: Final = "PlanNotFound"
+    """Not Planned: ``spec.planning.planRef`` names a HetRLPlan that does not exist; it is waited
+    for."""
+
+    PLAN_DOES_NOT_FIT: Final = "PlanDoesNotFit"
+    """Not Planned: the HetRLPlan that ``spec.planning.planRef`` names does not fit the job or the
+    fleet; the message says by which field, limit and value."""
+
     WAITING_FOR_QUOTA: Final = "WaitingForQuota"
     """Not QuotaReserved: the job waits in its queue, and Kueue says for what."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from hetrl_api.topology import HetRLTopology
 from hetrl_operator.nodes import Tolerations, must_leave
 from hetrl_operator.observe import Body, JobKey, lost_since
-from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen
+from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
 from hetrl_operator.queueing.admission import WorkloadSeen
 from hetrl_operator.recent import Place, RecentWrites
 
@@ -34,6 +34,12 @@ class Views:
 
     node_index: Index
     topology_index: Index
+    plan_homes: Index = field(default_factory=dict)
+    """Where in ``plans`` a HetRLPlan is, by namespace and name."""
+
+    followers: Index = field(default_factory=dict)
+    """Jobs that name a HetRLPlan, by its namespace and name."""
+
     workloads: Index | None = None
     """Of Kueue; None where it is not used."""
 
@@ -58,9 +64,18 @@ class Views:
             return found
         return written if written.generation >= found.generation else found
 
-    def plans_of(self, job: JobSeen) -> tuple[PlanSeen, ...]:
-        """Return the plans that were made for a job."""
-        return tuple(self._laid_over("HetRLPlan", self.plans, job))
+    def plans_of(self, job: JobSeen) -> tuple[PlanSeen | UnreadablePlan, ...]:
+        """Return the plans that were made for a job, or are in force for it, or that it names."""
+        found = {each.name: each for each in self._laid_over("HetRLPlan", self.plans, job)}
+        named = job.wish.written.planning.plan_ref if job.wish else None
+        follows = job.status.plan.name if job.status.plan else None
+        for name in {named, follows} - {None} - found.keys():
+            found.update((each.name, each) for each in self._plans_at((job.namespace, name)))
+        return tuple(found.values())
+
+    def followers_of(self, namespace: str, plan: str) -> set[JobKey]:
+        """Return the jobs that name a HetRLPlan as theirs."""
+        return set(self.followers.get((namespace, plan), ()))
 
     def pods_of(self, job: JobSeen) -> tuple[PodSeen, ...]:
         """Return the pods of a job, in the order of their names."""
@@ -97,7 +112,8 @@ class Views:
         """Return the key of the job that an object belongs to, as the indexes have it."""
         kind, namespace, name = place
         for key, store in self._owned(kind).items():
-            if key[0] == namespace and any(each.name == name for each in store):
+            # A plan that nobody follows is under the name of no job.
+            if key[0] == namespace and key[1] and any(each.name == name for each in store):
                 return key[0], key[1]
         return None
 
@@ -185,6 +201,17 @@ class Views:
         """Note that nodes or topologies are not what they were."""
         self._fleet_version += 1
         self._fleet_changed_at = datetime.now(UTC)
+
+    def _plans_at(self, place: tuple[str, str | None]) -> list[PlanSeen | UnreadablePlan]:
+        namespace, name = place
+        if ("HetRLPlan", namespace, name) in self.gone:
+            return []
+        return [
+            each
+            for home in self.plan_homes.get(place, ())
+            for each in self.plans.get(home, ())
+            if each.name == name
+        ]
 
     def _owned(self, kind: str) -> Index:
         """Return the index of a kind that belongs to jobs."""

@@ -10,7 +10,7 @@ from hetrl_core.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.objective import Objective, Score
@@ -84,11 +84,15 @@ class Bench:
         limits = replace(self.space.limits, min_replicas=1, max_replicas=None)
         return replace(self.objective, limits=limits).score(self.evaluation(rollouts))
 
+    def costs(self, rollouts: Rollouts) -> Evaluation | Misfit:
+        """Return what the cost model says of these rollouts, of which there are some."""
+        return self.evaluator.evaluate(self._layout(rollouts))
+
     def evaluation(self, rollouts: Rollouts) -> Evaluation | None:
         """Return what the cost model says; None where it does not fit, or nothing generates."""
         if not rollouts:
             return None
-        found = self.evaluator.evaluate(self._layout(rollouts))
+        found = self.costs(rollouts)
         if not isinstance(found, Evaluation):
             return None
         asked = sum(len(each.replicas) for each in rollouts)

@@ -142,6 +142,8 @@ VALID_JOBS = [
             "spec.planning.objective": {"deadline": {"finishBefore": "2999-01-01T00:00:00Z"}}
         },
         "only planned": {"spec.planning": {"mode": "PlanOnly", "strategy": "Homogeneous"}},
+        "a plan that is given": {"spec.planning": {"mode": "Manual", "planRef": "mine"}},
+        "no history": {"spec.planning.historyLimit": 0},
         "a pod template": {
             "spec.runtime": {
                 "engine": "transformers",
@@ -216,12 +218,17 @@ INVALID_JOBS = [
         "spec.storage.checkpoints.uri is not supported yet",
     ),
     _case(
-        "a manual plan", {"spec.planning.mode": "Manual"},
-        "spec.planning.mode Manual is not supported yet",
+        "a manual job without a plan", {"spec.planning.mode": "Manual"},
+        "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
+        "got mode Manual",
     ),
     _case(
-        "a given plan", {"spec.planning.planRef": "mine"},
-        "spec.planning.planRef is not supported yet",
+        "a plan that nobody follows", {"spec.planning.planRef": "mine"},
+        "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
+        "got mode Auto",
+    ),
+    _case(
+        "a long history", {"spec.planning.historyLimit": 11}, "spec.planning.historyLimit",
     ),
     _case(
         "a window of no time", {"spec.planning.replan": {"stabilityWindowSeconds": 0}},

@@ -60,4 +60,4 @@ def test_a_field_is_read_or_refused(name: str, alias: str) -> None:
 
 def test_a_field_that_nobody_reads_would_be_noticed() -> None:
     assert "nobody_reads_this" not in attributes_read()
-    assert refused() >= {"uri", "planRef", "queue", "gang"}
+    assert refused() >= {"uri", "queue", "gang"}

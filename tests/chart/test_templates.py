@@ -54,6 +54,15 @@ def test_the_chart_ships_the_crds_and_never_deletes_them(kind: Any) -> None:
     assert crd == yaml.safe_load((ROOT / "crds" / f"{kind.crd_name}.yaml").read_text())
 
 
+def test_who_may_write_jobs_may_write_plans() -> None:
+    (edits,) = (each for each in of_kind("ClusterRole") if each["metadata"]["name"] == "hetrl-edit")
+
+    written = {
+        kind for rule in edits["rules"] if "create" in rule["verbs"] for kind in rule["resources"]
+    }
+    assert {"hetrljobs", "hetrlplans"} <= written
+
+
 def test_the_crds_can_be_left_to_others() -> None:
     assert not of_kind("CustomResourceDefinition", "crds.install=false")
 

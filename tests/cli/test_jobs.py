@@ -15,8 +15,9 @@ from rich.console import Console
 
 from e2e.cluster.cluster import Cluster
 from hetrl_cli.jobs.standing import Standing, ago, span
-from hetrl_cli.jobs.status import listed, of_plan
+from hetrl_cli.jobs.status import listed, of_plan, of_plans
 from hetrl_cli.jobs.top import steps, summary
+from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
 from tests.api.objects import a_job
 
 pytest_plugins = ["e2e.cluster.fixtures"]
@@ -89,6 +90,24 @@ def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> Non
     assert rows["another plan"].endswith("ago, for FleetChanged: TooDear; gains 3 samples/s")
     assert "another plan" not in dict(of_plan(a_standing(RUNNING)))
     assert of_plan(a_standing()) == []
+
+
+def test_plans_of_the_past_are_told_with_why_they_went() -> None:
+    spec = {"numGPUs": 8, "prediction": {"samplesPerSecond": 96.125, "dollarsPerHour": 22.9}}
+    past = {
+        REPLACED_AT: datetime.now(UTC).isoformat(), REPLACED_BECAUSE: "SpecChanged: 2 -> 3 pods",
+    }  # fmt: skip
+    plans = [
+        {"metadata": {"name": name, "annotations": notes}, "spec": spec}
+        for name, notes in (("tiny-plan", {}), ("tiny-old", past), ("tiny-new", {}))
+    ]
+    job = a_standing(RUNNING | {"plan": {"name": "tiny-plan", "hash": "0"}})
+
+    _, _, followed, old, new = printed(of_plans(job, plans)).splitlines()
+
+    assert followed.split() == ["tiny-plan", "8", "96.12", "22.90", "-", "followed"]
+    assert old.rstrip().endswith("s ago; SpecChanged: 2 -> 3 pods")
+    assert new.rstrip().endswith("-"), "what is neither followed nor past says nothing"
 
 
 def test_a_job_that_nobody_looked_at_yet_is_pending() -> None:

@@ -67,6 +67,8 @@ def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) 
     )  # fmt: skip
 
     assert "nothing would change" in hetrl_plan("--diff").stdout
+    assert "nothing would change" in hetrl_plan("--diff", name).stdout
+    assert '"gone" not found' in hetrl_plan("--diff", "gone").stderr
     for node in {run["machines"] for place in rollouts["placements"] for run in place["runs"]}:
         cluster.kubectl("cordon", node)
     found = hetrl_plan("--diff")

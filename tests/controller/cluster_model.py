@@ -5,6 +5,7 @@ without faults. That suffices to ask whether decisions come to rest; how real se
 behave is asked of real servers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -14,6 +15,7 @@ from hetrl_core.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import (
     Action,
+    AnnotatePlan,
     Apply,
     Delete,
     DeleteJob,
@@ -32,7 +34,7 @@ from hetrl_operator.actions import (
 )
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition
-from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.in_force import in_force, named
 from hetrl_operator.observe import child_seen, job_seen, plan_seen, pod_seen
 from hetrl_operator.observed import (
     Answer,
@@ -60,6 +62,7 @@ _OfJob = (
     | LiftGate
     | HoldJob
     | LetJobGo
+    | AnnotatePlan
     | Delete
     | DeleteJob
     | Apply
@@ -81,6 +84,15 @@ class ClusterModel:
     now: datetime = NOW
     planning: PlanningSeen | None = None
     plans: dict[str, PlanSeen] = field(default_factory=dict)
+    plan_bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The HetRLPlans by name, as they are stored."""
+
+    look: Callable[[Plan], Answer] = field(default=lambda plan: plan)
+    """What the planner will say of a plan that is given."""
+
+    held: Plan | None = None
+    """What the ledger holds for the job."""
+
     children: dict[tuple[str, str], ChildSeen] = field(default_factory=dict)
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The StatefulSets by name, as they were applied."""
@@ -109,19 +121,36 @@ class ClusterModel:
 
     num_created: int = 0
 
+    @property
+    def followed(self) -> PlanSeen:
+        """The plan in force."""
+        plan = in_force(self.job, self.plans.values())
+        assert plan
+        return plan
+
+    @property
+    def past(self) -> list[str]:
+        """The plans that the job does not follow any more, the oldest first."""
+        past = [each for each in self.plans.values() if each.replaced_at]
+        return [each.name for each in sorted(past, key=lambda each: str(each.replaced_at))]
+
     def observe(self) -> Observed:
         """What the operator sees."""
         key = planning_key(self.job.wish) if self.job.wish else ""
-        planning = self.planning or PlanningSeen(spec_key=key, key=f"fleet+{key}")
+        planning = self.planning or PlanningSeen(spec_key=key, key=f"{key}+fleet")
         if planning.spec_key != key:
             planning = PlanningSeen(
-                spec_key=key, key=f"fleet+{key}", is_reserved=planning.is_reserved
+                spec_key=key, key=f"{key}+fleet", is_reserved=planning.is_reserved
             )
+        plans = tuple(self.plans.values())
+        given = named(self.job, plans)
+        held = self.held is not None and given is not None and self.held == given.plan
+        planning = replace(planning, holds_given=planning.is_reserved and held)
         self.planning = planning
         return Observed(
             job=self.job,
             planning=planning,
-            plans=tuple(self.plans.values()),
+            plans=plans,
             children=tuple(self.children.values()),
             pods=tuple(self.pods.values()),
             lost_nodes=self.lost_nodes,
@@ -171,7 +200,7 @@ class ClusterModel:
             case _:
                 self._perform(action)
 
-    def _perform(self, action: _OfJob | WriteStatus) -> None:
+    def _perform(self, action: _OfJob | WriteStatus) -> None:  # noqa: C901  # one line an action
         match action:
             case StartPlanning() | ReserveGpus() | ReleaseGpus():
                 self._plan(action)
@@ -184,6 +213,8 @@ class ClusterModel:
                 self.job = replace(self.job, status=status)
             case HoldJob() | LetJobGo() | DeleteJob():
                 self._end(action)
+            case AnnotatePlan():
+                self._annotate(action)
             case Delete():
                 self._delete(action)
             case Apply(manifest=manifest):
@@ -236,7 +267,7 @@ class ClusterModel:
         self.fleet = key
 
     def _fleet(self) -> FleetSeen:
-        plan = newest(self.plans.values())
+        plan = in_force(self.job, self.plans.values())
         if plan is None or plan.fleet == self.fleet:
             self.differs_since = None
         else:
@@ -268,32 +299,46 @@ class ClusterModel:
         }
         kind, name = manifest["kind"], metadata["name"]
         if kind == "HetRLPlan":
-            seen = plan_seen(body)
-            assert seen
-            self.plans[name] = seen
+            self.store_plan(body)
             return
         self.children[kind, name] = child_seen(kind, body)
         if kind == "StatefulSet":
             self.sets[name] = manifest
             self._sync()
 
+    def store_plan(self, body: dict[str, Any]) -> PlanSeen:
+        """Let there be a HetRLPlan, whoever wrote it."""
+        seen = plan_seen(body)
+        assert isinstance(seen, PlanSeen)
+        self.plan_bodies[seen.name], self.plans[seen.name] = body, seen
+        return seen
+
+    def _annotate(self, action: AnnotatePlan) -> None:
+        body = self.plan_bodies[action.name]
+        assert body["metadata"]["uid"] == action.uid
+        known = body["metadata"].get("annotations", {}) | action.annotations
+        annotations = {key: value for key, value in known.items() if value is not None}
+        self.store_plan({**body, "metadata": {**body["metadata"], "annotations": annotations}})
+
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
-            has_failed = isinstance(self.answer, PlannerTrouble)
+            answer = self.look(action.given) if action.given else self.answer
+            has_failed = isinstance(answer, PlannerTrouble)
             self.planning = replace(
-                self.planning, answer=self.answer, answer_key=action.key,
+                self.planning, answer=answer, answer_key=action.key,
                 answer_base=action.base, answered_at=self.now, answer_fleet=self.fleet,
                 left_out=self.left_out,
                 num_failures=self.planning.num_failures + 1 if has_failed else 0,
             )  # fmt: skip
         else:
             reserved = isinstance(action, ReserveGpus)
+            self.held = action.plan if isinstance(action, ReserveGpus) else None
             self.planning = replace(self.planning, is_reserved=reserved)
 
     def _delete(self, action: Delete) -> None:
         if action.kind == "HetRLPlan":
-            del self.plans[action.name]
+            del self.plans[action.name], self.plan_bodies[action.name]
         elif action.kind == "Pod":
             self.kill(action.name)
         else:

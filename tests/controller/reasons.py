@@ -29,6 +29,8 @@ REASONS = {
     Reason.FLEET_OCCUPIED: "test_a_second_job_waits_for_the_gpus_of_the_first",
     Reason.SOLVER_TIMEOUT: "test_a_planner_in_trouble_is_told_and_asked_again",
     Reason.PLANNER_FAILED: "test_a_planner_in_trouble_is_told_and_asked_again",
+    Reason.PLAN_NOT_FOUND: "test_a_plan_is_looked_at_edited_approved_and_run_by",
+    Reason.PLAN_DOES_NOT_FIT: "test_a_plan_that_does_not_fit_says_by_which_field",
     Reason.WAITING_FOR_QUOTA: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
     Reason.ADMITTED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
     Reason.PREEMPTED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",

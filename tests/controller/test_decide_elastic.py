@@ -9,7 +9,7 @@ from hetrl_core.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate, StartPlanning
 from hetrl_operator.decide.conditions import condition
-from hetrl_operator.decide.plans import newest
+from hetrl_operator.decide.in_force import newest
 from hetrl_operator.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
 from tests.controller.values import a_job, a_plan, a_plan_seen, later
@@ -52,7 +52,8 @@ def test_another_number_of_rollouts_touches_no_pod_that_stays(machines: tuple[st
     assert cluster.job.status.phase == "Running"
     assert cluster.job.status.restarts == 0
     assert cluster.told(EventReason.SCALED_ROLLOUT) == [f"2 -> {len(machines)} rollout pods"]
-    assert len(cluster.plans) == 1
+    assert len(cluster.plans) == 2
+    assert cluster.past == [name for name in cluster.plans if name != cluster.followed.name]
 
 
 def test_the_planner_is_asked_to_keep_the_trainer() -> None:
@@ -269,8 +270,8 @@ def test_a_spec_that_comes_back_gets_a_plan_in_place_of_the_last() -> None:
     cluster.change()
     let_settle(cluster)
 
-    (plan,) = cluster.plans.values()
-    assert plan.plan == first
+    assert cluster.followed.plan == first
+    assert len(cluster.plans) == 3, "a name that comes back is another plan's"
     assert len(uids(cluster, Role.ROLLOUT)) == 2
     assert cluster.job.status.phase == "Running"
 

@@ -176,8 +176,7 @@ def test_a_resumed_job_whose_gpus_are_taken_is_planned_again() -> None:
     cluster.answer = a_plan(machine="a100-1")
     cluster.settle()
 
-    (plan,) = cluster.plans.values()
-    assert plan.plan.groups[0].replicas[0].shares[0].machine == "a100-1"
+    assert cluster.followed.plan.groups[0].replicas[0].shares[0].machine == "a100-1"
 
 
 def test_a_job_created_suspended_creates_nothing() -> None:

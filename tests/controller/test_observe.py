@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from hetrl_core.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator import observe
 from hetrl_operator.decide.pods import trouble
+from hetrl_operator.labels import plan_name
+from hetrl_operator.observed import PlanSeen, UnreadablePlan
 from hetrl_operator.render import plan_manifest
 from tests.controller.values import NOW, a_job, a_job_object, a_plan
 
@@ -103,22 +106,64 @@ def test_a_status_that_we_cannot_read_counts_as_empty() -> None:
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
     job, plan = a_job(), a_plan(trainers=3, rollouts=("l4-0", "l4-1"))
-    manifest: dict[str, Any] = dict(plan_manifest(job, plan, key="k" * 32, spec_key="s"))
-    manifest["metadata"] |= {"uid": "u", "creationTimestamp": NOW.isoformat()}
+    manifest = a_stored_plan(plan)
 
     seen = observe.plan_seen(manifest)
 
-    assert seen
+    assert isinstance(seen, PlanSeen)
     assert (seen.plan, seen.planned_for, seen.key) == (plan, "s", "k" * 32)
+    assert seen.made_for == job.uid
+    assert not seen.is_past
+    assert observe.key_of_plan(manifest) == ("default", "math")
 
 
-def test_a_plan_that_somebody_else_wrote_is_left_alone() -> None:
-    manifest: dict[str, Any] = dict(plan_manifest(a_job(), a_plan(), key="k", spec_key="s"))
-    manifest["metadata"] |= {
-        "uid": "u", "creationTimestamp": NOW.isoformat(), "annotations": {},
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"annotations": {}}, id="of-its-own"),
+        pytest.param({"name": "math-mine"}, id="a-copy-of-ours"),
+        pytest.param({"labels": {}}, id="without-labels"),
+    ],
+)
+def test_a_plan_that_somebody_else_wrote_is_nobodys(changes: dict[str, Any]) -> None:
+    manifest = a_stored_plan(a_plan(), **changes)
 
-    assert observe.plan_seen(manifest) is None
+    seen = observe.plan_seen(manifest)
+
+    assert isinstance(seen, PlanSeen)
+    assert (seen.made_for, seen.planned_for) == ("", "")
+    assert observe.key_of_plan(manifest) == ("default", "")
+
+
+def test_a_plan_that_means_nothing_says_why() -> None:
+    manifest = a_stored_plan(a_plan(), name="mine")
+    manifest["spec"]["groups"][0]["replicas"] = 9
+
+    seen = observe.plan_seen(manifest)
+
+    assert isinstance(seen, UnreadablePlan)
+    assert seen.problem == "spec.groups[0].placements must place 9 replicas, got 1"
+
+
+def test_a_plan_of_billions_of_machines_is_refused_before_they_are_counted_out() -> None:
+    manifest = a_stored_plan(a_plan(), name="mine")
+    (placement,) = manifest["spec"]["groups"][0]["placements"]
+    ranges = ",".join(["00000-99999"] * 300)
+    placement["runs"] = [{"machines": f"a[{ranges}]", "times": 1024}]
+
+    seen = observe.plan_seen(manifest)
+
+    assert isinstance(seen, UnreadablePlan)
+    assert seen.problem.startswith("spec.groups must name at most 100000 machines")
+    assert "got 30720000002" in seen.problem
+
+
+def a_stored_plan(plan: Plan, **metadata: Any) -> dict[str, Any]:
+    """A HetRLPlan of the operator's, as the API server stores it, with some metadata replaced."""
+    key = "k" * 32
+    made = plan_manifest(a_job(), plan, key=key, spec_key="s", name=plan_name("math", key))
+    stored = {"uid": "u", "creationTimestamp": NOW.isoformat(), **metadata}
+    return {**made, "metadata": {**made["metadata"], **stored}}
 
 
 def test_a_report_is_read_as_protobuf_writes_it() -> None:

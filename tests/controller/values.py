@@ -132,6 +132,7 @@ def a_plan_seen(job: JobSeen, plan: Plan | None = None, *, name: str = "math-abc
     return PlanSeen(
         name=name,
         uid=f"uid-{name}",
+        made_for=job.uid,
         planned_for=planning_key(wish_of(job)),
         key="abc",
         plan=plan or a_plan(),

@@ -76,6 +76,10 @@ def test_a_running_job_keeps_its_pods_over_an_upgrade_and_back(
     space.wait_for_phase("Running")
     grown = uids(space)
     assert before.items() <= grown.items()
+    followed = space.job()["status"]["plan"]["name"]
+    wait_for_rest(space)
+    plans = space.names("hetrlplans")
+    assert len(plans) == 2, "the plan before is kept"
 
     operator.stop()
     cluster.helm("rollback", "hetrl", "1", *SYSTEM)
@@ -88,10 +92,16 @@ def test_a_running_job_keeps_its_pods_over_an_upgrade_and_back(
         uids(space, "-rollout-")
     )
     space.wait_for_phase("Running")
+    # Of a history it knows nothing, and the plan that the pods stand on is the only one it sees.
+    assert space.names("hetrlplans") == plans
+    assert space.job()["status"]["plan"]["name"] == followed
 
     operator.stop()
     install(cluster, NEW_CHART)
     operator.start()
+    wait_for_rest(space)
+    assert space.names("hetrlplans") == plans
+    assert space.job()["status"]["plan"]["name"] == followed
     cluster.kubectl("delete", "hetrljob", "sums", "--timeout=120s")
     assert operator.stop() == 0
     assert "Traceback" not in operator.log.read_text()

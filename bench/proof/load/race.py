@@ -15,6 +15,7 @@ from e2e.load.stage import NAMESPACE, Stage
 from hetrl_api.decision import to_plan
 from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
+from hetrl_operator.labels import PLANNED_FOR
 from hetrl_operator.ledger import gpus_by_machine
 
 _MOST_SECONDS = 900.0
@@ -93,8 +94,8 @@ async def most_promised(user: Client) -> list[str]:
     promised: Counter[str] = Counter()
     for plan in (await user.ask("GET", _PATHS["hetrlplans"]))["items"]:
         owners = {each["uid"] for each in plan["metadata"].get("ownerReferences", ())}
-        # A plan outlives its job by moments: nobody holds to it.
-        if owners & jobs:
+        # A plan outlives its job by moments, and past ones are kept: nobody holds to these.
+        if owners & jobs and PLANNED_FOR in plan["metadata"].get("annotations", {}):
             promised += _of(plan)
     return [
         f"{name}: {taken} of {has.get(name, 0)} GPUs"

@@ -1,6 +1,7 @@
 """``hetrl status``: all jobs in a table, or one with its plan, progress, pods and conditions."""
 
 import json
+from collections.abc import Mapping
 
 import click
 import yaml
@@ -12,6 +13,7 @@ from hetrl_cli.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, span
+from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
 _STYLES = {
@@ -99,6 +101,8 @@ def _show_one(connection: Connection, job: Standing) -> None:
     for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
             parts += [Text(), _pairs(title, rows)]
+    if plans := connection.plans(job.name, followed=job.plan.get("name")):
+        parts += [Text(), of_plans(job, plans)]
     if job.status.get("podSets"):
         parts += [Text(), _pod_sets(job)]
     if job.conditions:
@@ -137,6 +141,35 @@ def _replan(job: Standing) -> list[tuple[str, str]]:
         return []
     said = f"{ago(last['time'])} ago, for {last['reason']}: {last['outcome']}; {last['message']}"
     return [("another plan", said)]
+
+
+def of_plans(job: Standing, plans: list[Object]) -> Table:
+    """Return a table of the plans that were made for a job, and why those of the past went."""
+    table = Table(title="Plans", title_justify="left", box=None, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    for title in ("GPUs", "samples/s", "$/h", "age"):
+        table.add_column(title, justify="right")
+    table.add_column("", overflow="fold")
+    for each in plans:
+        metadata, spec = each["metadata"], each["spec"]
+        notes = metadata.get("annotations") or {}
+        is_followed = metadata["name"] == job.plan.get("name")
+        table.add_row(
+            metadata["name"],
+            str(spec["numGPUs"]),
+            figure(spec["prediction"]["samplesPerSecond"]),
+            figure(spec["prediction"]["dollarsPerHour"]),
+            ago(metadata.get("creationTimestamp")),
+            "followed" if is_followed else _why_past(notes),
+            style="" if is_followed else "dim",
+        )
+    return table
+
+
+def _why_past(notes: Mapping[str, str]) -> str:
+    if REPLACED_AT not in notes:
+        return ""
+    return f"until {ago(notes[REPLACED_AT])} ago; {notes.get(REPLACED_BECAUSE, '')}"
 
 
 def _progress(job: Standing) -> list[tuple[str, str]]:

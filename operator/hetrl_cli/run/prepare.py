@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import read_fleet, read_job
+from hetrl_api.planning import PlanningMode
 from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
@@ -84,6 +85,11 @@ def prepare(
     """
     text = read_text(job_file)
     document = read_job(text)
+    if document.spec.planning.mode is PlanningMode.MANUAL:
+        raise NotStartableError(
+            "spec.planning.mode Manual names a HetRLPlan of a cluster: here jobs are planned, "
+            "set mode Auto"
+        )
     if document.spec.failure_policy.rules_by_role:
         raise NotStartableError(
             "spec.failurePolicy.rules are followed on a cluster only: here each process is "

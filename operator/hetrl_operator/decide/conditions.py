@@ -69,6 +69,8 @@ _ANNOUNCED: dict[tuple[str, bool, str], tuple[str, bool]] = {
     (ConditionType.PLANNED, True, Reason.PLAN_READY): (EventReason.PLAN_SUCCEEDED, False),
     (ConditionType.PLANNED, False, Reason.INFEASIBLE): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.FLEET_OCCUPIED): (EventReason.PLAN_INFEASIBLE, True),
+    (ConditionType.PLANNED, False, Reason.PLAN_NOT_FOUND): (EventReason.PLAN_INFEASIBLE, True),
+    (ConditionType.PLANNED, False, Reason.PLAN_DOES_NOT_FIT): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.PLANNER_FAILED): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.SOLVER_TIMEOUT): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.QUOTA_RESERVED, False, Reason.WAITING_FOR_QUOTA): (EventReason.QUEUED, False),

@@ -10,6 +10,7 @@ from hetrl_core.task import Role
 from hetrl_operator.actions import (
     Action,
     Decision,
+    Delete,
     DeleteJob,
     Event,
     LetJobGo,
@@ -17,11 +18,12 @@ from hetrl_operator.actions import (
     WriteStatus,
 )
 from hetrl_operator.decide import degraded as watch
-from hetrl_operator.decide import plans, queueing, stage, terminal
+from hetrl_operator.decide import history, plans, queueing, stage, terminal
 from hetrl_operator.decide.advance import advance, next_stall_seconds
 from hetrl_operator.decide.conditions import Finding, announcements, condition, settled
 from hetrl_operator.decide.deadlines import next_deadline_seconds, ttl_left_seconds
 from hetrl_operator.decide.gang import lifts
+from hetrl_operator.decide.in_force import in_force
 from hetrl_operator.decide.phase import phase
 from hetrl_operator.decide.progress import next_write_seconds, progress
 from hetrl_operator.decide.queueing import is_ours
@@ -44,6 +46,7 @@ from hetrl_operator.decide.replacements import events as replacement_events
 from hetrl_operator.decide.resources import resources, stops
 from hetrl_operator.decide.restarts import Restarts, restarts, unchanged
 from hetrl_operator.decide.restarts import events as restart_events
+from hetrl_operator.labels import child_name
 from hetrl_operator.observed import Observed, PlanSeen, Wish
 from hetrl_operator.reasons import ConditionType, EventReason, Reason
 from hetrl_operator.render import Deployment, restart_hash
@@ -99,7 +102,7 @@ def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
 def _round(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
     if seen.job.is_deleting:
         return _deleted(seen, now, settings)
-    end = terminal.verdict(seen, _sets(plans.newest(seen.plans)), now)
+    end = terminal.verdict(seen, _sets(in_force(seen.job, seen.plans)), now)
     if end:
         return _ended(seen, end, now, settings)
     wish = seen.job.wish
@@ -266,7 +269,7 @@ def _deleted(seen: Observed, now: "datetime", settings: PodSettings) -> _Round:
         return _Round(findings=(), actions=(LetJobGo(),))
     round_ = _stopped(
         seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
-        last=(*queueing.gives_back(seen), *let_go(seen, now)),
+        last=(*queueing.gives_back(seen), *history.clear(seen), *let_go(seen, now)),
     )  # fmt: skip
     kept = tuple(_kept(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
     return replace(
@@ -332,10 +335,11 @@ def _stopped(
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
     dead = on_lost_nodes(seen, now)
-    plan = plans.newest(seen.plans)
+    plan = in_force(seen.job, seen.plans)
     wakes = (next_loss_seconds(seen, now),) if seen.pods else ()
     if plan is None:
-        return _Round(findings=(), actions=(*dead, *last), wake_after=wakes)
+        gone = _without_plan(seen, running)
+        return _Round(findings=(), actions=(*gone, *dead, *last), wake_after=wakes)
     sets = _sets(plan)
     started = any(each.kind == "StatefulSet" for each in seen.children)
     writes: tuple[Action, ...] = ()
@@ -356,6 +360,24 @@ def _stopped(
         running=running,
         wake_after=wakes,
     )
+
+
+def _without_plan(seen: Observed, running: frozenset[Role]) -> tuple[Delete, ...]:
+    """Stop pods whose plan somebody has deleted: what their sets looked like, nobody knows."""
+    stopping = {
+        child_name(seen.job.name, pod.pod_set) for pod in seen.pods if pod.role not in running
+    }
+    return tuple(
+        Delete(
+            kind=each.kind, name=each.name, uid=each.uid,
+            why="the job stops, and its plan is not there any more",
+        )
+        for each in seen.children
+        if each.kind == "StatefulSet"
+        and each.name in stopping
+        and each.owner_uid == seen.job.uid
+        and not each.is_deleting
+    )  # fmt: skip
 
 
 def _status(seen: Observed, round_: _Round, now: "datetime") -> JobStatus:

@@ -1,6 +1,5 @@
 """Which plan a job follows, and what to do until there is one, or a better answer to its spec."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,13 @@ from hetrl_core.plan import Infeasible, Plan
 from hetrl_operator.actions import (
     Action,
     Apply,
-    Delete,
     ReleaseGpus,
     ReserveGpus,
     StartPlanning,
 )
+from hetrl_operator.decide import given, history
 from hetrl_operator.decide.drift import drift, next_search_at
+from hetrl_operator.decide.in_force import in_force, is_given
 from hetrl_operator.decide.planned import Planned, not_yet, ready, refusal
 from hetrl_operator.decide.queueing import waits
 from hetrl_operator.decide.replans import give_way
@@ -31,20 +31,26 @@ if TYPE_CHECKING:
 
 def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     """Return the plan that a job follows, or what brings it nearer to one."""
-    known = newest(seen.plans)
+    if is_given(seen.job):
+        return given.planned(seen, wish, now)
+    known = in_force(seen.job, seen.plans)
     if known and not _answers(seen, known) and not seen.pods:
         # Nothing stands on it any more: the job was changed while it was suspended.
-        return _search(seen, wish, now, discard=seen.plans)
+        why = "the planning fields of the job changed"
+        return _search(
+            seen, wish, now, cleaning=history.put_away(seen, wish, (known,), now, why=why)
+        )
     if known is None:
-        return _search(seen, wish, now, discard=())
-    stale = tuple(each for each in seen.plans if each.uid != known.uid)
-    cleaning = _discard(stale, why="another plan took its place")
-    if wish.written.planning.mode is PlanningMode.PLAN_ONLY:
+        return _search(seen, wish, now, cleaning=())
+    only, on_paper = _is_only_planned(wish), waits(seen.job, seen.queueing)
+    runs = seen.planning.is_reserved and not only and not on_paper
+    cleaning = history.follow(seen, wish, known, now, runs=runs)
+    if only:
         return Planned(plan=known, finding=ready(known), actions=cleaning)
-    if waits(seen.job, seen.queueing):
-        return _on_paper(seen, known, cleaning)
+    if on_paper:
+        return _on_paper(seen, wish, known, cleaning, now)
     if not seen.planning.is_reserved:
-        return _reserve(seen, known, cleaning)
+        return _reserve(seen, wish, known, cleaning, now)
     kept = Planned(plan=known, finding=ready(known), actions=cleaning)
     drifts = drift(
         seen.job,
@@ -59,17 +65,6 @@ def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
     search_at = next_search_at(seen.job, known, seen.fleet, now)
     left = (search_at - now).total_seconds() if search_at else None
     return replace(kept, wake_after_seconds=left)
-
-
-def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
-    """Return the plan that was made last: times are whole seconds, so they alone do not tell.
-
-    Two that replace each other, as where a name comes back, are told by their times after all.
-    """
-    plans = tuple(plans)
-    replaced = {each.replaces for each in plans}
-    last = [each for each in plans if each.name not in replaced]
-    return max(last or plans, key=lambda each: (each.created_at, each.name), default=None)
 
 
 def plan_status(plan: PlanSeen) -> PlanStatus:
@@ -91,24 +86,44 @@ def _answers(seen: Observed, plan: PlanSeen) -> bool:
     return plan.planned_for == seen.planning.spec_key
 
 
-def _on_paper(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> Planned:
+def _is_only_planned(wish: Wish) -> bool:
+    return wish.written.planning.mode is PlanningMode.PLAN_ONLY
+
+
+def _on_paper(
+    seen: Observed,
+    wish: Wish,
+    known: PlanSeen,
+    cleaning: tuple[Action, ...],
+    now: "datetime",
+) -> Planned:
     """Keep the plan that the job waits in its queue with, unless its machines are not there."""
     if seen.planning.conflict:
         return Planned(
             plan=None,
             finding=not_yet(Reason.PLANNING, seen.planning.conflict),
-            actions=_discard(seen.plans, why="its machines are not there any more"),
+            actions=history.put_away(
+                seen, wish, (known,), now, why="its machines are not there any more"
+            ),
         )
     return Planned(plan=known, finding=ready(known), actions=cleaning)
 
 
-def _reserve(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> Planned:
+def _reserve(
+    seen: Observed,
+    wish: Wish,
+    known: PlanSeen,
+    cleaning: tuple[Action, ...],
+    now: "datetime",
+) -> Planned:
     """Take the plan's GPUs again, as after a resume; another plan where they are gone."""
     if seen.planning.conflict and not seen.pods:
         return Planned(
             plan=None,
             finding=not_yet(Reason.PLANNING, seen.planning.conflict),
-            actions=_discard(seen.plans, why="its GPUs went to another job meanwhile"),
+            actions=history.put_away(
+                seen, wish, (known,), now, why="its GPUs went to another job meanwhile"
+            ),
         )
     return Planned(
         plan=known, finding=ready(known), actions=(*cleaning, ReserveGpus(plan=known.plan))
@@ -116,9 +131,8 @@ def _reserve(seen: Observed, known: PlanSeen, cleaning: tuple[Action, ...]) -> P
 
 
 def _search(
-    seen: Observed, wish: Wish, now: "datetime", *, discard: tuple[PlanSeen, ...]
+    seen: Observed, wish: Wish, now: "datetime", *, cleaning: tuple[Action, ...]
 ) -> Planned:
-    cleaning = _discard(discard, why="the planning fields of the job changed")
     planning = seen.planning
     on_paper = waits(seen.job, seen.queueing)
     is_for_this = not planning.answer_base
@@ -156,6 +170,7 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
     if impossible:
         finding = refusal(Infeasible(reasons=impossible))
         return Planned(plan=None, finding=finding, actions=cleaning)
+    waiting = _is_only_planned(wish) or waits(seen.job, seen.queueing)
     manifest = plan_manifest(
         seen.job,
         plan,
@@ -163,16 +178,13 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
         spec_key=seen.planning.spec_key,
         left_out=seen.planning.left_out,
         fleet=seen.planning.answer_fleet,
+        name=history.free_name(seen, seen.planning.answer_key),
+        in_force=not waiting,
     )
-    only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
-    reserve = () if only or waits(seen.job, seen.queueing) else (ReserveGpus(plan=plan),)
+    reserve = () if waiting else (ReserveGpus(plan=plan),)
     return Planned(
         plan=None,
         # In the words of before: that a plan was found is told when it is there to be looked at.
         finding=not_yet(Reason.PLANNING, "a plan is being made"),
         actions=(*cleaning, *reserve, Apply(manifest=manifest)),
     )
-
-
-def _discard(plans: Iterable[PlanSeen], *, why: str) -> tuple[Delete, ...]:
-    return tuple(Delete(kind="HetRLPlan", name=each.name, uid=each.uid, why=why) for each in plans)

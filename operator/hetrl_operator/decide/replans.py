@@ -14,8 +14,10 @@ from hetrl_core.plan import Infeasible, Plan
 from hetrl_operator.actions import Apply, Event, ReserveGpus, StartPlanning
 from hetrl_operator.decide.adoption import Stakes, Weighing, weigh
 from hetrl_operator.decide.drift import Drift
+from hetrl_operator.decide.history import free_name
+from hetrl_operator.decide.in_force import base_of
 from hetrl_operator.decide.moves import Moves, moves
-from hetrl_operator.decide.planned import Planned, refusal
+from hetrl_operator.decide.planned import Planned, ready, refusal
 from hetrl_operator.decide.queueing import exceeds
 from hetrl_operator.decide.retry import pause
 from hetrl_operator.observed import (
@@ -26,7 +28,7 @@ from hetrl_operator.observed import (
     PlanSeen,
     Wish,
 )
-from hetrl_operator.reasons import EventReason, ReplanOutcome
+from hetrl_operator.reasons import EventReason, ReplanOutcome, ReplanReason
 from hetrl_operator.render import plan_manifest
 
 if TYPE_CHECKING:
@@ -95,6 +97,62 @@ def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "dat
             return _started(search)
 
 
+def move_to(
+    seen: Observed,
+    wish: Wish,
+    kept: Planned,
+    given: PlanSeen,
+    now: "datetime",
+    *,
+    look: StartPlanning,
+) -> Planned:
+    """Bring a running job to the plan that it names, once that was looked at and fits.
+
+    The plan returned is that one from when its GPUs are the job's.
+    """
+    assert kept.plan
+    why = f"spec.planning.planRef names {given.name}"
+    drifts = Drift(
+        reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(given), keeps_trainer=False
+    )
+    search = _Search(seen=seen, wish=wish, known=kept.plan, kept=kept, drifts=drifts, now=now)
+    planning = seen.planning
+    if planning.is_running and planning.answer_base == drifts.base:
+        return search.goes_on("it is being looked at")
+    match planning.answer if planning.answer_base == drifts.base else None:
+        case Plan():
+            return _handed_over(search, given)
+        case Infeasible() | Occupied() as no_plan if planning.answer_key == planning.key:
+            return _kept(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
+        case PlannerTrouble(message=message) if wait := pause(seen, now):
+            found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
+            return replace(found, wake_after_seconds=wait.left_seconds)
+        case _:
+            found = search.goes_on("it is being looked at")
+            return replace(found, actions=(*found.actions, look))
+
+
+def _handed_over(search: _Search, given: PlanSeen) -> Planned:
+    """Take the GPUs of the plan that is named; with them it is the one in force."""
+    more = exceeds(search.seen, search.wish, given.plan)
+    if more:
+        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
+    old = search.known.plan
+    change = moves(old, given.plan)
+    text = _change(old, given.plan, change)
+    record = search.record(ReplanOutcome.ADOPTED, text)
+    if search.seen.planning.holds_given:
+        found = replace(search.kept, plan=given, finding=ready(given), drift="")
+    else:
+        found = search.goes_on("its GPUs are being reserved")
+        found = replace(found, actions=(*found.actions, ReserveGpus(plan=given.plan)))
+    if not search.is_news(record):
+        return found
+    return replace(
+        found, replan=record, events=_change_events(change, f"{search.drifts.why}: {text}")
+    )
+
+
 def _is_about_this_fleet(search: _Search) -> bool:
     planning = search.seen.planning
     return search.drifts.must_pay or planning.answer_key == planning.key
@@ -159,8 +217,7 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
         return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
     more = exceeds(search.seen, search.wish, plan)
     if more:
-        text = f"its queue has not admitted {more}; suspended and resumed, the job waits for them"
-        return _kept(search, ReplanOutcome.NO_QUOTA, text)
+        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
     planning, known = search.seen.planning, search.known
     manifest = plan_manifest(
         search.seen.job,
@@ -170,6 +227,8 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
         left_out=planning.left_out,
         replaces=known.name,
         fleet=planning.answer_fleet,
+        name=free_name(search.seen, planning.answer_key),
+        in_force=True,
     )
     change = moves(known.plan, plan)
     text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
@@ -185,6 +244,10 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
         return found
     events = _change_events(change, f"{search.drifts.why}: {text}")
     return replace(found, events=events, replan=record)
+
+
+def _not_admitted(more: str) -> str:
+    return f"its queue has not admitted {more}; suspended and resumed, the job waits for them"
 
 
 def _change(old: Plan, new: Plan, change: Moves) -> str:

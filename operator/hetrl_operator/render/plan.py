@@ -6,11 +6,11 @@ from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import (
     API_VERSION,
     FLEET_HASH,
+    IN_FORCE,
     LEFT_OUT,
     PLAN_KEY,
     PLANNED_FOR,
     REPLACES,
-    child_name,
     of_child,
 )
 from hetrl_operator.observed import JobSeen
@@ -25,8 +25,10 @@ def plan_manifest(
     left_out: str = "",
     replaces: str = "",
     fleet: str = "",
+    name: str,
+    in_force: bool = False,
 ) -> Manifest:
-    """Return the object; its name follows from what the plan was made from.
+    """Return the object.
 
     Args:
         job: the owner.
@@ -36,18 +38,21 @@ def plan_manifest(
         left_out: nodes that it could not be made with, in words.
         replaces: the plan that it takes the place of, if the job runs by one.
         fleet: digest of the fleet that it was made for.
+        name: what it is called, after what it was made from.
+        in_force: whether the job runs by it from now on.
     """
     return {
         "apiVersion": API_VERSION,
         "kind": "HetRLPlan",
         "metadata": {
-            "name": child_name(job.name, key[:10]),
+            "name": name,
             "namespace": job.namespace,
             "labels": of_child(job.name, job.uid),
             "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key}
             | ({LEFT_OUT: left_out} if left_out else {})
             | ({REPLACES: replaces} if replaces else {})
-            | ({FLEET_HASH: fleet} if fleet else {}),
+            | ({FLEET_HASH: fleet} if fleet else {})
+            | ({IN_FORCE: job.name} if in_force else {}),
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,

@@ -1,0 +1,132 @@
+"""Plans of the past: which are kept, what they say of themselves, and which go."""
+
+import pytest
+
+from hetrl_operator.actions import AnnotatePlan, Delete, StartPlanning
+from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
+from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, uids
+from tests.controller.values import a_job, a_plan
+
+
+def scale(cluster: ClusterModel, replicas: int, **planning: object) -> str:
+    """Have the job follow another plan; return the name of the one before."""
+    before = cluster.followed.name
+    cluster.answer = a_plan(rollouts=("l4-0",) * replicas)
+    cluster.change(rollout={"replicas": replicas}, planning=planning)
+    cluster.settle()
+    cluster.make_ready()
+    cluster.settle()
+    assert cluster.followed.name != before
+    return before
+
+
+def annotations(cluster: ClusterModel, name: str) -> dict[str, str]:
+    found: dict[str, str] = cluster.plan_bodies[name]["metadata"]["annotations"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("planning", "kept"),
+    [
+        pytest.param({}, 2, id="two-unless-said"),
+        pytest.param({"historyLimit": 3}, 3, id="as-many-as-said"),
+        pytest.param({"historyLimit": 0}, 0, id="none"),
+    ],
+)
+def test_the_last_plans_are_kept_and_the_oldest_go(planning: dict[str, int], kept: int) -> None:
+    cluster = a_running_job(a_job(planning=planning))
+
+    followed = [scale(cluster, number, **planning) for number in (3, 4, 5, 6)]
+
+    assert cluster.past == followed[len(followed) - kept :]
+    assert cluster.job.status.phase == "Running"
+
+
+def test_a_lower_limit_deletes_the_oldest() -> None:
+    cluster = a_running_job()
+    followed = [scale(cluster, number) for number in (3, 4)]
+
+    cluster.change(rollout={"replicas": 4}, planning={"historyLimit": 1})
+    cluster.settle()
+
+    assert cluster.past == followed[1:]
+
+
+def test_a_plan_says_whether_it_is_in_force_and_why_it_was_replaced() -> None:
+    cluster = a_running_job()
+    before = scale(cluster, 3)
+
+    past, now = annotations(cluster, before), annotations(cluster, cluster.followed.name)
+
+    assert now[IN_FORCE] == "math"
+    assert IN_FORCE not in past
+    assert past[REPLACED_BECAUSE].startswith("SpecChanged: 128 -> 128 samples/s")
+    assert "2 -> 3 rollout pods" in past[REPLACED_BECAUSE]
+
+
+def test_only_the_plan_in_force_is_one_that_v0_1_0_would_see() -> None:
+    cluster = a_running_job()
+    for number in (3, 4):
+        scale(cluster, number)
+
+    seen = [name for name in cluster.plans if PLANNED_FOR in annotations(cluster, name)]
+
+    assert seen == [cluster.followed.name]
+
+
+def test_a_job_at_rest_writes_nothing_on_its_plans() -> None:
+    cluster = a_running_job()
+    scale(cluster, 3)
+    cluster.written.clear()
+
+    for _ in range(3):
+        cluster.round()
+
+    assert not [each for each in cluster.written if isinstance(each, AnnotatePlan | Delete)]
+
+
+def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> None:
+    cluster = a_running_job()
+    name, before = cluster.followed.name, uids(cluster)
+    body = cluster.plan_bodies[name]
+    del body["metadata"]["annotations"][IN_FORCE]
+    cluster.store_plan(body)
+    cluster.written.clear()
+
+    cluster.settle()
+
+    (written,) = cluster.written
+    assert written == AnnotatePlan(
+        name=name, uid=cluster.followed.uid, annotations={IN_FORCE: "math"}
+    )
+    assert uids(cluster) == before
+
+
+def test_a_plan_that_was_only_to_be_looked_at_is_run_by_without_another_search() -> None:
+    cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
+    cluster.settle()
+    planned = cluster.followed
+    assert IN_FORCE not in annotations(cluster, planned.name)
+    cluster.written.clear()
+
+    cluster.change(planning={"mode": "Auto"})
+    cluster.settle()
+
+    assert cluster.followed.name == planned.name
+    assert annotations(cluster, planned.name)[IN_FORCE] == "math"
+    assert not [each for each in cluster.written if isinstance(each, StartPlanning)]
+    assert cluster.pods
+
+
+def test_what_a_suspended_job_was_to_run_by_is_kept_when_its_spec_changes() -> None:
+    cluster = a_running_job()
+    before = cluster.followed.name
+    cluster.change(suspend=True)
+    cluster.settle()
+
+    cluster.change(rollout={"replicas": 1})
+    cluster.settle()
+
+    assert cluster.past == [before]
+    said = annotations(cluster, before)[REPLACED_BECAUSE]
+    assert said == "the planning fields of the job changed"
