@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from hetrl_cli.run.ports import LOOPBACK, free_ports
@@ -41,8 +42,12 @@ _START_SECONDS = 60.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
+@cache
 def cores() -> tuple[int, int]:
-    """Return the core of what is measured, and that of what calls it; alike where there is one."""
+    """Return the core of what is measured, and that of what calls it; alike where there is one.
+
+    Asked once: afterwards this process has only the second.
+    """
     available = sorted(os.sched_getaffinity(0))
     return available[0], available[-1]
 
