@@ -20,7 +20,7 @@ def spare_the_processor() -> None:
     """Let threads finish what they are at, and look for garbage seldom; to be called at the start.
 
     gRPC hands every message from thread to thread. Where those interrupt each other, a trajectory
-    costs nine changes of context and a third more processor time. Threads inherit the policy.
+    costs nine changes of context instead of one or two. Threads inherit the policy.
     """
     if hasattr(os, "SCHED_BATCH"):
         with contextlib.suppress(PermissionError):
