@@ -8,6 +8,7 @@ posting   every 15 seconds: progress to the operator, where the contract names o
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -47,14 +48,29 @@ async def serve(
         ValueError: the contract asks for an unencrypted port beyond loopback.
     """
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
-    prompts = await asyncio.to_thread(_opened, launch)
+    prompts = await _open(launch, stop)
     if isinstance(prompts, Unusable):
-        return await _refuse(launch, prompts, post)
+        return None if stop.is_set() else await _refuse(launch, prompts, post)
     with contextlib.closing(prompts):
         return await _serve(launch, prompts, post, stop=stop, lease_seconds=lease_seconds)
 
 
-def _opened(launch: Launch) -> PromptSource | Unusable:
+async def _open(launch: Launch, stop: asyncio.Event) -> PromptSource | Unusable:
+    """Open the prompts in a thread, which a stop ends where it waits for a hub."""
+    given_up = threading.Event()
+
+    async def give_up() -> None:
+        await stop.wait()
+        given_up.set()
+
+    giving_up = asyncio.create_task(give_up())
+    try:
+        return await asyncio.to_thread(_opened, launch, given_up)
+    finally:
+        giving_up.cancel()
+
+
+def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
     data, where = launch.data, Path(launch.data.prompts)
     if data.dataset:
         # Imported where it is needed: it would be half of a coordinator's start.
@@ -65,6 +81,7 @@ def _opened(launch: Launch) -> PromptSource | Unusable:
             data.prompts,
             state_path=Path(launch.state_path),
             patience_seconds=launch.startup_deadline_seconds,
+            stop=stop,
         )
         if isinstance(found, Unusable):
             return found

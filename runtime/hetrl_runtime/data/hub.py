@@ -6,6 +6,7 @@ Downloading is the hub's own library's; what is in the files, ``opening``'s.
 import json
 import logging
 import os
+import threading
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -35,7 +36,12 @@ class _Failed:
 
 
 def fetched(
-    dataset: HubDataset, files: str, *, state_path: Path, patience_seconds: float
+    dataset: HubDataset,
+    files: str,
+    *,
+    state_path: Path,
+    patience_seconds: float,
+    stop: threading.Event,
 ) -> Path | Unusable:
     """Return where a data set's files are on this machine, or why they cannot be had.
 
@@ -47,6 +53,7 @@ def fetched(
         files: path or pattern inside it.
         state_path: the coordinator's own folder.
         patience_seconds: how long to ask.
+        stop: set where nobody waits for an answer any more.
     """
     give_up_at = time.monotonic() + patience_seconds
     while True:
@@ -58,7 +65,8 @@ def fetched(
         if not found.may_pass or left_seconds <= 0:
             return Unusable(message=found.message)
         log.warning("asked again: %s", found.message)
-        time.sleep(min(_PAUSE_SECONDS, left_seconds))
+        if stop.wait(min(_PAUSE_SECONDS, left_seconds)):
+            return Unusable(message=f"stopped; {found.message}")
 
 
 def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | _Failed:

@@ -108,6 +108,27 @@ def test_prompts_come_from_a_data_set_of_the_hub(
     assert json.loads((tmp_path / "state" / "dataset.json").read_text())["commit"] == "1" * 40
 
 
+def test_one_that_waits_for_the_hub_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = a_launch(tmp_path)
+    data = replace(launch.data, dataset=HubDataset(name=hub_server.NAME))
+    with hub_server.served() as (hub, address):
+        hub.status = [503] * 1000
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+        process = a_process(replace(launch, data=data), tmp_path)
+        deadline = time.monotonic() + 60
+        while not hub.asked and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+
+    assert hub.asked, said
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert not (tmp_path / "state" / "result.json").exists()
+
+
 @pytest.mark.parametrize("taken", ["coordinator", "metrics"])
 def test_a_taken_port_is_named_without_a_traceback(tmp_path: Path, taken: str) -> None:
     launch = a_launch(tmp_path, metrics_port=free_port())

@@ -1,6 +1,7 @@
 """Data sets of the hub: fetched from a server that answers as the hub does, on loopback."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from hetrl_runtime.data.prompt import Unusable
 from tests.runtime.data.hub_server import NAME, Hub, served
 
 SUMS = HubDataset(name=NAME, revision="main")
+GOES_ON = threading.Event()
 FIRST, SECOND = "1" * 40, "2" * 40
 
 
@@ -43,7 +45,9 @@ def questions(where: Path | Unusable) -> list[str]:
 def test_only_the_files_that_are_named_are_fetched(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, main__train_jsonl=lines(1, 2), main__test_jsonl=lines(9))
 
-    where = fetched(SUMS, "main/train_jsonl", state_path=tmp_path, patience_seconds=30)
+    where = fetched(
+        SUMS, "main/train_jsonl", state_path=tmp_path, patience_seconds=30, stop=GOES_ON
+    )
 
     assert questions(where) == ["1 + 1?", "2 + 1?"]
     assert not any("test_jsonl" in each for each in hub.asked if "/resolve/" in each)
@@ -53,11 +57,13 @@ def test_a_run_goes_on_with_its_commit_though_the_branch_has_moved(
     hub: Hub, tmp_path: Path
 ) -> None:
     hub.publish(FIRST, train=lines(1))
-    fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30)
+    fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30, stop=GOES_ON)
     hub.publish(SECOND, train=lines(2))
 
-    again = fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30)
-    another = fetched(SUMS, "train", state_path=tmp_path / "another", patience_seconds=30)
+    again = fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30, stop=GOES_ON)
+    another = fetched(
+        SUMS, "train", state_path=tmp_path / "another", patience_seconds=30, stop=GOES_ON
+    )
 
     assert questions(again) == ["1 + 1?"]
     assert questions(another) == ["2 + 1?"]
@@ -67,7 +73,7 @@ def test_a_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
     hub.status = [503, 429]
 
-    where = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30)
+    where = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
 
     assert questions(where) == ["1 + 1?"]
 
@@ -87,7 +93,9 @@ def test_what_cannot_be_had_is_said(
     hub.publish(FIRST, train=lines(1))
     hub.status = status
 
-    found = fetched(dataset, "train", state_path=tmp_path, patience_seconds=patience_seconds)
+    found = fetched(
+        dataset, "train", state_path=tmp_path, patience_seconds=patience_seconds, stop=GOES_ON
+    )
 
     assert isinstance(found, Unusable)
     assert found.message.startswith(f"data set {dataset} cannot be had from the hub: ")
@@ -96,7 +104,9 @@ def test_what_cannot_be_had_is_said(
 def test_files_that_are_not_there_are_named(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
 
-    where = fetched(SUMS, "main/train-*.parquet", state_path=tmp_path, patience_seconds=30)
+    where = fetched(
+        SUMS, "main/train-*.parquet", state_path=tmp_path, patience_seconds=30, stop=GOES_ON
+    )
 
     assert isinstance(where, Path)
     found = open_prompts(where)
