@@ -25,6 +25,7 @@ from hetrl_operator.decide.deadlines import next_deadline_seconds, ttl_left_seco
 from hetrl_operator.decide.gang import lifts
 from hetrl_operator.decide.in_force import in_force
 from hetrl_operator.decide.phase import phase
+from hetrl_operator.decide.planned import Planned
 from hetrl_operator.decide.progress import next_write_seconds, progress
 from hetrl_operator.decide.queueing import is_ours
 from hetrl_operator.decide.readiness import (
@@ -134,11 +135,22 @@ def _active(
     if not seen.pods and queueing.exceeds(seen, wish, planned.plan.plan):
         # Planned anew since it was admitted: it waits again, with what it needs now.
         return _queued(seen, wish, accepted, now, settings)
-    sets = _sets(planned.plan)
     deployment = Deployment(
-        job=seen.job, wish=wish, plan=planned.plan, sets=sets, running=stage.ALL_ROLES,
-        settings=settings,
+        job=seen.job, wish=wish, plan=planned.plan, sets=_sets(planned.plan),
+        running=stage.ALL_ROLES, settings=settings,
     )  # fmt: skip
+    return _deployed(seen, planned, deployment, findings, now)
+
+
+def _deployed(
+    seen: Observed,
+    planned: Planned,
+    deployment: Deployment,
+    findings: tuple[Finding, ...],
+    now: "datetime",
+) -> _Round:
+    """Bring the pods of a job to what its plan wants, and tell what they do."""
+    sets = deployment.sets
     written = resources(seen, deployment)
     restarted = restarts(seen, sets, now)
     replaced = replacements(seen, _wanted(deployment), restarted.records, now)
@@ -153,7 +165,7 @@ def _active(
             written.finding,
             *roles,
             advance(seen, shown, now),
-            watch.degraded(seen, wish, planned, sets),
+            watch.degraded(seen, deployment.wish, planned, sets),
         ),
         actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted, *told),
         events=(

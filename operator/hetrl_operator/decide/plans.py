@@ -99,13 +99,7 @@ def _on_paper(
 ) -> Planned:
     """Keep the plan that the job waits in its queue with, unless its machines are not there."""
     if seen.planning.conflict:
-        return Planned(
-            plan=None,
-            finding=not_yet(Reason.PLANNING, seen.planning.conflict),
-            actions=history.put_away(
-                seen, wish, (known,), now, why="its machines are not there any more"
-            ),
-        )
+        return _lost(seen, wish, known, now, why="its machines are not there any more")
     return Planned(plan=known, finding=ready(known), actions=cleaning)
 
 
@@ -118,15 +112,18 @@ def _reserve(
 ) -> Planned:
     """Take the plan's GPUs again, as after a resume; another plan where they are gone."""
     if seen.planning.conflict and not seen.pods:
-        return Planned(
-            plan=None,
-            finding=not_yet(Reason.PLANNING, seen.planning.conflict),
-            actions=history.put_away(
-                seen, wish, (known,), now, why="its GPUs went to another job meanwhile"
-            ),
-        )
+        return _lost(seen, wish, known, now, why="its GPUs went to another job meanwhile")
     return Planned(
         plan=known, finding=ready(known), actions=(*cleaning, ReserveGpus(plan=known.plan))
+    )
+
+
+def _lost(seen: Observed, wish: Wish, known: PlanSeen, now: "datetime", *, why: str) -> Planned:
+    """Put a plan away that cannot be had, and say what it is that it lacks."""
+    return Planned(
+        plan=None,
+        finding=not_yet(Reason.PLANNING, seen.planning.conflict),
+        actions=history.put_away(seen, wish, (known,), now, why=why),
     )
 
 
