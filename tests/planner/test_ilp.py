@@ -11,11 +11,17 @@ from hetrl_core.algorithm import Mode
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import Plan
+from hetrl_core.task import Task
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies
 from hetrl_planner.ilp.columns import Column, Kind, unbeaten
+from hetrl_planner.ilp.find import find
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Misfit
+from hetrl_planner.layout.layout import TaskLayout
+from hetrl_planner.objective import Objective, Score
 from hetrl_planner.plan_job import never, plan, space_of
 from tests.builders import a_fleet, a_job, both
 
@@ -206,6 +212,38 @@ def test_auto_is_never_worse_than_the_ilp() -> None:
     alone = made(a_job("Qwen3-1.7B", strategy=Strategy.ILP))
     together = made(a_job("Qwen3-1.7B", strategy=Strategy.AUTO))
     assert together.prediction.step_seconds <= alone.prediction.step_seconds
+
+
+class Counting(Evaluator):
+    """An evaluator that counts the groups that it prices."""
+
+    groups = 0
+
+    def alone_seconds(self, group: Sequence[TaskLayout]) -> dict[Task, float] | Misfit:
+        self.groups += 1
+        return super().alone_seconds(group)
+
+
+@pytest.mark.slow
+def test_a_start_in_one_region_needs_fewer_columns_for_the_same_plan() -> None:
+    job = a_job("Qwen3-1.7B", mode=Mode.SYNC)
+    space = space_of(a_fleet(a100=16, l40s=16, l4=8), job, runnable_only=False)
+    devices = Devices(snapshot=space.snapshot, sites=space.sites)
+    objective = Objective(goal=Fastest(), limits=space.limits, devices=devices)
+
+    def found(most_regions: int | None) -> tuple[Score, int]:
+        evaluator = Counting(space.work, devices)
+        ended = find(
+            evaluator, objective,
+            should_stop=never, seed=1, most_regions=most_regions, most_choices=3,
+        )  # fmt: skip
+        assert ended
+        return ended.score, evaluator.groups
+
+    whole, start = found(None), found(1)
+
+    assert start[0] == whole[0]
+    assert start[1] < whole[1]
 
 
 def made(job: JobSpec) -> Plan:

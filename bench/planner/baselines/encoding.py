@@ -108,7 +108,7 @@ class Encoding:
         return [number, *owners, *keys, *[0] * (len(self._trained) + len(self._split))]
 
     def _options(self, task: Task, site: int) -> tuple[tuple[int, int], ...]:
-        return self.decoder.fitting.splits(task, site, reserved_bytes=0)
+        return tuple(self.decoder.fitting.splits(task, site, reserved_bytes=0))
 
     def _machines(self, owners: Genes) -> list[Genes]:
         firsts = self._devices.first_gpus

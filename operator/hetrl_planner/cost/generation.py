@@ -79,7 +79,12 @@ class GenerationCost:
     def slowest_stage(self, concurrency: float) -> PlacedStage:
         """Return the stage that sets the pace."""
         sequences = concurrency / len(self.stages)
-        return max(self.stages, key=lambda each: self._stage_seconds(each, sequences))
+        return max(self.unlike_stages, key=lambda each: self._stage_seconds(each, sequences))
+
+    @cached_property
+    def unlike_stages(self) -> tuple[PlacedStage, ...]:
+        """The stages without those that are as an earlier one is."""
+        return tuple(dict.fromkeys(self.stages))
 
     @cached_property
     def _tail_seconds(self) -> float:

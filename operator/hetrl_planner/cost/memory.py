@@ -184,17 +184,42 @@ def prefill_activation_bytes(shard: Shard, work: Workload) -> float:
     return widest + logits
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRoom:
+    """A GPU's room for the cache of a stage that generates."""
+
+    free_bytes: float
+    """Beside the engine's own weights and activations."""
+
+    longest_bytes: float
+    """Of the longest sequence."""
+
+    sequence_bytes: float
+    """Of an average one."""
+
+    def concurrency(self, *, beside_bytes: float) -> int:
+        """Return how many average sequences fit beside what other tasks keep, 0 if not even one.
+
+        The longest sequence must fit alone: an engine that cannot finish it would stop.
+        """
+        cache_bytes = self.free_bytes - beside_bytes
+        if cache_bytes < self.longest_bytes:
+            return 0
+        return min(MAX_CONCURRENCY, int(cache_bytes // self.sequence_bytes))
+
+
+def cache_room(shard: Shard, kind: GpuKind, work: Workload) -> CacheRoom:
+    """Return what a GPU has left for keys and values."""
+    fixed = generation_footprint(shard, work, concurrency=0).working_bytes
+    return CacheRoom(
+        free_bytes=kind.memory_bytes - overhead_bytes(kind) - fixed,
+        longest_bytes=work.max_sample_tokens * shard.kv_bytes_per_token,
+        sequence_bytes=work.sample_tokens * shard.kv_bytes_per_token,
+    )
+
+
 def max_concurrency(
     shard: Shard, kind: GpuKind, work: Workload, *, beside_bytes: float = 0.0
 ) -> int:
-    """Return how many average sequences the KV cache holds; 0 where even one does not fit.
-
-    ``beside_bytes`` is what other tasks keep on the GPU. The longest sequence must fit alone:
-    an engine that cannot finish it would stop.
-    """
-    fixed = generation_footprint(shard, work, concurrency=0).working_bytes
-    cache_bytes = kind.memory_bytes - overhead_bytes(kind) - fixed - beside_bytes
-    if cache_bytes < work.max_sample_tokens * shard.kv_bytes_per_token:
-        return 0
-    held = int(cache_bytes // (work.sample_tokens * shard.kv_bytes_per_token))
-    return min(MAX_CONCURRENCY, held)
+    """Return how many average sequences the KV cache holds beside what other tasks keep."""
+    return cache_room(shard, kind, work).concurrency(beside_bytes=beside_bytes)

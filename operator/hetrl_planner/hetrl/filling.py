@@ -4,15 +4,16 @@ GPUs of a site may have unlike room, where other tasks keep parts of their model
 each has as much as can be, served together larger replicas find a place. What is faster is taken.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.owned import Block, Owned, Segment
-from hetrl_planner.layout.fitting import Fitting, Split
+from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import ReplicaLayout, Stage
+from hetrl_planner.layout.ranked import Split
 
 MOST_KNOWN = 20_000
 """Placements that are remembered; one takes about a kilobyte."""
@@ -81,10 +82,11 @@ class Filling:
         left, free = machines, sum(number for *_, number in machines)
         replicas: list[ReplicaLayout] = []
         rate = 0.0
-        first = self.chosen or next(iter(splits), None)
+        fastest = next(iter(splits), None)
+        first = fastest and (self.chosen or fastest)
         # What a split leaves over may still hold smaller replicas.
         smaller = (split for split in splits if first and prod(split) < prod(first))
-        for split in chain((first,) if first and splits else (), smaller):
+        for split in chain((first,) if first else (), smaller):
             if not free:
                 break
             if prod(split) <= free:
@@ -94,7 +96,7 @@ class Filling:
                 rate += len(found) * self._rate(split, reserved)
         return Served(tuple(replicas), rate, left)
 
-    def _splits(self, reserved: int) -> tuple[Split, ...]:
+    def _splits(self, reserved: int) -> Iterable[Split]:
         """Return the splits that fit, the best first."""
         if self.task is not Task.ACTOR_GENERATION and self.is_before_generation:
             return self.fitting.splits_beside_generation(self.site, reserved_bytes=reserved)

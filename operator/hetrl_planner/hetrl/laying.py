@@ -14,8 +14,9 @@ from hetrl_planner.hetrl.filling import Filled, Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.owned import Block, Owned, Room, Segment
 from hetrl_planner.layout.balance import Hops, Place
-from hetrl_planner.layout.fitting import Fitting, Split
+from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
+from hetrl_planner.layout.ranked import Split
 from hetrl_planner.splits import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 
 

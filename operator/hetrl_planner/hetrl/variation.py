@@ -185,7 +185,7 @@ class Variation:
         task: Task = self._pick(tasks)
         site = self._pick(range(len(self._devices.sites)))
         others = tuple(each for each in genome.splits if each[:2] != (task, site))
-        splits = self.decoder.fitting.splits(task, site, reserved_bytes=0)
+        splits = tuple(self.decoder.fitting.splits(task, site, reserved_bytes=0))
         if not splits or (len(others) < len(genome.splits) and self._rng.random() < 1 / 3):
             return replace(genome, splits=others)
         return replace(genome, splits=(*others, (task, site, self._pick(splits))))

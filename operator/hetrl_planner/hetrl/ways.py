@@ -14,8 +14,9 @@ from hetrl_planner.hetrl.genome import Cut
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Owned, Room, Segment
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fitting import ALL_MODES, Split
+from hetrl_planner.layout.fitting import ALL_MODES
 from hetrl_planner.layout.layout import TaskLayout
+from hetrl_planner.layout.ranked import Split
 
 MOST_ORDERED = 3
 """Machines whose orders within a pipeline are all tried."""

@@ -142,10 +142,10 @@ class Pricing:
         self,
         bundles: Sequence[Bundle],
         *,
-        below_seconds: Callable[[], float],
+        is_useful: Callable[[Column], bool],
         should_stop: Callable[[], bool],
     ) -> Iterator[Column]:
-        """Yield every column that fits and is busy for less than a time, until told to stop.
+        """Yield every column that fits and is of use, until told to stop.
 
         A group that has more to do on the same machines takes longer and needs more room, so
         that it is not looked at where a part of it is too much already.
@@ -157,7 +157,7 @@ class Pricing:
                     return
                 parts = (known.get(part, NOTHING) for part in _less_by_one(kind))
                 column = self._column(kind, bundle, known) if all(parts) else None
-                if column and column.busy_seconds >= below_seconds():
+                if column and not is_useful(column):
                     column = None
                 known[kind] = column
                 if column:

@@ -16,7 +16,7 @@ from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS
 from hetrl_planner.ilp.bundles import Bundle
-from hetrl_planner.ilp.columns import Column, Pricing, unbeaten
+from hetrl_planner.ilp.columns import PHASES, Column, Pricing, unbeaten
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
@@ -30,6 +30,11 @@ MOST_CHOICES = 3
 
 MOST_CHOICES_OF_FEW = 20
 """On small fleets, whose programs are solved in a moment."""
+
+OTHER_PHASES = 0.9
+"""Of the time that they take where all tasks share one region's GPUs: about the least that may be
+hoped for, so that a group whose own phases are too long beside them is left out of a start. Ours.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +66,21 @@ def find(
     """Return the best choice of columns within the limits, ``None`` where there is none.
 
     No group spans more than ``most_regions``; ``most_choices`` of each program are priced whole.
+    Where these are given, no more than a start is asked for, and what hardly leads to one is left
+    out.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
     is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
+    pricing = Pricing(evaluator=evaluator, decoder=decoder)
+    takes_turns = evaluator.work.is_synchronous and len(pricing.bundles) == 1
     search = _Search(
         evaluator=evaluator,
         objective=objective,
         decoder=decoder,
-        pricing=Pricing(evaluator=evaluator, decoder=decoder),
+        pricing=pricing,
         should_stop=should_stop,
         most_choices=most_choices or (MOST_CHOICES if is_large else MOST_CHOICES_OF_FEW),
+        other_phases=OTHER_PHASES if most_regions and takes_turns and is_large else 0.0,
     )
     columns: list[Column] = []
     is_complete = True
@@ -93,22 +103,25 @@ class _Search:
     pricing: Pricing
     should_stop: Callable[[], bool]
     most_choices: int
+    other_phases: float
+    shared_seconds: tuple[float, ...] = (0.0,) * len(PHASES)
+    """Of each phase, where all tasks share the same GPUs: the least that was seen."""
+
     found: list[tuple[Score, int, Genome, Evaluation]] = field(default_factory=list)
     tried: list[Sequence[Column]] = field(default_factory=list)
 
     def columns(self, bundles: Sequence[Bundle]) -> Iterator[Column]:
         """Yield the columns that may be part of a better plan; whole plans are tried at once."""
         for column in self.pricing.columns(
-            bundles, below_seconds=lambda: self._most_seconds, should_stop=self.should_stop
+            bundles, is_useful=self._is_useful, should_stop=self.should_stop
         ):
             yield column
             if column.kind == self.pricing.everything:
-                self._try([column])
+                self._share(column)
 
     def useful(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that may still be part of a better plan."""
-        most = self._most_seconds
-        return unbeaten([column for column in columns if column.busy_seconds < most])
+        return unbeaten([column for column in columns if self._is_useful(column)])
 
     def choose(self, columns: Sequence[Column], *, seed: int) -> bool:
         """Try the program's choices, best first; tell whether its work ended it."""
@@ -149,6 +162,17 @@ class _Search:
             ),
             is_complete=is_complete,
         )
+
+    def _is_useful(self, column: Column) -> bool:
+        """Whether a step may be short enough, phases of a synchronous one being in a row."""
+        phases = zip(column.phase_seconds, self.shared_seconds, strict=True)
+        least = sum(max(own, self.other_phases * shared) for own, shared in phases)
+        return least < self._most_seconds
+
+    def _share(self, column: Column) -> None:
+        phases = zip(column.phase_seconds, self.shared_seconds, strict=True)
+        self.shared_seconds = tuple(min(own, shared or own) for own, shared in phases)
+        self._try([column])
 
     def _try(self, columns: Sequence[Column]) -> None:
         self.tried.append(columns)

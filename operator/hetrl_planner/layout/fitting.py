@@ -6,8 +6,9 @@ enters as reserved bytes, which change often and decide little. Searches ask her
 not evaluate what cannot be good.
 """
 
-from functools import cached_property
-from math import ceil, inf
+from functools import cached_property, partial
+from math import ceil, inf, prod
+from operator import le
 
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -19,6 +20,7 @@ from hetrl_planner.cost.shard import Shard, split_layers
 from hetrl_planner.cost.stage import balanced_layers, uniform_stages
 from hetrl_planner.layout.balance import Balance
 from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.ranked import Ranked, Split
 from hetrl_planner.layout.stage_memory import Ends, StageMemory
 from hetrl_planner.splits import STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.workload import Workload
@@ -32,9 +34,6 @@ ALL_MODES = tuple(
     for recompute in (Recompute.NONE, Recompute.FULL)
 )
 """Ways to train, those that cost least time first."""
-
-Split = tuple[int, int]
-"""Tensor and pipeline sizes of a replica."""
 
 
 class Fitting:
@@ -50,12 +49,15 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
-        self._splits: dict[tuple[bool, int, int], tuple[Split, ...]] = {}
+        self._splits: dict[tuple[bool, int, int], Ranked] = {}
+        self._most_rates: dict[tuple[bool, int], tuple[tuple[float, Split], ...]] = {}
         self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
         self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
         self._rates: dict[tuple[object, ...], float] = {}
         self._least: dict[int, float] = {}
+        self._rooms: dict[tuple[int, Split, tuple[int, ...]], tuple[memory.CacheRoom, ...]] = {}
+        self._scoring_kept: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @property
     def most_training_replicas(self) -> int:
@@ -141,18 +143,25 @@ class Fitting:
 
     # Generation and scoring
 
-    def splits(self, task: Task, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
+    def splits(self, task: Task, site: int, *, reserved_bytes: int) -> Ranked:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
         key = (task is Task.ACTOR_GENERATION, site, reserved_bytes)
         if key not in self._splits:
-            rated = [
-                (rate / (tensor * stages), -tensor * stages, (tensor, stages))
-                for tensor, stages in self._possible_splits(site)
-                if self.may_be(task, (tensor, stages))
-                and (rate := self.rate(task, site, (tensor, stages), reserved_bytes=reserved_bytes))
-            ]
-            self._splits[key] = tuple(split for *_, split in sorted(rated, reverse=True))
+            rate = partial(self.rate, task, site, reserved_bytes=reserved_bytes)
+            most = self._rates_at_most(task, site)
+            self._splits[key] = Ranked(most, rate if reserved_bytes else None)
         return self._splits[key]
+
+    def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:
+        """Return the rate of each split on GPUs where nothing else is."""
+        key = (task is Task.ACTOR_GENERATION, site)
+        if key not in self._most_rates:
+            self._most_rates[key] = tuple(
+                (self.rate(task, site, split, reserved_bytes=0), split)
+                for split in self._possible_splits(site)
+                if self.may_be(task, split)
+            )
+        return self._most_rates[key]
 
     def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
         """Return scoring's splits on GPUs that generate too, what is best for both first.
@@ -170,25 +179,30 @@ class Fitting:
 
     def _gpu_seconds(self, site: int, split: Split, reserved_bytes: int) -> float:
         """Return the time of one GPU to score a trajectory and to generate one beside that."""
-        tensor, stages = split
         task = Task.REFERENCE_INFERENCE
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         assert layers is not None
-        kept_bytes = max(
-            memory.inference_footprint(
-                self._memory.shard(tensor, count, ends), self.work
-            ).resident_bytes
-            for count, ends in zip(layers, _ends(stages), strict=True)
-        )
-        beside = reserved_step(reserved_bytes + kept_bytes)
-        generating = self.splits(Task.ACTOR_GENERATION, site, reserved_bytes=beside)
-        if not generating:
+        beside = reserved_step(reserved_bytes + self._scoring_kept_bytes(split[0], layers))
+        generating = self.splits(Task.ACTOR_GENERATION, site, reserved_bytes=beside).first
+        if generating is None:
             return inf
-        rate = self.rate(Task.ACTOR_GENERATION, site, generating[0], reserved_bytes=beside)
+        rate = self.rate(Task.ACTOR_GENERATION, site, generating, reserved_bytes=beside)
         return (
-            tensor * stages / self.rate(task, site, split, reserved_bytes=reserved_bytes)
-            + generating[0][0] * generating[0][1] / rate
+            prod(split) / self.rate(task, site, split, reserved_bytes=reserved_bytes)
+            + prod(generating) / rate
         )
+
+    def _scoring_kept_bytes(self, tensor: int, layers: tuple[int, ...]) -> float:
+        """Return the most that a stage of a scoring replica keeps on a GPU."""
+        key = (tensor, layers)
+        if key not in self._scoring_kept:
+            self._scoring_kept[key] = max(
+                memory.inference_footprint(
+                    self._memory.shard(tensor, count, ends), self.work
+                ).resident_bytes
+                for count, ends in zip(layers, _ends(len(layers)), strict=True)
+            )
+        return self._scoring_kept[key]
 
     def serving_layers(
         self, task: Task, site: int, split: Split, *, reserved_bytes: int
@@ -198,13 +212,15 @@ class Fitting:
         key = (is_generation, site, split, reserved_bytes)
         if key not in self._layers:
             tensor, stages = split
-            most_layers = tuple(
-                self._memory.most_serving_layers(
+            every = _ends(stages)
+            most = {
+                ends: self._memory.most_serving_layers(
                     tensor, ends, is_generation=is_generation,
                     free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
                 )
-                for ends in _ends(stages)
-            )  # fmt: skip
+                for ends in set(every)
+            }  # fmt: skip
+            most_layers = tuple([most[ends] for ends in every])
             self._layers[key] = self._balanced_serving(site, tensor, most_layers)
         return self._layers[key]
 
@@ -212,6 +228,11 @@ class Fitting:
         self, site: int, tensor: int, most_layers: tuple[int, ...]
     ) -> tuple[int, ...] | None:
         # Many reserved bytes leave room for the same layers, which are balanced once.
+        unbound = (self.work.architecture.num_layers,) * len(most_layers)
+        if most_layers != unbound:
+            layers = self._balanced_serving(site, tensor, unbound)
+            if layers and all(map(le, layers, most_layers)):
+                return layers
         key = (site, tensor, most_layers)
         if key not in self._balanced:
             layer_seconds, head_seconds = self._decode_pace(site, tensor)
@@ -247,10 +268,10 @@ class Fitting:
         at_once = None
         if task is Task.ACTOR_GENERATION:
             held = min(
-                memory.max_concurrency(
-                    stage.shard, stage.kind, self.work, beside_bytes=float(reserved_bytes)
-                )
-                for stage in replica.stages
+                [
+                    room.concurrency(beside_bytes=float(reserved_bytes))
+                    for room in self._cache_rooms(site, split, layers)
+                ]
             )
             if not held:
                 return 0.0
@@ -264,6 +285,18 @@ class Fitting:
                 else replica.samples_per_second(at_once)
             )
         return self._rates[key]
+
+    def _cache_rooms(
+        self, site: int, split: Split, layers: tuple[int, ...]
+    ) -> tuple[memory.CacheRoom, ...]:
+        """Return what the stages of a replica have left for keys and values."""
+        key = (site, split, layers)
+        if key not in self._rooms:
+            self._rooms[key] = tuple(
+                memory.cache_room(stage.shard, stage.kind, self.work)
+                for stage in self._replica(*key).unlike_stages
+            )
+        return self._rooms[key]
 
     def _replica(self, site: int, split: Split, layers: tuple[int, ...]) -> GenerationCost:
         """Return a replica on one site, with the wire that it needs at worst."""

@@ -8,7 +8,7 @@ import gc
 import os
 import random
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -201,10 +201,17 @@ async def test_a_request_longer_than_the_sequence_limit_is_refused(engine: Infer
 
 
 async def test_a_dead_engine_process_reaches_everyone_who_waits(engine: InferenceEngine) -> None:
-    waiting = asyncio.ensure_future(engine.generate(a_request("waiting", max_tokens=1000)))
-    await engine.generate(a_request("begun", max_tokens=2))
     [process] = engine._llm.engine_core.resources.engine_manager.processes
+    os.kill(process.pid, signal.SIGSTOP)  # or the response might end before its engine does
+    waiting = asyncio.ensure_future(engine.generate(a_request("waiting")))
+    await until(engine._llm.output_processor.has_unfinished_requests)
     os.kill(process.pid, signal.SIGKILL)
 
     with pytest.raises(EngineFailedError):
         await asyncio.wait_for(waiting, timeout=120)
+
+
+async def until(holds: Callable[[], bool], *, seconds: float = 120) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.01)
