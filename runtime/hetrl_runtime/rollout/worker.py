@@ -18,6 +18,7 @@ from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.scoring import scorer_of
+from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.wire.values import Ending
 
@@ -29,13 +30,14 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
         ModelNotFoundError, CodeError, ValueError, OSError: the contract cannot be carried out here.
         TransportError: the coordinator refused us or was away for too long.
         EngineFailedError: the engine broke down.
+        TracesUnavailableError: OpenTelemetry's packages are not installed.
     """
     process = f"{launch.pod_set}-{ordinal}"
     registry = CollectorRegistry()
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
-    with MetricsServer(registry, launch):
+    with tracer_of(launch, process=process) as tracer, MetricsServer(registry, launch):
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
@@ -44,8 +46,9 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
             WorkerClient(launch, process=process) as client,
         ):
             equipment = Equipment(
-                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics
-            )
+                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics,
+                tracer=tracer,
+            )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
 
@@ -61,6 +64,7 @@ def engine_settings(
         stop_tokens=prompts.stop_tokens,
         tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
         seed=seed,
+        times_first_token=launch.traces is not None,
     )
 
 
