@@ -28,7 +28,7 @@ from opentelemetry.trace import Tracer as SdkTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from hetrl_core.job import TracesSpec
-from hetrl_runtime.tracing.span import NOTHING, UNTRACED, Attributes, Span, Tracer
+from hetrl_runtime.tracing.span import NOTHING, TRACEPARENT, UNTRACED, Attributes, Span, Tracer
 
 PATH = "/v1/traces"
 
@@ -49,6 +49,7 @@ MOST_LINKS = 8192
 """Of a step: one for each traced trajectory of its batch."""
 
 _PROPAGATOR: TextMapPropagator = TraceContextTextMapPropagator()
+_NO_CONTEXT = Context()
 
 
 class ExportingTracer(Tracer):
@@ -88,7 +89,7 @@ class ExportingTracer(Tracer):
         clock = _Clock()
         started = time.monotonic() if began_at is None else began_at
         begun = self._tracer.start_span(
-            name, context=Context(), attributes=dict(attributes), start_time=clock.ns(started)
+            name, context=_NO_CONTEXT, attributes=attributes, start_time=clock.ns(started)
         )
         return RecordedSpan(begun, self._tracer, clock, began_at=started)
 
@@ -114,14 +115,12 @@ class RecordedSpan(Span):
         self._tracer = tracer
         self._clock = clock
         self._began_at = began_at
-        self._inside = set_span_in_context(span, Context())
 
     @property
     def traceparent(self) -> str:  # type: ignore[override]  # computed here, a constant there
         """See ``Span``."""
-        carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier, self._inside)
-        return carrier.get("traceparent", "")
+        found = self._span.get_span_context()
+        return f"00-{found.trace_id:032x}-{found.span_id:016x}-01" if found.is_valid else ""
 
     def child(
         self, name: str, attributes: Attributes = NOTHING, *, began_at: float | None = None
@@ -132,8 +131,9 @@ class RecordedSpan(Span):
             started = max(started, self._began_at)
         begun = self._tracer.start_span(
             name,
-            context=self._inside,
-            attributes=dict(attributes),
+            # Made where it is needed: most spans are leaves.
+            context=set_span_in_context(self._span, _NO_CONTEXT),
+            attributes=attributes,
             start_time=self._clock.ns(started),
         )
         return RecordedSpan(begun, self._tracer, self._clock, began_at=started)
@@ -141,18 +141,18 @@ class RecordedSpan(Span):
     def note(self, attributes: Attributes) -> None:
         """See ``Span``."""
         if self._span.is_recording():
-            self._span.set_attributes(dict(attributes))
+            self._span.set_attributes(attributes)
 
     def event(self, name: str, attributes: Attributes = NOTHING) -> None:
         """See ``Span``."""
         if self._span.is_recording():
-            self._span.add_event(name, dict(attributes), self._clock.ns(time.monotonic()))
+            self._span.add_event(name, attributes, self._clock.ns(time.monotonic()))
 
     def link(self, traceparents: Iterable[str], attributes: Attributes = NOTHING) -> None:
         """See ``Span``."""
         for each in traceparents:
             if self._span.is_recording() and (found := _parsed(each)):
-                self._span.add_link(found, dict(attributes))
+                self._span.add_link(found, attributes)
 
     def end(self, *, ended_at: float | None = None) -> None:
         """See ``Span``."""
@@ -195,6 +195,6 @@ class _DeadlineProcessor(BatchSpanProcessor):
 
 
 def _parsed(traceparent: str) -> SpanContext | None:
-    context = _PROPAGATOR.extract({"traceparent": traceparent}, Context())
+    context = _PROPAGATOR.extract({TRACEPARENT: traceparent}, _NO_CONTEXT)
     found = get_current_span(context).get_span_context()
     return found if found.is_valid and found.trace_flags.sampled else None
