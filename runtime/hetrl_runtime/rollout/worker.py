@@ -19,6 +19,7 @@ from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
+from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.wire.values import Ending
 
@@ -33,11 +34,17 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
         TracesUnavailableError: OpenTelemetry's packages are not installed.
     """
     process = f"{launch.pod_set}-{ordinal}"
+    # Before the model, which takes its time: traces may have to be refused.
+    with tracer_of(launch, process=process) as tracer:
+        return await _work(launch, process=process, ordinal=ordinal, tracer=tracer)
+
+
+async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -> Ending:
     registry = CollectorRegistry()
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
-    with tracer_of(launch, process=process) as tracer, MetricsServer(registry, launch):
+    with MetricsServer(registry, launch):
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
