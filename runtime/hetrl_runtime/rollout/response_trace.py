@@ -25,9 +25,9 @@ class ResponseTrace:
             return await engine.generate(request)
         with self.span.child(f"text_completion {self.model}", self._asked(request)) as call:
             # Until its first token a request waits for a place, and for its prompt's pass.
-            prefill = call.child("prefill")
-            generation = await engine.generate(request)
-            prefill.end(ended_at=generation.first_token_at)
+            with call.child("prefill") as prefill:
+                generation = await engine.generate(request)
+                prefill.end(ended_at=generation.first_token_at)
             call.child("decode", began_at=generation.first_token_at).end()
             call.note(_answered(generation))
         return generation

@@ -11,7 +11,12 @@ import pytest
 from hetrl_core.job import TracesSpec
 from hetrl_core.task import Role
 from hetrl_runtime.tracing.opening import tracer_of
-from hetrl_runtime.tracing.recording import CLOSE_SECONDS, QUEUE_SPANS, ExportingTracer
+from hetrl_runtime.tracing.recording import (
+    CLOSE_SECONDS,
+    EXPORT_SPANS,
+    QUEUE_SPANS,
+    ExportingTracer,
+)
 from hetrl_runtime.tracing.span import UNTRACED, Tracer
 from tests.runtime.launches import a_launch, free_port
 from tests.runtime.tracing.collector import Seen, a_collector
@@ -84,9 +89,7 @@ def test_what_names_no_traced_span_is_not_traced(traceparent: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hangs", "refuses", "is away"])
-def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str) -> None:
     release = threading.Event()
     serving = {
         "hangs": a_collector(delay=release),
@@ -101,8 +104,9 @@ def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(
             began = time.thread_time()
             tracer.root("group", {"number": number}).end()
             seconds.append(time.thread_time() - began)
-        # As many as fit, and not one more.
-        assert len(tracer._processor._batch_processor._queue) <= QUEUE_SPANS
+        # As many as fit, and not one more; a request or two of them have been tried.
+        waiting = len(tracer._processor._batch_processor._queue)
+        assert QUEUE_SPANS - 2 * EXPORT_SPANS <= waiting <= QUEUE_SPANS
 
         began = time.monotonic()
         tracer.close()
@@ -111,7 +115,6 @@ def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(
 
     assert max(seconds) < 0.5
     assert closed_in < CLOSE_SECONDS + 2
-    assert "Queue full, dropping Span." in caplog.text
 
 
 def test_a_process_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
