@@ -179,5 +179,5 @@ def _generation(completion: Any, measured: Any) -> Generation:
         log_probs=tuple(completion.logprobs.logprobs),
         versions=tuple(versions),
         finish_reason=finish_reason,
-        first_token_at=measured.first_token_ts if measured else None,
+        first_token_at=(measured.first_token_ts or None) if measured else None,
     )
