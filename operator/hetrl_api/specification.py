@@ -16,6 +16,7 @@ from hetrl_api.job import HetRLJob
 from hetrl_api.model import Architecture, Model
 from hetrl_api.planning import Objective, Planning
 from hetrl_api.resources import Resources, Rollout
+from hetrl_api.runtime import Telemetry
 from hetrl_api.source import Claim, Source
 from hetrl_core import algorithm
 from hetrl_core import job as core
@@ -61,6 +62,7 @@ def to_spec(
         rollout=_rollout(spec.rollout),
         planning=_planning(spec.planning, now=now),
         engine=spec.runtime.engine,
+        traces=_traces(spec.runtime.telemetry),
     )
 
 
@@ -239,6 +241,13 @@ def _planning(given: Planning, *, now: datetime) -> core.PlanningSpec:
         time_budget_seconds=given.time_budget_seconds,
         seed=given.seed,
     )
+
+
+def _traces(given: Telemetry | None) -> core.TracesSpec | None:
+    traces = given and given.traces
+    if not traces:
+        return None
+    return core.TracesSpec(endpoint=traces.endpoint, sample_ratio=traces.sample_ratio)
 
 
 def _objective(given: Objective, *, now: datetime) -> core.Objective:

@@ -160,6 +160,14 @@ VALID_JOBS = [
                 },
             }
         },
+        "traces": {
+            "spec.runtime.telemetry": {"traces": {"endpoint": "https://otel.example.com/eu"}}
+        },
+        "every trajectory traced": {
+            "spec.runtime.telemetry": {
+                "traces": {"endpoint": "http://otel-collector:4318", "sampleRatio": 1}
+            }
+        },
         "limits of time": {
             "spec.suspend": True, "spec.startupDeadlineSeconds": 60,
             "spec.activeDeadlineSeconds": 3600, "spec.ttlSecondsAfterFinished": 0,
@@ -427,6 +435,15 @@ INVALID_JOBS = [
         )
     ),
     _case("no steps", {"spec.training.steps": 0}, "spec.training.steps", "0", "1"),
+    _case("traces to nowhere", {"spec.runtime.telemetry": {"traces": {}}},
+          "spec.runtime.telemetry.traces.endpoint"),
+    _case("traces by gRPC",
+          {"spec.runtime.telemetry": {"traces": {"endpoint": "grpc://otel:4317"}}},
+          "spec.runtime.telemetry.traces.endpoint", "grpc://otel:4317"),
+    _case("more traces than trajectories",
+          {"spec.runtime.telemetry": {
+              "traces": {"endpoint": "http://otel:4318", "sampleRatio": 1.5}}},
+          "spec.runtime.telemetry.traces.sampleRatio", "1.5"),
     _case("no model", {"spec.model": REMOVED}, "spec.model"),
     _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),

@@ -20,6 +20,7 @@ from hetrl_core.job import (
     PythonReward,
     ResourcesSpec,
     Tool,
+    TracesSpec,
 )
 from tests.api.objects import (
     INVALID_JOBS,
@@ -124,6 +125,27 @@ def test_rewards_and_columns_reach_the_run() -> None:
     assert job.data.python == PythonReward(file="/jobs/reward.py", memory_bytes=256 << 20)
     assert job.data.length_penalty == LengthPenalty(buffer_tokens=64, weight=1.0)
     assert job.data.tools == (Tool.CALCULATOR,)
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "expected"),
+    [
+        (None, None),
+        ({}, None),
+        ({"traces": {"endpoint": "http://otel:4318"}}, TracesSpec(endpoint="http://otel:4318")),
+        (
+            {"traces": {"endpoint": "http://otel:4318", "sampleRatio": 1}},
+            TracesSpec(endpoint="http://otel:4318", sample_ratio=1.0),
+        ),
+    ],
+    ids=["nothing said", "nothing asked", "a share of them", "all"],
+)
+def test_traces_are_sent_where_a_job_says_and_nowhere_else(
+    telemetry: dict[str, Any] | None, expected: TracesSpec | None
+) -> None:
+    job = load(a_job({} if telemetry is None else {"spec.runtime.telemetry": telemetry}))
+
+    assert job.traces == expected
 
 
 def test_a_pattern_that_python_cannot_read_is_refused() -> None:

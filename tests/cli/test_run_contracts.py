@@ -15,7 +15,7 @@ from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, r
 from hetrl_cli.run.ports import free_ports
 from hetrl_cli.run.prepare import Experiment
 from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job import Engine, JobSpec, RolloutSpec
+from hetrl_core.job import Engine, JobSpec, RolloutSpec, TracesSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
 from hetrl_core.plan import Plan
 from hetrl_core.task import Role
@@ -39,13 +39,15 @@ def some_pods(
     encrypted: bool = True,
     engine: Engine = Engine.VLLM,
     algorithm: AlgorithmType = AlgorithmType.GRPO,
+    traces: TracesSpec | None = None,
 ) -> tuple[Pod, ...]:
     job = a_job(
         "Qwen3-0.6B", rollout=RolloutSpec(replicas=2), max_gpus=3, engine=engine,
         algorithm=AlgorithmSpec(type=algorithm),
     )  # fmt: skip
     return pods(
-        a_plan(job), job, identity=IDENTITY, folder=RunFolder(path=folder), ports=(1, 2, 3),
+        a_plan(job), replace(job, traces=traces), identity=IDENTITY,
+        folder=RunFolder(path=folder), ports=(1, 2, 3),
         startup_deadline_seconds=60, encrypted=encrypted,
     )  # fmt: skip
 
@@ -188,6 +190,24 @@ def test_only_a_run_of_the_same_job_is_resumed(
 
     with pytest.raises(ValueError, match=problem):
         resume(folder, namespace="default", name="math")
+
+
+def test_every_process_is_told_where_traces_go(tmp_path: Path) -> None:
+    traces = TracesSpec(endpoint="http://otel:4318", sample_ratio=0.5)
+
+    assert {pod.launch.traces for pod in some_pods(tmp_path)} == {None}
+    found = some_pods(tmp_path, traces=traces)
+    assert {from_json(to_json(pod.launch)).traces for pod in found} == {traces}
+
+
+def test_who_asks_for_traces_on_the_command_line_gets_all_of_them() -> None:
+    job = a_job("Qwen3-0.6B")
+
+    asked = Experiment(traces="http://localhost:4318").applied_to(job)
+
+    assert asked.traces == TracesSpec(endpoint="http://localhost:4318", sample_ratio=1.0)
+    with pytest.raises(ValueError, match=r"--traces must be .* such as http.*, got otel:4318"):
+        Experiment(traces="otel:4318").applied_to(job)
 
 
 def test_a_run_differs_from_its_job_only_in_what_is_asked() -> None:

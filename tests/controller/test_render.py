@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hetrl_core.job import TracesSpec
 from hetrl_core.launch import from_json
 from hetrl_core.podset import pod_sets
 from hetrl_core.task import Role
@@ -160,6 +161,19 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
     assert launch.progress is None
 
 
+def test_every_pod_is_told_where_traces_go() -> None:
+    traces = {"endpoint": "http://otel-collector.monitoring:4318", "sampleRatio": 0.1}
+    deployment = a_deployment(runtime={"telemetry": {"traces": traces}})
+
+    for contracts, expected in (
+        (deployment, TracesSpec(endpoint=traces["endpoint"], sample_ratio=0.1)),
+        (a_deployment(), None),
+    ):
+        maps = of_kind(children(contracts), "ConfigMap").values()
+        told = {from_json(each["data"]["launch.json"]).traces for each in maps}
+        assert told == {expected}
+
+
 def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> None:
     algorithm = {"groupSize": 4, "globalBatchSize": 64, "maxStaleness": 2}
     maps = of_kind(children(a_deployment(algorithm=algorithm)), "ConfigMap")
@@ -197,6 +211,10 @@ def restart_hashes(deployment: Deployment) -> dict[Role, str]:
         pytest.param(
             {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, set(Role),
             id="environment",
+        ),
+        pytest.param(
+            {"runtime": {"telemetry": {"traces": {"endpoint": "http://otel:4318"}}}}, set(Role),
+            id="traces",
         ),
     ],
 )  # fmt: skip

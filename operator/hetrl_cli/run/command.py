@@ -80,6 +80,11 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     help="Deal each batch's rewards out at random: the other control.",
 )  # fmt: skip
 @click.option(
+    "--traces", metavar="ENDPOINT",
+    help="Trace every trajectory, instead of the job's runtime.telemetry.traces: send spans to a "
+    "collector such as http://localhost:4318.",
+)  # fmt: skip
+@click.option(
     "--tls/--no-tls", default=True, help="Mutual TLS between the processes, as between pods."
 )
 @click.option(
@@ -99,6 +104,7 @@ def command(
     seed: int | None,
     learning_rate: float | None,
     shuffle_rewards: bool,
+    traces: str | None,
     tls: bool,
     stall_seconds: float,
 ) -> None:
@@ -113,7 +119,7 @@ def command(
     try:
         experiment = Experiment(
             engine=engine, steps=steps, seed=seed, learning_rate=learning_rate,
-            shuffle_rewards=shuffle_rewards,
+            shuffle_rewards=shuffle_rewards, traces=traces,
         )  # fmt: skip
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
         plan = planned(prepared)

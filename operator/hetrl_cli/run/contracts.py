@@ -108,6 +108,7 @@ def _shared(
         state_path=str(folder.path),
         checkpoint_path=job.training.checkpoint_path or str(folder.checkpoints),
         predicted_step_seconds=plan.prediction.step_seconds,
+        traces=job.traces,
     )
 
 

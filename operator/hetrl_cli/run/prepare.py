@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import read_fleet, read_job
 from hetrl_api.planning import PlanningMode
+from hetrl_api.runtime import Traces
 from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import Engine, JobSpec
+from hetrl_core.job import Engine, JobSpec, TracesSpec
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 
@@ -55,12 +58,16 @@ class Experiment:
     shuffle_rewards: bool = False
     """Deal each batch's rewards out at random, so that nothing can be learned from them."""
 
+    traces: str | None = None
+    """Where spans of every trajectory go."""
+
     def applied_to(self, job: JobSpec) -> JobSpec:
         """Return the job with what differs."""
         training, rate = job.training, self.learning_rate
         return replace(
             job,
             engine=self.engine or job.engine,
+            traces=_every_trajectory(self.traces) if self.traces else job.traces,
             training=replace(
                 training,
                 steps=self.steps or training.steps,
@@ -69,6 +76,15 @@ class Experiment:
                 shuffle_rewards=self.shuffle_rewards,
             ),
         )
+
+
+def _every_trajectory(endpoint: str) -> TracesSpec:
+    try:
+        return TracesSpec(endpoint=Traces(endpoint=endpoint).endpoint, sample_ratio=1.0)
+    except ValidationError as error:
+        raise NotStartableError(
+            f"--traces must be a collector's address such as http://localhost:4318, got {endpoint}"
+        ) from error
 
 
 def prepare(

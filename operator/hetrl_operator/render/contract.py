@@ -65,6 +65,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
             certificate=f"{TLS_DIRECTORY}/tls.crt",
             key=f"{TLS_DIRECTORY}/tls.key",
         ),
+        traces=spec.traces,
         progress=_progress(deployment) if pods.role is Role.COORDINATOR else None,
     )
 

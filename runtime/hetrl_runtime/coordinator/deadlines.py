@@ -14,6 +14,7 @@ STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
 TRAINER_FAILED = "TrainerFailed"
 ROLLOUT_FAILED = "RolloutFailed"
 DATA_INVALID = "DataInvalid"
+TRACES_UNAVAILABLE = "TracesUnavailable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

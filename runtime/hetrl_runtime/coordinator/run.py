@@ -23,6 +23,8 @@ from hetrl_runtime.coordinator.sift import Sift
 from hetrl_runtime.coordinator.state import CommitRefused, RunState, WorkerBehind
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.tracing.groups import group_traces
+from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.codec import Malformed
@@ -67,6 +69,7 @@ class Run:
         first_epoch: int,
         now: float,
         lease_seconds: float = LEASE_SECONDS,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         """Take up the run where its journal ends, or at its beginning.
 
@@ -85,6 +88,7 @@ class Run:
         self.trainer_waits = False
         self._prompts = prompts
         self._publicity = Publicity(launch, metrics, self.roster)
+        self._traces = group_traces(tracer, job_uid=launch.job.uid)
         self._first_epoch = first_epoch
         self._started_at = now
         self._accepted_at: float | None = None
@@ -107,6 +111,7 @@ class Run:
         """Write everything to the disk."""
         self._journal.close()
         self._publicity.close()
+        self._traces.close()
 
     @property
     def failure(self) -> OSError | None:
@@ -172,13 +177,15 @@ class Run:
             process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
         )
         if isinstance(loans, WorkerBehind) or not loans:
+            self._traces.waits(process, now=now)
             return loans if isinstance(loans, WorkerBehind) else ()
         ids = [identity for loan in loans for identity in loan.ids]
         passing(Point.LEASE_DECIDED)
         self._journal.append(history.lease_given(process, ids, worker_version=worker_version))
         self._journal.flush()
         passing(Point.LEASE_WRITTEN)
-        return tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
+        leases = tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
+        return self._traces.lent(process, leases, worker_version=worker_version, now=now)
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; their receipts may leave once ``write`` was called."""
@@ -197,6 +204,7 @@ class Run:
         batch = self.state.batch()
         if batch and self._batch_out_since is None:
             self._batch_out_since = now
+            self._traces.handed_out(batch, now=now)
             passing(Point.BATCH_CHOSEN)
         return batch
 
@@ -209,6 +217,7 @@ class Run:
         report: StepReport,
         ending: Ending | None,
         now: float,
+        traceparent: str = "",
     ) -> ResumePoint | CommitRefused:
         """Move on to the next version, and end the run where the trainer says so.
 
@@ -230,6 +239,7 @@ class Run:
             )
             self._journal.flush()
             passing(Point.COMMIT_WRITTEN)
+            self._traces.consumed(done.consumed, version=version - 1, step=traceparent, now=now)
             self._record(Recorded(done=done, num_discarded=len(discarded), report=report), now=now)
             passing(Point.COMMIT_REPORTED)
             if self._journal.is_long:
@@ -256,6 +266,7 @@ class Run:
         expired = self.state.expire(now=now)
         if expired:
             log.warning("leases expired: count=%d first=%s", len(expired), expired[0])
+            self._traces.expired(expired)
         self.roster.forget_silent(now - FORGOTTEN_SECONDS)
         if self.ending:
             return bool(expired)
@@ -322,12 +333,15 @@ class Run:
                 if outcome is Outcome.ACCEPTED:
                     self._journal.append(history.accepted(found))
                     self._accepted_at = now
+                    self._traces.accepted(found, now=now)
                     self._given_up_in_a_row = 0
                     self._leave_out_silent(found.group)
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
             case Malformed():
                 outcome, detail = self._malformed(found), found.reason
+        if outcome is not Outcome.ACCEPTED:
+            self._traces.refused(found.id, outcome, detail)
         self._publicity.count(outcome)
         return codec.encode_receipt(found.id, outcome, detail)
 
@@ -337,6 +351,7 @@ class Run:
             return
         self.state.abandon(group)
         self._journal.append(history.abandoned(group))
+        self._traces.abandoned(group, "left out: its rewards are equal")
         self._publicity.count_silent_group()
         if ending := self._sift.ending:
             self.end(ending)
@@ -365,6 +380,7 @@ class Run:
     def _give_up(self, failed: FailedTrajectory) -> None:
         self.state.abandon(failed.group)
         self._journal.append(history.abandoned(failed.group))
+        self._traces.abandoned(failed.group, "given up")
         self._given_up_in_a_row += 1
         line = self._prompts.of_group(failed.group).line
         log.warning("prompt given up: line=%d error=%s", line, failed.error)

@@ -16,7 +16,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from hetrl_core.launch import Address, Launch
-from hetrl_runtime.coordinator.deadlines import DATA_INVALID
+from hetrl_runtime.coordinator.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
 from hetrl_runtime.coordinator.progress_post import ProgressPost
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.report import ReportFiles, as_json
@@ -26,6 +26,8 @@ from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
+from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.channel import bind, open_async_server
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import add_CoordinatorServicer_to_server
@@ -50,9 +52,19 @@ async def serve(
     post = ProgressPost(launch.progress, launch.job) if launch.progress else None
     prompts = await _open(launch, stop)
     if isinstance(prompts, Unusable):
-        return None if stop.is_set() else await _refuse(launch, prompts, post)
-    with contextlib.closing(prompts):
-        return await _serve(launch, prompts, post, stop=stop, lease_seconds=lease_seconds)
+        if stop.is_set():
+            return None
+        return await _refuse(launch, DATA_INVALID, prompts.message, post)
+    try:
+        with (
+            contextlib.closing(prompts),
+            tracer_of(launch, process=f"{launch.pod_set}-0") as tracer,
+        ):
+            return await _serve(
+                launch, prompts, post, tracer, stop=stop, lease_seconds=lease_seconds
+            )
+    except TracesUnavailableError as error:
+        return await _refuse(launch, TRACES_UNAVAILABLE, str(error), post)
 
 
 async def _open(launch: Launch, stop: asyncio.Event) -> PromptSource | Unusable:
@@ -89,9 +101,9 @@ def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
     return open_prompts(where, Fields(question=data.question_field, answer=data.answer_field))
 
 
-async def _refuse(launch: Launch, problem: Unusable, post: ProgressPost | None) -> Ending:
-    """End a run that has nothing to train on."""
-    ending = Ending(reason=DATA_INVALID, message=problem.message)
+async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost | None) -> Ending:
+    """End a run that cannot be as it was asked for."""
+    ending = Ending(reason=reason, message=message)
     progress = pb.Progress(
         total_steps=launch.training.steps,
         finished=True,
@@ -109,6 +121,7 @@ async def _serve(
     launch: Launch,
     prompts: PromptSource,
     post: ProgressPost | None,
+    tracer: Tracer,
     *,
     stop: asyncio.Event,
     lease_seconds: float,
@@ -121,6 +134,7 @@ async def _serve(
         first_epoch=int(time.time()),
         now=time.monotonic(),
         lease_seconds=lease_seconds,
+        tracer=tracer,
     )
     with contextlib.closing(run), MetricsServer(registry, launch):
         service = CoordinatorService(run)

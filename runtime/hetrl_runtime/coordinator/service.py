@@ -27,6 +27,7 @@ from hetrl_runtime.coordinator.roster import Member
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
 from hetrl_runtime.faults import Point, passing
+from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
@@ -259,6 +260,7 @@ class CoordinatorService(CoordinatorServicer):
                 report=codec.decode_report(request.report),
                 ending=_ending(request),
                 now=time.monotonic(),
+                traceparent=_traceparent(context),
             )
             if isinstance(done, CommitRefused):
                 await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
@@ -369,7 +371,12 @@ def _lease(lease: PromptLease) -> pb.Lease:
         members=lease.members,
         question=lease.question,
         answer=lease.answer,
+        traceparents=lease.traceparents,
     )
+
+
+def _traceparent(context: Context) -> str:
+    return str(dict(context.invocation_metadata() or ()).get(TRACEPARENT, ""))
 
 
 def _status(request: pb.HeartbeatRequest) -> ProcessStatus:

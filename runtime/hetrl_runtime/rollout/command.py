@@ -17,6 +17,7 @@ from hetrl_runtime import logs
 from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
+from hetrl_runtime.tracing.opening import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 FAREWELL_SECONDS = 8.0
@@ -30,8 +31,8 @@ def command(launch_file: Path, ordinal: int) -> None:
     """Generate trajectories for one run, until it ends.
 
     Ends with 0 when the run is over or the worker was told to stop; with 3 when the model
-    cannot be found or the job's own code cannot be used; with 1 when it cannot go on, for a
-    reason on the last line.
+    cannot be found, the job's own code cannot be used, or traces are asked for where nothing
+    can send them; with 1 when it cannot go on, for a reason on the last line.
     """
     logs.configure()
     _prepare_environment()
@@ -40,7 +41,7 @@ def command(launch_file: Path, ordinal: int) -> None:
         asyncio.run(_until_stopped(launch, ordinal))
     except RunEnded as ended:
         click.echo(str(ended), err=True)
-    except (ModelNotFoundError, CodeError) as error:
+    except (ModelNotFoundError, CodeError, TracesUnavailableError) as error:
         click.echo(str(error), err=True)
         sys.exit(TERMINAL_EXIT_CODE)
     except (OSError, ValueError, TransportError, EngineFailedError) as error:

@@ -4,7 +4,7 @@ How tokens come about is left to ``engines/``; where prompts come from and where
 trajectories go is left to the loop.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -38,6 +38,8 @@ class EngineSettings:
     """GPUs over which each layer is split."""
 
     seed: int = 0
+    times_first_token: bool = False
+    """Whether a generation says when its first token was there; some engines pay for that."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_sequence_tokens", "tensor_parallel"):
@@ -76,6 +78,8 @@ class Generation:
     """The policy version whose weights sampled each token; never decreasing within a run."""
 
     finish_reason: FinishReason
+    first_token_at: float | None = field(default=None, compare=False)
+    """When it was sampled, in seconds of ``time.monotonic()``; None: not measured."""
 
 
 class InferenceEngine(Protocol):

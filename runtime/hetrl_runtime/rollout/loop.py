@@ -26,8 +26,10 @@ from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.rollout.responding import last_turn, respond
+from hetrl_runtime.rollout.response_trace import ResponseTrace
 from hetrl_runtime.rollout.scoring import VerifierPool
 from hetrl_runtime.rollout.status import Activity, StatusSeries
+from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
 from hetrl_runtime.transport.weights import Snapshot, fetch_weights
@@ -55,6 +57,7 @@ class Equipment:
     scorer: VerifierPool | ConfinedCode
     client: WorkerClient
     metrics: RolloutMetrics
+    tracer: Tracer = NO_TRACER
 
 
 class RolloutLoop:
@@ -68,6 +71,8 @@ class RolloutLoop:
         self._scorer = equipment.scorer
         self._client = equipment.client
         self._metrics = equipment.metrics
+        self._tracer = equipment.tracer
+        self._model = launch.model.source.rstrip("/").rpartition("/")[2]
         self._activity = Activity(time.monotonic())
         self._series = StatusSeries(equipment.metrics)
         self._generating: dict[asyncio.Task[None], TrajectoryId] = {}
@@ -232,15 +237,20 @@ class RolloutLoop:
             task.add_done_callback(self._leave_place)
 
     async def _answer(self, lease: PromptLease, identity: TrajectoryId) -> None:
-        sampled = await self._sample(lease, identity)
+        trace = self._tracer.under(lease.traceparent_of(identity.member))
+        sampled = await self._sample(lease, identity, trace)
         passing(Point.RESPONSE_SAMPLED)
         self._leave_place(asyncio.current_task())
         if not self._client.wants(identity):
             return
         if isinstance(sampled, SampledTrajectory):
-            sampled = replace(sampled, reward=await self._reward(sampled, lease.answer))
+            with trace.child("reward", {"hetrl.verifier": self._launch.data.reward}) as span:
+                sampled = replace(sampled, reward=await self._reward(sampled, lease.answer))
+                span.note({"hetrl.reward": sampled.reward})
         passing(Point.RESPONSE_SCORED)
-        await self._client.deliver(sampled)
+        with trace.child("deliver") as span:
+            outcome = await self._client.deliver(sampled)
+            span.note({"hetrl.outcome": str(outcome)})
         passing(Point.RESPONSE_ACKNOWLEDGED)
 
     async def _reward(self, sampled: SampledTrajectory, answer: str) -> float:
@@ -256,7 +266,7 @@ class RolloutLoop:
         )
 
     async def _sample(
-        self, lease: PromptLease, identity: TrajectoryId
+        self, lease: PromptLease, identity: TrajectoryId, trace: Span
     ) -> SampledTrajectory | FailedTrajectory:
         started = time.monotonic()
         data = self._launch.data
@@ -275,7 +285,9 @@ class RolloutLoop:
             max_tokens=data.max_response_tokens,
             temperature=self._launch.algorithm.temperature,
         )
-        generation = await respond(self._engine, request, self._prompts.calls)
+        with trace.child("generate", {"hetrl.rollout": self._process}) as span:
+            made = ResponseTrace(span=span, model=self._model)
+            generation = await respond(self._engine, request, self._prompts.calls, made)
         sampled = SampledTrajectory(
             group=identity.group,
             member=identity.member,
@@ -291,6 +303,7 @@ class RolloutLoop:
             response_text=self._prompts.transcript(generation.tokens),
             question=lease.question,
             answer=lease.answer,
+            traceparent=trace.traceparent,
         )
         self._metrics.generation_seconds.observe(sampled.generation_seconds)
         self._metrics.interrupted.inc(sampled.oldest_version != sampled.newest_version)

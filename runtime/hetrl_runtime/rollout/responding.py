@@ -13,12 +13,18 @@ from hetrl_runtime.rollout.engine import (
     GenerationRequest,
     InferenceEngine,
 )
+from hetrl_runtime.rollout.response_trace import ResponseTrace
 from hetrl_runtime.rollout.tool_calls import ToolCalls
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
 
+_UNTRACED = ResponseTrace()
+
 
 async def respond(
-    engine: InferenceEngine, request: GenerationRequest, calls: ToolCalls | None
+    engine: InferenceEngine,
+    request: GenerationRequest,
+    calls: ToolCalls | None,
+    trace: ResponseTrace = _UNTRACED,
 ) -> Generation:
     """Return a response of at most ``max_tokens``, results included.
 
@@ -28,23 +34,24 @@ async def respond(
     Raises:
         ValueError, EngineFailedError: as the engine does.
     """
-    whole = turn = await engine.generate(request)
+    whole = turn = await trace.generate(engine, request)
     number = 0
     while calls and turn.finish_reason is FinishReason.STOP and turn.tokens[-1] == calls.end_token:
-        result = calls.result_of(turn.tokens)
+        result = trace.result_of(calls, turn.tokens)
         num_left = request.max_tokens - len(whole.tokens) - len(result)
         if num_left < 1:
             whole = replace(whole, finish_reason=FinishReason.LENGTH)
             break
         whole = _followed_by(whole, _written_by_a_tool(result))
         number += 1
-        turn = await engine.generate(
+        turn = await trace.generate(
+            engine,
             replace(
                 request,
                 id=f"{request.id}/{number}",
                 prompt_tokens=request.prompt_tokens + whole.tokens,
                 max_tokens=num_left,
-            )
+            ),
         )
         whole = _followed_by(whole, turn)
     return whole

@@ -52,12 +52,18 @@ class ToolCalls:
             result = f"error: {error}"
         return tuple(self._tokenizer.encode(self._told(result), add_special_tokens=False))
 
+    def name_of(self, turn: Sequence[int]) -> str:
+        """Return which tool a turn that ends in a call names; ``unknown`` where it names none."""
+        try:
+            called, _ = self._read(
+                _call_in(str(self._tokenizer.decode(turn, skip_special_tokens=False)))
+            )
+        except ValueError:
+            return "unknown"
+        return next(name for name, each in self._functions.items() if each is called)
+
     def _called(self, turn: str) -> str:
-        before, mark, call = turn.removesuffix(CALL_END).rpartition(CALL)
-        del before
-        if not mark:
-            raise ValueError(f"{CALL_END} without {CALL}")
-        function, argument = self._read(call.strip())
+        function, argument = self._read(_call_in(turn))
         return function.run(argument)
 
     def _read(self, call: str) -> tuple[Function, str]:
@@ -92,3 +98,11 @@ class ToolCalls:
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as chat templates describe them."""
         return [each.schema for each in self._functions.values()]
+
+
+def _call_in(turn: str) -> str:
+    before, mark, call = turn.removesuffix(CALL_END).rpartition(CALL)
+    del before
+    if not mark:
+        raise ValueError(f"{CALL_END} without {CALL}")
+    return call.strip()

@@ -18,6 +18,8 @@ from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.scoring import scorer_of
+from hetrl_runtime.tracing.opening import tracer_of
+from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.wire.values import Ending
 
@@ -29,8 +31,15 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
         ModelNotFoundError, CodeError, ValueError, OSError: the contract cannot be carried out here.
         TransportError: the coordinator refused us or was away for too long.
         EngineFailedError: the engine broke down.
+        TracesUnavailableError: OpenTelemetry's packages are not installed.
     """
     process = f"{launch.pod_set}-{ordinal}"
+    # Before the model, which takes its time: traces may have to be refused.
+    with tracer_of(launch, process=process) as tracer:
+        return await _work(launch, process=process, ordinal=ordinal, tracer=tracer)
+
+
+async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -> Ending:
     registry = CollectorRegistry()
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
@@ -44,8 +53,9 @@ async def work(launch: Launch, *, ordinal: int) -> Ending:
             WorkerClient(launch, process=process) as client,
         ):
             equipment = Equipment(
-                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics
-            )
+                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics,
+                tracer=tracer,
+            )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
 
@@ -61,6 +71,7 @@ def engine_settings(
         stop_tokens=prompts.stop_tokens,
         tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
         seed=seed,
+        times_first_token=launch.traces is not None,
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.trainer import TrainerMetrics
+from hetrl_runtime.tracing.span import UNTRACED, Span
 from hetrl_runtime.trainer.checkpoint import CheckpointError, CheckpointFolder
 from hetrl_runtime.wire.values import ResumePoint
 
@@ -51,10 +52,12 @@ class CheckpointWriter:
         *,
         save_model: Callable[[Path], None],
         state: Callable[[], Mapping[str, Tensor]],
+        span: Span = UNTRACED,
     ) -> None:
         """Take a copy of what ``state`` returns and begin to write it; return before it is written.
 
-        Waits for the checkpoint before. What ``save_model`` writes must not change any more.
+        Waits for the checkpoint before. Writing is a child of ``span``, and outlives it. What
+        ``save_model`` writes must not change any more.
 
         Raises:
             CheckpointError: the one before could not be written, or not within the deadline.
@@ -71,7 +74,8 @@ class CheckpointWriter:
 
         def write() -> None:
             try:
-                path = self._folder.write(resume, save_model=save_model, optimizer=optimizer)
+                with span.child("write checkpoint"):
+                    path = self._folder.write(resume, save_model=save_model, optimizer=optimizer)
                 seconds = time.monotonic() - self._begun_at
                 self._metrics.checkpoint_seconds.observe(seconds)
                 log.info("checkpoint: path=%s seconds=%.3f", path, seconds)

@@ -1,5 +1,6 @@
 """``hetrl trainer``: the command that a trainer's pod runs."""
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from hetrl_core.podset import Rank
 from hetrl_core.task import Task
 from hetrl_runtime import logs
 from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
+from hetrl_runtime.tracing.span import NO_TRACER
 from hetrl_runtime.trainer.processes import run_together
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
@@ -52,7 +55,7 @@ def train(launch: Launch, rank: Rank) -> int:
         launch = replace(launch, metrics_port=0)
     try:
         ending = _train(launch, rank)
-    except (ModelError, CheckpointError, Refused) as error:
+    except (ModelError, CheckpointError, Refused, TracesUnavailableError) as error:
         return _failed(str(error), TERMINAL_EXIT_CODE)
     except (OSError, ValueError, RuntimeError, TransportError) as error:
         return _failed(str(error), 1)
@@ -76,7 +79,13 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
     mode = launch.training_split.mode
     # On a CPU there is memory enough, and time is what lacks.
     recompute = device.type == "cuda" and mode.recompute is Recompute.FULL
-    with Peers(launch, place=place, device=device) as peers:
+    process = f"{launch.pod_set}-{rank.ordinal}"
+    with contextlib.ExitStack() as open_parts:
+        # The leader alone knows of steps.
+        tracer = NO_TRACER
+        if place.rank == 0:
+            tracer = open_parts.enter_context(tracer_of(launch, process=process))
+        peers = open_parts.enter_context(Peers(launch, place=place, device=device))
 
         def load(*, recompute: bool) -> Policy:
             return Policy(
@@ -102,8 +111,10 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
         if peers.rank:
             follow(launch, learner, peers)
             return None
-        process = f"{launch.pod_set}-{rank.ordinal}"
-        return Leader(launch, process=process, learner=learner, peers=peers, stop=stop).run()
+        leader = Leader(
+            launch, process=process, learner=learner, peers=peers, stop=stop, tracer=tracer
+        )
+        return leader.run()
 
 
 def _training_ranks(launch: Launch, ordinal: int) -> list[Rank]:

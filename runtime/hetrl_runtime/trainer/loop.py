@@ -24,10 +24,11 @@ from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
+from hetrl_runtime.tracing.span import NO_TRACER, UNTRACED, Span, Tracer
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
-from hetrl_runtime.trainer.consume import SignalWatch, check, shuffled
+from hetrl_runtime.trainer.consume import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.peers import Order, Peers
 from hetrl_runtime.trainer.stop import StopRequested, StopSignal
@@ -65,13 +66,21 @@ class Leader:
     """The first rank: the run's only voice to the coordinator and hand on the disk."""
 
     def __init__(
-        self, launch: Launch, *, process: str, learner: Learner, peers: Peers, stop: StopSignal
+        self,
+        launch: Launch,
+        *,
+        process: str,
+        learner: Learner,
+        peers: Peers,
+        stop: StopSignal,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         self._launch = launch
         self._process = process
         self._learner = learner
         self._peers = peers
         self._stop = stop
+        self._tracer = tracer
         self._bound = StalenessBound(max_staleness=launch.algorithm.max_staleness)
         self._signal = SignalWatch()
         self._checkpoints = CheckpointFolder(
@@ -127,11 +136,12 @@ class Leader:
                 client.register(self._resume)
             passing(Point.REGISTERED)
             while self._resume.version < self._launch.training.steps:
-                if ending := self._step(client, weights, metrics):
-                    break
-                writer.check()
-                if self._resume.version % self._launch.training.checkpoint_every_steps == 0:
-                    self._save(writer)
+                with self._tracer.root("step", {"hetrl.version": self._resume.version}) as span:
+                    if ending := self._step(client, weights, metrics, span):
+                        break
+                    writer.check()
+                    if self._resume.version % self._launch.training.checkpoint_every_steps == 0:
+                        self._save(writer, span)
             else:
                 is_done = True
                 ending = Ending(
@@ -159,26 +169,36 @@ class Leader:
 
     # consumes: one whole batch   waits for: the coordinator   unblocks: rollout workers
     def _step(
-        self, client: TrainerClient, weights: WeightServer, metrics: TrainerMetrics
+        self,
+        client: TrainerClient,
+        weights: WeightServer,
+        metrics: TrainerMetrics,
+        span: Span,
     ) -> Ending | None:
         version = self._resume.version
         started_at = time.monotonic()
-        with self._stop.interrupts():
+        with span.child("wait for batch"), self._stop.interrupts():
             trajectories = client.next_batch(version=version)
         passing(Point.BATCH_RECEIVED)
         wait_seconds = time.monotonic() - started_at
         checked = check(trajectories, bound=self._bound, version=version)
-        figures = self._learn(checked.admitted, version=version)
+        _link(span, checked, version=version)
+        with span.child("train"):
+            figures = self._learn(checked.admitted, version=version)
         self._trained_version = version + 1
         passing(Point.VERSION_TRAINED)
-        weights.publish(Snapshot(version=version + 1, data=self._weights))
+        with span.child("publish weights", {"hetrl.weights_bytes": len(self._weights)}):
+            weights.publish(Snapshot(version=version + 1, data=self._weights))
         passing(Point.VERSION_PUBLISHED)
         step_seconds = time.monotonic() - started_at
         ending = self._signal.see(
             groups=[self._compared_in(each) for each in checked.admitted],
             rewards=[each.reward for each in checked.admitted],
         )
-        with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
+        with (
+            span.child("commit"),
+            self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS),
+        ):
             self._resume = client.commit(
                 version=version + 1,
                 consumed=[each.id for each in checked.admitted],
@@ -187,6 +207,7 @@ class Leader:
                     step_seconds=step_seconds, wait_seconds=wait_seconds, metrics=figures
                 ),
                 ending=ending,
+                traceparent=span.traceparent,
             )
         passing(Point.VERSION_COMMITTED)
         metrics.step.set(self._resume.version)
@@ -221,7 +242,7 @@ class Leader:
         """
         return 0 if self._launch.algorithm.type is AlgorithmType.PPO else trajectory.group
 
-    def _save(self, writer: CheckpointWriter) -> None:
+    def _save(self, writer: CheckpointWriter, span: Span = UNTRACED) -> None:
         if self._trained_version != self._resume.version:
             # Its weights would be of a version that the coordinator never counted, and what
             # made them would be trained on twice.
@@ -230,11 +251,13 @@ class Leader:
         if self._saved_version == self._resume.version:
             return
         self._peers.give(Order(version=self._resume.version, saves=True))
-        writer.begin(
-            self._resume,
-            save_model=partial(self._learner.policy.save, weights=self._weights),
-            state=self._learner.state,
-        )
+        with span.child("checkpoint"):
+            writer.begin(
+                self._resume,
+                save_model=partial(self._learner.policy.save, weights=self._weights),
+                state=self._learner.state,
+                span=span,
+            )
         self._saved_version = self._resume.version
 
     def _report_status(
@@ -252,3 +275,25 @@ class Leader:
         # The address in the contract is the one that peers dial; we listen where we are told.
         here = Address(host=launch.listen_host, port=launch.weights.port)
         return WeightServer(job=launch.job, address=here, tls=launch.tls)
+
+
+def _link(span: Span, checked: Checked, *, version: int) -> None:
+    """Name what a step is made of; those of its trajectories that are traced lead to their way."""
+    span.note(
+        {
+            "hetrl.trajectories": len(checked.admitted),
+            "hetrl.discarded": len(checked.discarded),
+            "hetrl.tokens": sum(each.num_response_tokens for each in checked.admitted),
+        }
+    )
+    for each in checked.admitted:
+        if each.traceparent:
+            staleness = version - each.oldest_version
+            span.link(
+                [each.traceparent],
+                {
+                    "hetrl.group": each.group,
+                    "hetrl.member": each.member,
+                    "hetrl.staleness": staleness,
+                },
+            )

@@ -17,6 +17,7 @@ import grpc.aio
 
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
+from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.coordinator_link import (
     CALL_SECONDS,
     HEARTBEAT_SECONDS,
@@ -132,6 +133,7 @@ class WorkerClient:
                 members=tuple(each.members),
                 question=each.question,
                 answer=each.answer,
+                traceparents=tuple(each.traceparents),
             )
             for each in reply.leases
         )
@@ -268,12 +270,13 @@ class TrainerClient:
         discarded: Sequence[TrajectoryId] = (),
         report: StepReport,
         ending: Ending | None = None,
+        traceparent: str = "",
     ) -> ResumePoint:
         """Move the run to ``version``; return the place to resume from, for the checkpoint.
 
-        ``discarded`` names what the strict check refused. ``ending`` ends the run with a
-        reason; after ``training.steps`` versions that is for ``conclude``. Sending a commit
-        twice has the effect of sending it once.
+        ``discarded`` names what the strict check refused, ``traceparent`` the step's span.
+        ``ending`` ends the run with a reason; after ``training.steps`` versions that is for
+        ``conclude``. Sending a commit twice has the effect of sending it once.
         """
         request = pb.CommitRequest(
             version=version,
@@ -284,7 +287,7 @@ class TrainerClient:
             reason=ending.reason if ending else "",
             message=ending.message if ending else "",
         )
-        return self._run(self._commit(request))
+        return self._run(self._commit(request, traceparent))
 
     def conclude(self, *, version: int, ending: Ending) -> None:
         """End the run at the version that it has, once nothing of it can be lost any more."""
@@ -329,10 +332,14 @@ class TrainerClient:
             batch += [_sampled(message) for message in part.trajectories]
         return batch
 
-    async def _commit(self, request: pb.CommitRequest) -> ResumePoint:
+    async def _commit(self, request: pb.CommitRequest, traceparent: str) -> ResumePoint:
+        metadata = ((TRACEPARENT, traceparent),) if traceparent else ()
+
         async def send(epoch: int) -> pb.CommitReply:
             request.epoch = epoch
-            reply: pb.CommitReply = await self._link.stub.Commit(request, timeout=CALL_SECONDS)
+            reply: pb.CommitReply = await self._link.stub.Commit(
+                request, timeout=CALL_SECONDS, metadata=metadata
+            )
             return reply
 
         reply = await self._in_epoch(send)

@@ -71,6 +71,7 @@ def _message(trajectory: SampledTrajectory | FailedTrajectory) -> pb.Trajectory:
         response_text=trajectory.response_text,
         question=trajectory.question,
         answer=trajectory.answer,
+        traceparent=trajectory.traceparent,
     )
 
 
@@ -120,6 +121,7 @@ def decode_trajectory(data: bytes) -> SampledTrajectory | FailedTrajectory | Mal
         response_text=message.response_text,
         question=message.question,
         answer=message.answer,
+        traceparent=message.traceparent,
     )
 
 

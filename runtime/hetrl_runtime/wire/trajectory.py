@@ -67,6 +67,9 @@ class SampledTrajectory:
     response_text: str = ""
     question: str = ""
     answer: str = ""
+    traceparent: str = ""
+    """Name of its span; empty where it is not traced."""
+
     oldest_version: int = field(init=False)
     """Of the tokens' versions: what staleness is counted from."""
 

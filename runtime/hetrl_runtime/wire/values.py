@@ -87,6 +87,15 @@ class PromptLease:
     answer: str
     """For the verifier, which runs beside the engine."""
 
+    traceparents: tuple[str, ...] = ()
+    """Names of the members' spans; empty where the group is not traced."""
+
+    def traceparent_of(self, member: int) -> str:
+        """Return the name of a member's span; empty where it has none."""
+        if len(self.traceparents) != len(self.members):
+            return ""
+        return self.traceparents[self.members.index(member)]
+
     @property
     def ids(self) -> tuple[TrajectoryId, ...]:
         """The trajectories asked for."""

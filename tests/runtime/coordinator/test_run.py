@@ -20,6 +20,7 @@ from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import (
@@ -39,12 +40,14 @@ WORKER = "rollout-0"
 
 
 @contextlib.contextmanager
-def a_run(launch: Launch, *, now: float = 0.0) -> Iterator[Run]:
+def a_run(launch: Launch, *, now: float = 0.0, tracer: Tracer = NO_TRACER) -> Iterator[Run]:
     prompts = open_prompts(launch.data.prompts)
     assert not isinstance(prompts, Unusable)
     metrics = CoordinatorMetrics(CollectorRegistry())
     with contextlib.closing(prompts):
-        run = Run(launch, Prompts(prompts, seed=1), metrics, first_epoch=100, now=now)
+        run = Run(
+            launch, Prompts(prompts, seed=1), metrics, first_epoch=100, now=now, tracer=tracer
+        )
         with contextlib.closing(run):
             yield run
 

@@ -12,6 +12,7 @@ Shapes: N rows, S slots, T tokens of a sequence, H key-value heads, D head size,
 
 # ruff: noqa: N803, N806  # shape suffixes
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -163,6 +164,8 @@ class Slots:
         self._limits = torch.zeros(num_slots, dtype=torch.long, device=device)
         self._temperatures = torch.zeros(num_slots, device=device)
         self._requests: list[GenerationRequest] = []
+        self._without_token: list[str] = []
+        self._first_token_at: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -192,6 +195,7 @@ class Slots:
         ):
             state[first : first + count] = state.new_tensor(values)
         self._requests += requests
+        self._without_token += [each.id for each in requests]
         self._prefill(first, len(self._requests))
 
     @torch.inference_mode()
@@ -215,6 +219,7 @@ class Slots:
         has_stopped_N = torch.isin(tokens_N, self._stop_tokens)
         is_finished_N = has_stopped_N | (lengths_N >= self._limits[:num_rows])
         finished = is_finished_N.nonzero()[:, 0].tolist()
+        self._note_first_tokens()
         if not finished:
             return []
         results = self._results(finished, has_stopped_N[finished].tolist())
@@ -224,6 +229,9 @@ class Slots:
     @torch.inference_mode()
     def drop(self, request_ids: frozenset[str]) -> None:
         """Stop sequences whose result nobody wants any more."""
+        self._note_first_tokens()
+        for each in request_ids:
+            self._first_token_at.pop(each, None)
         rows = [row for row, each in enumerate(self._requests) if each.id in request_ids]
         if rows:
             self._vacate(rows)
@@ -289,9 +297,16 @@ class Slots:
                 log_probs=tuple(log_probs[index][response]),
                 versions=tuple(versions[index][response]),
                 finish_reason=FinishReason.STOP if has_stopped[index] else FinishReason.LENGTH,
+                first_token_at=self._first_token_at.pop(request.id, None),
             )
             results.append((request.id, generation))
         return results
+
+    def _note_first_tokens(self) -> None:
+        if self._without_token:
+            now = time.monotonic()
+            self._first_token_at.update(dict.fromkeys(self._without_token, now))
+            self._without_token = []
 
     def _vacate(self, rows: list[int]) -> None:
         """Take rows out and fill the holes they leave with rows from the end."""

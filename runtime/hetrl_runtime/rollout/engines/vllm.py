@@ -70,10 +70,10 @@ class VllmEngine:
         prompt = vllm.TokensPrompt(prompt_token_ids=list(request.prompt_tokens))
         try:
             async for output in self._llm.generate(prompt, self._sampling(request), request.id):
-                completion = output.outputs[0]
+                completion, measured = output.outputs[0], output.metrics
         except EngineDeadError as error:
             raise EngineFailedError(f"the engine broke down: {error}") from error
-        generation = _generation(completion)
+        generation = _generation(completion, measured)
         self._generated_tokens += len(generation.tokens)
         return generation
 
@@ -138,7 +138,8 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
         "worker_extension_cls": "hetrl_runtime.rollout.engines.vllm_worker.WeightLoading",
-        "disable_log_stats": True,
+        # Its statistics are all that says when a first token was there.
+        "disable_log_stats": not settings.times_first_token,
     }
     if current_platform.is_cpu():
         # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
@@ -162,7 +163,7 @@ def _key_value_bytes(settings: EngineSettings) -> int:
     return max(64 * MIB, size_bytes)
 
 
-def _generation(completion: Any) -> Generation:
+def _generation(completion: Any, measured: Any) -> Generation:
     match completion.finish_reason:
         case "stop" | "length":
             finish_reason = FinishReason(completion.finish_reason)
@@ -178,4 +179,5 @@ def _generation(completion: Any) -> Generation:
         log_probs=tuple(completion.logprobs.logprobs),
         versions=tuple(versions),
         finish_reason=finish_reason,
+        first_token_at=(measured.first_token_ts or None) if measured else None,
     )
