@@ -140,10 +140,14 @@ class Portfolio:
                 return self._repartition(self.cheaper(self._by_all(first, others)))
 
     def _begun(self) -> Decided | None:
-        """Return the answer from which ``Auto`` goes on."""
+        """Return the answer from which ``Auto`` goes on.
+
+        In one region phase 2 costs a moment and is worth as much as a second of evolution.
+        """
         divided = None if self._is_small else self._partition(to_begin=True)
         if divided and isinstance(self.goal, Fastest):
-            return divided
+            is_one_region = len({site.region for site in self.space.sites}) == 1
+            return self._repartition(divided) if is_one_region else divided
         return self._better(self._phase_1(homogeneous=False), divided)
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:

@@ -8,7 +8,8 @@ first region more that does not help is the last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import permutations, product
 from math import inf
 
 from hetrl_planner.goals import Fastest
@@ -30,6 +31,9 @@ MOST_CHOICES = 3
 
 MOST_CHOICES_OF_FEW = 20
 """On small fleets, whose programs are solved in a moment."""
+
+MOST_ORDERED_SITES = 4
+"""Whose orders are all tried. Ours."""
 
 OTHER_PHASES = 0.9
 """Of the time that they take where all tasks share one region's GPUs: about the least that may be
@@ -90,7 +94,12 @@ def find(
         is_complete = search.choose(columns, seed=seed)
         if not is_complete or (is_large and best < inf and search.best_value == best):
             break
+    search.reorder()
     return search.partitioned(is_complete=is_complete)
+
+
+Found = tuple[Score, int, Genome, Evaluation]
+"""A choice as it was priced, with its number among them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +116,7 @@ class _Search:
     shared_seconds: tuple[float, ...] = (0.0,) * len(PHASES)
     """Of each phase, where all tasks share the same GPUs: the least that was seen."""
 
-    found: list[tuple[Score, int, Genome, Evaluation]] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
     tried: list[Sequence[Column]] = field(default_factory=list)
 
     def columns(self, bundles: Sequence[Bundle]) -> Iterator[Column]:
@@ -148,20 +157,43 @@ class _Search:
             program.forbid(chosen.columns)
         return True
 
+    def reorder(self) -> None:
+        """Try the best choice with its pipelines through the sites in every order.
+
+        Early stages hold the activations of more passes and late ones the head, so that it matters
+        which kind of GPU comes first, however near all are.
+        """
+        site_of = self.evaluator.devices.machine_sites
+        ways = permutations(sorted(set(site_of))) if len(set(site_of)) <= MOST_ORDERED_SITES else ()
+        for (*_, genome, _), sites in product(self._best, tuple(ways)):
+            if self.should_stop():
+                return
+            order = tuple(sorted(genome.order, key=lambda machine: sites.index(site_of[machine])))
+            if order != genome.order:
+                self._price(replace(genome, order=order))
+
     def partitioned(self, *, is_complete: bool) -> Partitioned | None:
         """Return what was found."""
         if not self.found or self.found[0][0][0] > 0:
             return None
         score, _, _, evaluation = self.found[0]
+        best = self._best
         return Partitioned(
             evaluation=evaluation,
             score=score,
-            genomes=tuple(genome for _, _, genome, _ in self.found[:MOST_CHOICES]),
-            finalists=tuple(
-                each for (excess, *_), _, _, each in self.found[:MOST_CHOICES] if not excess
-            ),
+            genomes=tuple(genome for _, _, genome, _ in best),
+            finalists=tuple(each for (excess, *_), _, _, each in best if not excess),
             is_complete=is_complete,
         )
+
+    @property
+    def _best(self) -> list[Found]:
+        """The best choices, each in its best order."""
+        unlike: dict[object, Found] = {}
+        for each in self.found:
+            _, _, genome, _ = each
+            unlike.setdefault((genome.grouping, genome.counts), each)
+        return list(unlike.values())[:MOST_CHOICES]
 
     def _is_useful(self, column: Column) -> bool:
         """Whether a step may be short enough, phases of a synchronous one being in a row."""
@@ -176,7 +208,9 @@ class _Search:
 
     def _try(self, columns: Sequence[Column]) -> None:
         self.tried.append(columns)
-        genome = self.pricing.genome([(column.kind, column.bundle) for column in columns])
+        self._price(self.pricing.genome([(column.kind, column.bundle) for column in columns]))
+
+    def _price(self, genome: Genome) -> None:
         layout = self.decoder.decode(genome)
         priced = layout and self.evaluator.evaluate(layout)
         if isinstance(priced, Evaluation):

@@ -13,6 +13,7 @@ from hetrl_core.task import Role
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.recording import (
     CLOSE_SECONDS,
+    EXPORT_SECONDS,
     EXPORT_SPANS,
     QUEUE_SPANS,
     ExportingTracer,
@@ -99,11 +100,10 @@ def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str)
     with serving as collector:
         endpoint = collector.endpoint if collector else f"http://127.0.0.1:{free_port()}"
         tracer = ExportingTracer(TracesSpec(endpoint=endpoint), resource={})
-        seconds = []
+        began = time.monotonic()
         for number in range(QUEUE_SPANS + 4000):
-            began = time.thread_time()
             tracer.root("group", {"number": number}).end()
-            seconds.append(time.thread_time() - began)
+        recorded_in = time.monotonic() - began
         # As many as fit, and not one more; a request or two of them have been tried.
         waiting = len(tracer._processor._batch_processor._queue)
         assert QUEUE_SPANS - 2 * EXPORT_SPANS <= waiting <= QUEUE_SPANS
@@ -113,8 +113,9 @@ def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str)
         closed_in = time.monotonic() - began
         release.set()
 
-    assert max(seconds) < 0.5
-    assert closed_in < CLOSE_SECONDS + 2
+    # Had each export been waited for, it would have been its time-out each time.
+    assert recorded_in < (QUEUE_SPANS + 4000) / EXPORT_SPANS * EXPORT_SECONDS / 4
+    assert closed_in < CLOSE_SECONDS + 10
 
 
 def test_a_process_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
