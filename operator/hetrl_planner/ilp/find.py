@@ -94,7 +94,7 @@ def find(
         is_complete = search.choose(columns, seed=seed)
         if not is_complete or (is_large and best < inf and search.best_value == best):
             break
-    search.reorder()
+    is_complete = search.reorder() and is_complete
     return search.partitioned(is_complete=is_complete)
 
 
@@ -157,8 +157,10 @@ class _Search:
             program.forbid(chosen.columns)
         return True
 
-    def reorder(self) -> None:
-        """Try the best choice with its pipelines through the sites in every order.
+    def reorder(self) -> bool:
+        """Try the best choices with their pipelines through few sites in every order.
+
+        Tell whether all were tried.
 
         Early stages hold the activations of more passes and late ones the head, so that it matters
         which kind of GPU comes first, however near all are.
@@ -167,10 +169,11 @@ class _Search:
         ways = permutations(sorted(set(site_of))) if len(set(site_of)) <= MOST_ORDERED_SITES else ()
         for (*_, genome, _), sites in product(self._best, tuple(ways)):
             if self.should_stop():
-                return
+                return False
             order = tuple(sorted(genome.order, key=lambda machine: sites.index(site_of[machine])))
             if order != genome.order:
                 self._price(replace(genome, order=order))
+        return True
 
     def partitioned(self, *, is_complete: bool) -> Partitioned | None:
         """Return what was found."""
