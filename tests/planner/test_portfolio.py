@@ -1,3 +1,4 @@
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
 from hetrl_planner.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
@@ -148,3 +150,18 @@ def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
         evaluations=100, rng=np.random.default_rng(1), should_stop=never,
     )  # fmt: skip
     assert moved.tasks[Task.ACTOR_TRAINING].seconds < 0.7 * before
+
+
+@pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP, Strategy.AREAL_HEX])
+def test_what_a_search_remembered_is_gone_without_the_garbage_collector(
+    strategy: Strategy,
+) -> None:
+    # A million values by the end of a large one: looking through them takes half a second.
+    gc.collect()
+    gc.disable()
+    try:
+        made(SMALL, strategy, evaluations=20)
+        left = [each for each in gc.get_objects() if type(each) in {Evaluator, Fitting}]
+    finally:
+        gc.enable()
+    assert not left

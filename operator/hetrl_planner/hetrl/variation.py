@@ -33,19 +33,6 @@ class Variation:
         self.decoder = decoder
         self._devices: Devices = decoder.fitting.devices
         self._rng = rng
-        trains_twice = len(TRAINING_TASKS.intersection(decoder.fitting.work.tasks)) > 1
-        exchange = ((self._exchange_training, 0.05),) if trains_twice else ()
-        self._changes: tuple[tuple[Callable[[Genome], Genome], float], ...] = (
-            *exchange,
-            (self._swap_groups, 0.23),
-            (self._move_gpus, 0.25),
-            (self._swap_places, 0.12),
-            (self._cut_anew, 0.12),
-            (self._use_anew, 0.12),
-            (self._split_anew, 0.07),
-            (self._shift_layer, 0.05),
-            (self._room_anew, 0.04),
-        )
 
     @property
     def num_gpus(self) -> int:
@@ -56,6 +43,25 @@ class Variation:
     def packs(self) -> bool:
         """Whether the groups of small fleets are packed here."""
         return self.decoder.screen.packs
+
+    @property
+    def _changes(self) -> tuple[tuple[Callable[[Genome], Genome], float], ...]:
+        """The ways to change a genome, and how often each is taken."""
+        # Kept, these would refer back to their owner, and all that a search has remembered would
+        # wait for the garbage collector, which takes half a second for it.
+        trains_twice = len(TRAINING_TASKS.intersection(self.decoder.fitting.work.tasks)) > 1
+        exchange = ((self._exchange_training, 0.05),) if trains_twice else ()
+        return (
+            *exchange,
+            (self._swap_groups, 0.23),
+            (self._move_gpus, 0.25),
+            (self._swap_places, 0.12),
+            (self._cut_anew, 0.12),
+            (self._use_anew, 0.12),
+            (self._split_anew, 0.07),
+            (self._shift_layer, 0.05),
+            (self._room_anew, 0.04),
+        )
 
     def child(self, parent: Genome) -> Genome:
         """Return a changed copy: one change, or now and then two or three."""

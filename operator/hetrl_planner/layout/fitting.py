@@ -6,9 +6,10 @@ enters as reserved bytes, which change often and decide little. Searches ask her
 not evaluate what cannot be good.
 """
 
-from functools import cached_property, partial
+from functools import cached_property
 from math import ceil, inf, prod
 from operator import le
+from weakref import proxy
 
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
@@ -147,8 +148,15 @@ class Fitting:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
         key = (task is Task.ACTOR_GENERATION, site, reserved_bytes)
         if key not in self._splits:
-            rate = partial(self.rate, task, site, reserved_bytes=reserved_bytes)
             most = self._rates_at_most(task, site)
+            # A reference of its own would keep all that is remembered here until the garbage
+            # collector comes by.
+            fitting = proxy(self)
+
+            def rate(split: Split) -> float:
+                known: float = fitting.rate(task, site, split, reserved_bytes=reserved_bytes)
+                return known
+
             self._splits[key] = Ranked(most, rate if reserved_bytes else None)
         return self._splits[key]
 
