@@ -1,8 +1,21 @@
-"""How every test runs: properties draw the same examples on every machine, at any speed."""
+"""How every test runs: properties draw the same examples on every machine, at any speed.
+
+A test that fails says what its operator and its cluster said last: both are gone when somebody
+reads of it.
+"""
 
 import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from e2e.cluster.cluster import Cluster
+
+_TOLD_CHARACTERS = 20_000
 
 # Tests run beside each other and start processes: with PyTorch's thread for each core in every one
 # of them, they would mostly wait for each other.
@@ -13,3 +26,41 @@ settings.register_profile(
 )
 settings.register_profile("explore", parent=settings.get_profile("gate"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and item.get_closest_marker("cluster"):
+        report.sections += [(name, text[-_TOLD_CHARACTERS:]) for name, text in _said_last(item)]
+    return report
+
+
+def _said_last(item: pytest.Function) -> Iterator[tuple[str, str]]:
+    """Yield what the logs of a test's own folder, its operator and its cluster end with."""
+    # Not everywhere that tests run is there what drives clusters.
+    from e2e.cluster.cluster import Cluster  # noqa: PLC0415
+    from tests.controller.operator_process import OperatorProcess  # noqa: PLC0415
+
+    given = item.funcargs
+    logs = sorted(given["tmp_path"].glob("*.log")) if "tmp_path" in given else []
+    logs += [each.log for each in given.values() if isinstance(each, OperatorProcess)]
+    for log in dict.fromkeys(logs):
+        yield str(log), _end_of(log)
+    for each in given.values():
+        if isinstance(each, Cluster):
+            yield from _state_of(each)
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace") if log.is_file() else "(no log)"
+
+
+def _state_of(cluster: "Cluster") -> Iterator[tuple[str, str]]:
+    try:
+        yield "objects", cluster.kubectl("get", "-A", "-o", "wide", "nodes,statefulsets,pods")
+        yield "components", cluster.logs_tail()
+    except Exception as error:  # the test's own failure is what is to be read
+        yield "components", f"cannot be asked: {error}"
