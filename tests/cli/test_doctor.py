@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.cluster import Cluster
+from hetrl_cli.connection import Refused
 from hetrl_cli.doctor.command import diagnosis
 from hetrl_cli.doctor.facts import Facts, JobFacts
 from hetrl_cli.doctor.installation import own_fields
@@ -71,6 +72,66 @@ def test_a_coordinator_that_is_silent_while_the_job_runs_is_found() -> None:
     assert "no progress was reported for 5m" in said(
         replace(HEALTHY, job=JobFacts(job=a_job() | {"status": status}))
     )
+
+
+def a_queue(name: str, *, message: str = "") -> dict[str, Any]:
+    active = {"type": "Active", "status": "False" if message else "True", "message": message}
+    return {
+        "metadata": {"name": name}, "spec": {"clusterQueue": "gpus"},
+        "status": {"conditions": [active]},
+    }  # fmt: skip
+
+
+def a_queued_job(*conditions: str) -> dict[str, Any]:
+    status = {"conditions": [{"type": each, "status": "True"} for each in conditions]}
+    changes = {"metadata.labels": {"kueue.x-k8s.io/queue-name": "team"}}
+    return a_job(changes | {"metadata.namespace": "ward"}) | {"status": status}
+
+
+@pytest.mark.parametrize(
+    ("queues", "conditions", "expected"),
+    [
+        pytest.param(
+            Refused(status=404, said="not found"), (), "the cluster has no Kueue", id="no Kueue",
+        ),
+        pytest.param(
+            (a_queue("b"), a_queue("a")), (),
+            "LocalQueue team does not exist in ward; there are a, b", id="another's name",
+        ),
+        pytest.param((), (), "LocalQueue team does not exist in ward; there is none", id="none"),
+        pytest.param(
+            (a_queue("team", message="clusterQueue gpus does not exist"),), (),
+            "LocalQueue team admits nobody: clusterQueue gpus does not exist", id="inactive",
+        ),
+        pytest.param(
+            (a_queue("team"),), ("ResourcesCreated",),
+            "the operator takes no notice of queues", id="an operator that does not look",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_jobs_queue_is_named(
+    queues: tuple[dict[str, Any], ...] | Refused, conditions: tuple[str, ...], expected: str
+) -> None:
+    job = JobFacts(job=a_queued_job(*conditions), queues=queues)
+    assert expected in said(replace(HEALTHY, job=job))
+
+
+@pytest.mark.parametrize(
+    ("queues", "conditions"),
+    [
+        pytest.param((a_queue("team"),), (), id="waiting"),
+        pytest.param((a_queue("team"),), ("ResourcesCreated", "QuotaReserved"), id="admitted"),
+        pytest.param(
+            Refused(status=403, said="you may not list localqueues"), (), id="not to be seen"
+        ),
+    ],
+)
+def test_a_queue_that_works_or_cannot_be_seen_is_no_finding(
+    queues: tuple[dict[str, Any], ...] | Refused, conditions: tuple[str, ...]
+) -> None:
+    job = JobFacts(job=a_queued_job(*conditions), queues=queues)
+    found = diagnosis(replace(HEALTHY, job=job))
+    assert [each for each in found if each.about == "queue"] == []
 
 
 # On a real API server.
@@ -147,6 +208,7 @@ def make_sick(cluster: Cluster) -> None:
          "spec": {"accessModes": ["ReadWriteMany"],
                   "resources": {"requests": {"storage": "1Gi"}}}},
         a_job({"metadata.name": "sick", "metadata.namespace": "ward",
+               "metadata.labels": {"kueue.x-k8s.io/queue-name": "team"},
                "spec.model.source": {"claim": {"name": "weights", "path": "model"}}}),
         *(a_pod(role) for role in ("coordinator", "trainer", "rollout")),
     ]  # fmt: skip
@@ -194,6 +256,7 @@ def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         pytest.param("sick", "sick-rollout-0 has no image: ImagePullBackOff of "
                      "nowhere.invalid/hetrl:none", id="wrong image"),
         pytest.param("sick", "sick-trainer-0 met a full disk: [Errno 28]", id="full disk"),
+        pytest.param("sick", "names queue team, but the cluster has no Kueue", id="no Kueue"),
     ],
 )  # fmt: skip
 def test_the_cause_of_a_broken_set_up_is_named(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hetrl_cli.connection import connect
 from hetrl_cli.console import console
-from hetrl_cli.doctor import installation, job, machines
+from hetrl_cli.doctor import installation, job, machines, queue
 from hetrl_cli.doctor.facts import Facts, facts_of
 from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_cli.jobs.options import on_a_cluster
@@ -45,7 +45,8 @@ def command(*, name: str | None, output: str, context: str | None, namespace: st
 
 def diagnosis(facts: Facts) -> list[Finding]:
     """Return every finding, problems first."""
-    found = [*installation.findings(facts), *machines.findings(facts), *job.findings(facts)]
+    rooms = (installation, machines, job, queue)
+    found = [finding for room in rooms for finding in room.findings(facts)]
     return sorted(found, key=lambda each: each.weight is not Weight.PROBLEM)
 
 

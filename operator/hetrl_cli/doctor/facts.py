@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 from hetrl_cli.connection import Connection, Object, Refused
 from hetrl_operator.labels import API_VERSION, GROUP
+from hetrl_operator.queueing import kueue
 
 Objects = tuple[Object, ...]
 
@@ -31,6 +33,9 @@ class JobFacts:
     pods: Objects = ()
     claims: Objects = ()
     """Claims of its namespace."""
+
+    queues: Objects | Refused = ()
+    """Kueue's LocalQueues of its namespace, or why they cannot be seen; not asked without label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,8 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
 
     fields = _fields(connection)
     job = _job(connection, name) if name and fields is not None else None
+    if job and isinstance(job.queues, Refused) and job.queues.status != HTTPStatus.NOT_FOUND:
+        unseen.append(f"queues: {job.queues.said}")
     began = time.time()
     server_time = connection.server_time()
     return Facts(
@@ -146,4 +153,12 @@ def _job(connection: Connection, name: str) -> JobFacts:
         job=job,
         pods=tuple(connection.pods(name)),
         claims=() if isinstance(claims, Refused) else tuple(claims["items"]),
+        queues=_queues(connection, job),
     )
+
+
+def _queues(connection: Connection, job: Object) -> Objects | Refused:
+    if kueue.QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
+        return ()
+    found = connection.look(f"{kueue.PATH}/namespaces/{connection.namespace}/localqueues")
+    return found if isinstance(found, Refused) else tuple(found["items"])
