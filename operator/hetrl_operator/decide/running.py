@@ -1,0 +1,126 @@
+"""A round of a job that is to run: planned, deployed, and watched.
+
+Jobs that wait, rest or end are ``stopping``'s.
+"""
+
+from typing import TYPE_CHECKING
+
+from hetrl_api.planning import PlanningMode
+from hetrl_core.podset import PodSet
+from hetrl_operator.actions import Event
+from hetrl_operator.decide import degraded as watch
+from hetrl_operator.decide import plans, queueing, stage
+from hetrl_operator.decide.advance import advance, next_stall_seconds
+from hetrl_operator.decide.conditions import Finding
+from hetrl_operator.decide.deadlines import next_deadline_seconds
+from hetrl_operator.decide.gang import lifts
+from hetrl_operator.decide.planned import Planned
+from hetrl_operator.decide.progress import next_write_seconds, progress
+from hetrl_operator.decide.readiness import role_findings
+from hetrl_operator.decide.release import hold
+from hetrl_operator.decide.replacements import (
+    Wanted,
+    next_loss_seconds,
+    next_stuck_seconds,
+    replacements,
+)
+from hetrl_operator.decide.replacements import events as replacement_events
+from hetrl_operator.decide.resources import resources
+from hetrl_operator.decide.restarts import events as restart_events
+from hetrl_operator.decide.restarts import restarts
+from hetrl_operator.decide.round import Round, sets_of
+from hetrl_operator.decide.stopping import queued
+from hetrl_operator.observed import Observed, Wish
+from hetrl_operator.reasons import ConditionType, EventReason
+from hetrl_operator.render import Deployment, restart_hash
+from hetrl_operator.settings import PodSettings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def active(
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
+) -> Round:
+    """Plan the job, and deploy it as soon as there is a plan to be run."""
+    planned = plans.planned(seen, wish, now)
+    plan = planned.plan.plan if planned.plan else None
+    quota = queueing.finding(seen, wish, plan)
+    findings = (accepted, planned.finding, *quota, *stage.resumed_finding(seen))
+    only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
+    if planned.plan is None or only:
+        return Round(
+            findings=findings,
+            actions=planned.actions,
+            plan=planned.plan,
+            wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),
+        )
+    if not seen.pods and queueing.exceeds(seen, wish, planned.plan.plan):
+        # Planned anew since it was admitted: it waits again, with what it needs now.
+        return queued(seen, wish, accepted, now, settings)
+    deployment = Deployment(
+        job=seen.job, wish=wish, plan=planned.plan, sets=sets_of(planned.plan),
+        running=stage.ALL_ROLES, settings=settings,
+    )  # fmt: skip
+    return _deployed(seen, planned, deployment, findings, now)
+
+
+def _deployed(
+    seen: Observed,
+    planned: Planned,
+    deployment: Deployment,
+    findings: tuple[Finding, ...],
+    now: "datetime",
+) -> Round:
+    """Bring the pods of a job to what its plan wants, and tell what they do."""
+    sets = deployment.sets
+    written = resources(seen, deployment)
+    restarted = restarts(seen, sets, now)
+    replaced = replacements(seen, _wanted(deployment), restarted.records, now)
+    lifted = lifts(seen, sets, replaced, now, holds_trainers=restarted.is_pending)
+    shown = progress(seen, now)
+    roles = role_findings(seen, sets)
+    is_running = any(each.holds for each in roles if each.type == ConditionType.RUNNING)
+    told = queueing.strays(seen) or queueing.tells(seen, is_running=is_running, now=now)
+    return Round(
+        findings=(
+            *findings,
+            written.finding,
+            *roles,
+            advance(seen, shown, now),
+            watch.degraded(seen, deployment.wish, planned, sets),
+        ),
+        actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted, *told),
+        events=(
+            *planned.events,
+            *restart_events(restarted),
+            *replacement_events(replaced, restarted.new),
+            *_gang_events(len(lifted), sets),
+        ),
+        plan=planned.plan,
+        sets=sets,
+        running=stage.ALL_ROLES,
+        replan=planned.replan,
+        restarts=restarted,
+        wake_after=(
+            next_deadline_seconds(seen, now),
+            next_write_seconds(seen, now),
+            next_loss_seconds(seen, now),
+            next_stuck_seconds(seen, now),
+            next_stall_seconds(seen, shown, now),
+            restarted.wake_after_seconds,
+            planned.wake_after_seconds,
+        ),
+    )
+
+
+def _wanted(deployment: Deployment) -> Wanted:
+    hashes = {each.name: restart_hash(deployment, each) for each in deployment.sets}
+    return Wanted(sets=deployment.sets, restart_hashes=hashes)
+
+
+def _gang_events(lifted: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:
+    if not lifted or lifted != sum(each.num_pods for each in sets):
+        return ()
+    text = f"all {lifted} pods may be scheduled"
+    return (Event(reason=EventReason.GANG_STARTED, message=text),)

@@ -1,0 +1,233 @@
+"""A round of a job whose pods are to stop: queued, suspended, deleted or ended.
+
+Its GPUs are given back when nobody holds them any more, and not before.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hetrl_core.task import Role
+from hetrl_operator.actions import Action, Delete, DeleteJob, Event, LetJobGo, ReleaseGpus
+from hetrl_operator.decide import history, plans, queueing, stage, terminal
+from hetrl_operator.decide.conditions import Finding, condition
+from hetrl_operator.decide.deadlines import ttl_left_seconds
+from hetrl_operator.decide.in_force import in_force
+from hetrl_operator.decide.readiness import stopped_findings
+from hetrl_operator.decide.release import forced, hold, left_seconds, let_go
+from hetrl_operator.decide.replacements import next_loss_seconds, on_lost_nodes
+from hetrl_operator.decide.resources import resources, stops
+from hetrl_operator.decide.round import Round, as_before, sets_of
+from hetrl_operator.labels import child_name
+from hetrl_operator.observed import Observed, Wish
+from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.render import Deployment
+from hetrl_operator.settings import PodSettings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_KEPT_OF_A_DELETED_JOB = (
+    ConditionType.ACCEPTED,
+    ConditionType.PLANNED,
+    ConditionType.SUSPENDED,
+    ConditionType.COMPLETE,
+    ConditionType.FAILED,
+)
+
+
+def queued(
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
+) -> Round:
+    """Wait for the job's queue; pods that there still are stop as for a suspension."""
+    stopped = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings, last=()
+    )
+    if seen.pods:
+        return _evicted(seen, wish, accepted, stopped)
+    planned = plans.planned(seen, wish, now)
+    plan = planned.plan.plan if planned.plan else None
+    return replace(
+        stopped,
+        findings=(
+            accepted,
+            planned.finding,
+            *queueing.finding(seen, wish, plan),
+            *queueing.waiting_suspended(seen),
+        ),
+        actions=(
+            *stopped.actions,
+            *planned.actions,
+            *((*hold(seen), *queueing.in_queue(seen, wish, plan)) if plan else ()),
+        ),
+        plan=planned.plan,
+        sets=sets_of(planned.plan),
+        wake_after=(*stopped.wake_after, planned.wake_after_seconds),
+    )
+
+
+def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> Round:
+    text = "the job's queue does not admit it"
+    kept = as_before(seen, ConditionType.PLANNED)
+    created = Finding(
+        type=ConditionType.RESOURCES_CREATED, holds=False, reason=Reason.EVICTED, message=text
+    )
+    return replace(
+        stopped,
+        findings=(
+            accepted,
+            *((kept,) if kept else ()),
+            *queueing.finding(seen, wish, stopped.plan.plan if stopped.plan else None),
+            stage.suspended_finding(seen),
+            created,
+            *stopped_findings(Reason.EVICTED, text),
+        ),
+    )
+
+
+def suspended(
+    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
+) -> Round:
+    """Stop the pods, trainers after their checkpoint, and give back GPUs and quota."""
+    text = "the job is suspended"
+    planned = Finding(
+        type=ConditionType.PLANNED, holds=False, reason=Reason.SUSPENDED, message=text
+    )
+    created = replace(planned, type=ConditionType.RESOURCES_CREATED)
+    round_ = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        last=(*queueing.gives_back(seen), *let_go(seen, now)),
+    )  # fmt: skip
+    return replace(
+        round_,
+        findings=(
+            accepted,
+            planned,
+            *((queueing.returned(),) if _has_quota_condition(seen) else ()),
+            stage.suspended_finding(seen),
+            created,
+            *stopped_findings(Reason.SUSPENDED, text),
+        ),
+    )
+
+
+def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> Round:
+    """Stop the pods as for a suspension, trainers first, and let the job go."""
+    wish = seen.job.wish
+    if wish is None:
+        return Round(findings=(), actions=(LetJobGo(),))
+    round_ = _stopped(
+        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        last=(*queueing.gives_back(seen), *history.clear(seen), *let_go(seen, now)),
+    )  # fmt: skip
+    kept = tuple(as_before(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
+    return replace(
+        round_,
+        findings=(
+            *(each for each in kept if each),
+            *stopped_findings(Reason.DELETING, "the job is being deleted"),
+        ),
+        events=forced(seen, now),
+        wake_after=(*round_.wake_after, left_seconds(seen, now)),
+    )
+
+
+def ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings) -> Round:
+    """Keep how it ended until the job's time to live is over."""
+    ttl = ttl_left_seconds(seen, now)
+    expired = ttl is not None and ttl <= 0
+    wish, round_ = seen.job.wish, Round(findings=())
+    if wish:
+        told = queueing.finishes(seen, succeeded=end.succeeded, message=end.message, now=now)
+        round_ = _stopped(
+            seen,
+            wish,
+            running=stage.NO_ROLE,
+            now=now,
+            settings=settings,
+            last=(*told, *let_go(seen, now)),
+        )
+    type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
+    verdict = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
+    kept = tuple(as_before(seen, each) for each in (ConditionType.ACCEPTED, ConditionType.PLANNED))
+    return replace(
+        round_,
+        findings=(
+            *(each for each in kept if each),
+            *((queueing.returned(),) if _has_quota_condition(seen) else ()),
+            *stopped_findings(Reason.FINISHED, "the job has ended"),
+            verdict,
+        ),
+        actions=(*round_.actions, *((DeleteJob(),) if expired else ())),
+        events=(
+            Event(reason=EventReason.TTL_EXPIRED, message="spec.ttlSecondsAfterFinished is over"),
+        )
+        if expired
+        else (),
+        wake_after=(*round_.wake_after, ttl if not expired else None),
+    )
+
+
+def _has_quota_condition(seen: Observed) -> bool:
+    return condition(seen.job.status, ConditionType.QUOTA_RESERVED) is not None
+
+
+def _stopped(
+    seen: Observed,
+    wish: Wish,
+    *,
+    running: frozenset[Role],
+    now: "datetime",
+    settings: PodSettings,
+    last: tuple[Action, ...],
+) -> Round:
+    """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them.
+
+    What is done last comes after the GPUs: whom a queue admits then can be planned on them.
+    """
+    holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
+    if seen.planning.is_reserved and not holds_gpus:
+        last = (ReleaseGpus(), *last)
+    dead = on_lost_nodes(seen, now)
+    plan = in_force(seen.job, seen.plans)
+    wakes = (next_loss_seconds(seen, now),) if seen.pods else ()
+    if plan is None:
+        gone = _without_plan(seen, running)
+        return Round(findings=(), actions=(*gone, *dead, *last), wake_after=wakes)
+    sets = sets_of(plan)
+    started = any(each.kind == "StatefulSet" for each in seen.children)
+    writes: tuple[Action, ...] = ()
+    if started:
+        deployment = Deployment(
+            job=seen.job, wish=wish, plan=plan, sets=sets, running=running, settings=settings
+        )
+        writes = (
+            stops(seen, deployment)
+            if seen.job.is_deleting
+            else (resources(seen, deployment).actions)
+        )
+    return Round(
+        findings=(),
+        actions=(*writes, *dead, *last),
+        plan=plan,
+        sets=sets,
+        running=running,
+        wake_after=wakes,
+    )
+
+
+def _without_plan(seen: Observed, running: frozenset[Role]) -> tuple[Delete, ...]:
+    """Stop pods whose plan somebody has deleted: what their sets looked like, nobody knows."""
+    stopping = {
+        child_name(seen.job.name, pod.pod_set) for pod in seen.pods if pod.role not in running
+    }
+    return tuple(
+        Delete(
+            kind=each.kind, name=each.name, uid=each.uid,
+            why="the job stops, and its plan is not there any more",
+        )
+        for each in seen.children
+        if each.kind == "StatefulSet"
+        and each.name in stopping
+        and each.owner_uid == seen.job.uid
+        and not each.is_deleting
+    )  # fmt: skip
