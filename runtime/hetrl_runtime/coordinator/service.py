@@ -25,6 +25,7 @@ from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.roster import Member
 from hetrl_runtime.coordinator.run import Run
+from hetrl_runtime.coordinator.signal import Signal
 from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
@@ -44,31 +45,15 @@ _ROLES = {str(Role.TRAINER): Role.TRAINER, str(Role.ROLLOUT): Role.ROLLOUT}
 Answer = TypeVar("Answer")
 
 
-class _Signal:
-    """Something that happens again and again; whoever waits waits for the next time."""
-
-    def __init__(self) -> None:
-        self._next = asyncio.Event()
-
-    def next(self) -> asyncio.Event:
-        """Return what is set when it happens next."""
-        return self._next
-
-    def give(self) -> None:
-        """Let it happen."""
-        self._next.set()
-        self._next = asyncio.Event()
-
-
 class CoordinatorService(CoordinatorServicer):
     """Serves one run; all calls are on one event loop."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._loop = asyncio.get_running_loop()
-        self._news = _Signal()
-        self._room = _Signal()
-        self._batch = _Signal()
+        self._news = Signal()
+        self._room = Signal()
+        self._batch = Signal()
         self._committing = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
         self._unwritten: list[asyncio.Future[None]] = []
@@ -283,7 +268,7 @@ class CoordinatorService(CoordinatorServicer):
 
     async def _wait_for(
         self,
-        signal: "_Signal",
+        signal: Signal,
         ask: Callable[[], Answer],
         wait_seconds: float,
         *,
