@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from hetrl_cli.connection import Object, Refused
-from hetrl_cli.doctor.facts import Facts, JobFacts
+from hetrl_cli.doctor.facts import Facts, JobFacts, Objects
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.jobs.standing import Standing
 from hetrl_operator.queueing.kueue import QUEUE_LABEL
@@ -21,7 +21,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
         if job.queues.status == HTTPStatus.NOT_FOUND:
             yield _no_kueue(name)
         return
-    yield from _queue(job, name)
+    yield from _queue(job, name, job.queues)
     yield from _operator(job, name)
 
 
@@ -34,14 +34,14 @@ def _no_kueue(name: str) -> Finding:
     )
 
 
-def _queue(job: JobFacts, name: str) -> Iterator[Finding]:
-    queues = {each["metadata"]["name"]: each for each in job.queues}
+def _queue(job: JobFacts, name: str, there: Objects) -> Iterator[Finding]:
+    queues = {each["metadata"]["name"]: each for each in there}
     if name not in queues:
         namespace = Standing(job.job).namespace
-        there = f"there are {', '.join(sorted(queues))}" if queues else "there is none"
+        others = f"there are {', '.join(sorted(queues))}" if queues else "there is none"
         yield Finding(
             about="queue",
-            said=f"LocalQueue {name} does not exist in {namespace}; {there}",
+            said=f"LocalQueue {name} does not exist in {namespace}; {others}",
             remedy=f"create it, or name another in the job's label {QUEUE_LABEL}",
         )
     elif trouble := _inactive(queues[name]):
