@@ -81,7 +81,7 @@ class Model(ApiModel):
         not_yet(
             "spec.model.secretRef",
             path="self.secretRef",
-            instead="use a public model, or one on a claim",
+            instead="set HF_TOKEN from a Secret in spec.runtime.podTemplate.env",
         ),
         Rule(
             condition="!has(self.revision) || has(self.source.hub)",

@@ -102,6 +102,24 @@ class Toleration(ApiModel):
     """Unset: all effects."""
 
 
+class SecretKey(ApiModel):
+    """One value of a Secret of the job's namespace."""
+
+    name: ObjectName
+    """The Secret."""
+
+    key: Annotated[str, StringConstraints(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+    """Which of its values."""
+
+
+class EnvironmentSource(ApiModel):
+    """What sets a variable when a pod starts."""
+
+    secret_key_ref: SecretKey
+    """A Secret, which the kubelet reads and the operator does not; `hetrl run` takes the variable
+    from its own environment."""
+
+
 class EnvironmentVariable(ApiModel):
     """A variable of every container."""
 
@@ -110,6 +128,9 @@ class EnvironmentVariable(ApiModel):
 
     value: Annotated[str, StringConstraints(max_length=4096)] = ""
     """Its value."""
+
+    value_from: EnvironmentSource | None = None
+    """Where its value comes from, instead of `value`: tokens and keys belong in a Secret."""
 
 
 class ClaimVolume(ApiModel):
@@ -249,6 +270,14 @@ class PodTemplate(ApiModel):
         Rule(
             condition="!has(self.env) || self.env.all(each, !each.name.startsWith('HETRL_'))",
             message="spec.runtime.podTemplate.env names must not begin with HETRL_",
+            field=".env",
+        ),
+        Rule(
+            condition=(
+                "!has(self.env) || self.env.all(each, "
+                "!has(each.valueFrom) || !has(each.value) || each.value == '')"
+            ),
+            message="spec.runtime.podTemplate.env must not set both value and valueFrom",
             field=".env",
         ),
         Rule(

@@ -381,6 +381,12 @@ INVALID_JOBS = [
         "env names must not begin with HETRL_",
     ),
     _case(
+        "a variable set twice", {"spec.runtime.podTemplate.env": [
+            {"name": "HF_TOKEN", "value": "y",
+             "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]},
+        "env must not set both value and valueFrom",
+    ),
+    _case(
         "our volume", {"spec.runtime.podTemplate.volumes": [{"name": "hetrl-tls", "emptyDir": {}}]},
         "volumes names must not begin with hetrl",
     ),

@@ -241,7 +241,10 @@ def test_the_coordinator_is_told_where_to_report() -> None:
 def test_the_users_additions_reach_every_pod_but_never_replace_ours() -> None:
     template = {
         "labels": {"team": "rl"},
-        "env": [{"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"}],
+        "env": [
+            {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
+            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+        ],
         "tolerations": [{"key": "spot", "operator": "Exists"}],
         "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}],
         "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
@@ -253,7 +256,8 @@ def test_the_users_additions_reach_every_pod_but_never_replace_ours() -> None:
 
     assert pod["metadata"]["labels"]["team"] == "rl"
     assert pod["metadata"]["labels"]["hetrl.dev/role"] == "rollout"
-    assert {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"} in container["env"]
+    assert template["env"][0] in container["env"]
+    assert template["env"][1] in container["env"]
     assert {"key": "spot", "operator": "Exists"} in pod["spec"]["tolerations"]
     assert {"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}} in pod["spec"]["volumes"]
     assert {"name": "scratch", "mountPath": "/scratch", "readOnly": False} in container[

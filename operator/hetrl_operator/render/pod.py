@@ -1,6 +1,6 @@
 """The pod template of one pod set. It meets the restricted Pod Security Standard."""
 
-from hetrl_api.runtime import Compute
+from hetrl_api.runtime import Compute, EnvironmentVariable
 from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
@@ -172,13 +172,21 @@ def _environment(deployment: Deployment, pods: PodSet) -> list[Json]:
     if pods.role is Role.COORDINATOR:
         # GPU images ask for every GPU of the machine; a pod that requests none must not get it.
         fixed["NVIDIA_VISIBLE_DEVICES"] = "void"
-    users = {each.name: each.value for each in deployment.wish.written.runtime.pod_template.env}
+    users = {each.name: _given(each) for each in deployment.wish.written.runtime.pod_template.env}
     from_pod: list[Json] = [
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in field_paths.items()
     ]
-    given: list[Json] = [{"name": name, "value": value} for name, value in (fixed | users).items()]
+    ours: dict[str, Json] = {name: {"value": value} for name, value in fixed.items()}
+    given: list[Json] = [{"name": name, **value} for name, value in (ours | users).items()]
     return [*from_pod, *given]
+
+
+def _given(variable: EnvironmentVariable) -> Json:
+    if variable.value_from is None:
+        return {"value": variable.value}
+    key = variable.value_from.secret_key_ref
+    return {"valueFrom": {"secretKeyRef": {"name": key.name, "key": key.key}}}
 
 
 def _ports(role: Role) -> list[Json]:
