@@ -120,14 +120,27 @@ class HubDataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStore:
+    """Objects that are reached by URI."""
+
+    url: str
+    """Scheme and bucket, or a web server: ``s3://bucket``, ``https://host``."""
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
     """Prompts, how answers are scored, and how long both may be."""
 
     prompts: str
-    """Path of a JSONL or Parquet file, or a pattern for Parquet files; inside the data set, where
-    there is one."""
+    """Path of a JSONL or Parquet file, or a pattern for Parquet files; inside the data set or the
+    store, where there is one."""
 
-    dataset: HubDataset | None = None
+    dataset: HubDataset | ObjectStore | None = None
+    """What the files are fetched from; None: they are here."""
+
     question_field: str = "question"
     answer_field: str = "answer"
     reward: str = Reward.MATH

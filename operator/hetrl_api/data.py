@@ -88,7 +88,8 @@ class Data(ApiModel):
 
     prompts: Source
     """A JSONL file; a Parquet file (`.parquet`); or a pattern for the Parquet shards of one split
-    (`data/train-*.parquet`). With hub: the data set, which the coordinator fetches once."""
+    (`data/train-*.parquet`). With hub: the data set. What is not on a volume the coordinator
+    fetches once."""
 
     files: SubPath | None = None
     """With hub: which of the data set's files, in the same forms: `main/train-*.parquet`."""
@@ -133,7 +134,16 @@ class Data(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         exactly_one("spec.data.prompts", SOURCE_MEMBERS, of="self.prompts"),
-        not_yet("spec.data.prompts.uri", path="self.prompts.uri", instead="use path, hub or claim"),
+        Rule(
+            condition=(
+                "!has(self.prompts.uri) || !self.prompts.uri.startsWith('http') || "
+                "!self.prompts.uri.contains('*')"
+            ),
+            message=(
+                "spec.data.prompts.uri must not be a pattern: a web server does not list its files"
+            ),
+            field=".prompts.uri",
+        ),
         Rule(
             condition="has(self.files) == has(self.prompts.hub)",
             message="spec.data.files must be set if and only if spec.data.prompts.hub is",

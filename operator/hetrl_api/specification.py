@@ -152,10 +152,10 @@ def _critic(given: Critic) -> algorithm.CriticSpec:
 
 
 def _data(given: Data, places: _Places) -> core.DataSpec:
-    hub = given.prompts.hub
+    prompts, dataset = _prompts(given, places)
     return core.DataSpec(
-        prompts=given.files or places.path(given.prompts, field="spec.data.prompts"),
-        dataset=core.HubDataset(name=hub, revision=given.revision or "") if hub else None,
+        prompts=prompts,
+        dataset=dataset,
         question_field=given.question_field,
         answer_field=given.answer_field,
         reward=given.reward,
@@ -167,6 +167,18 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
         max_response_tokens=given.max_response_tokens,
         mean_response_tokens=given.mean_response_tokens,
     )
+
+
+def _prompts(given: Data, places: _Places) -> tuple[str, core.HubDataset | core.ObjectStore | None]:
+    """Return a path or pattern, and what that is inside of where it is not on this machine."""
+    source = given.prompts
+    if source.hub:
+        return given.files or "", core.HubDataset(name=source.hub, revision=given.revision or "")
+    if source.uri:
+        scheme, _, rest = source.uri.partition("://")
+        bucket, _, path = rest.partition("/")
+        return path, core.ObjectStore(url=f"{scheme}://{bucket}")
+    return places.path(source, field="spec.data.prompts"), None
 
 
 def _length_penalty(given: LengthPenalty) -> core.LengthPenalty:

@@ -218,8 +218,16 @@ INVALID_JOBS = [
         "spec.data.revision needs spec.data.prompts.hub",
     ),
     _case(
-        "prompts by uri", {"spec.data.prompts": {"uri": "s3://bucket/x"}},
-        "spec.data.prompts.uri is not supported yet",
+        "prompts by a uri of no store", {"spec.data.prompts": {"uri": "ftp://host/x"}},
+        "spec.data.prompts.uri",
+    ),
+    _case(
+        "a bucket without an object", {"spec.data.prompts": {"uri": "s3://bucket/"}},
+        "spec.data.prompts.uri",
+    ),
+    _case(
+        "a pattern on a web server", {"spec.data.prompts": {"uri": "https://host/x-*.parquet"}},
+        "spec.data.prompts.uri must not be a pattern",
     ),
     _case(
         "checkpoints by uri", {"spec.storage.checkpoints": {"uri": "s3://bucket/x"}},

@@ -78,6 +78,7 @@ def test_the_infeasible_job_is_infeasible() -> None:
         ("qwen3-8b-deadline.yaml", "hetrl-fleet.yaml"),
         ("qwen3-8b-ppo-regions.yaml", "regions-fleet.yaml"),
         ("qwen3-14b-spot.yaml", "regions-fleet.yaml"),
+        ("qwen3-4b-object-store.yaml", "hetrl-fleet.yaml"),
     ],
 )
 def test_a_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:

@@ -11,10 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
 from hetrl_runtime.coordinator.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
 from hetrl_runtime.coordinator.progress_post import ProgressPost
@@ -83,22 +85,33 @@ async def _open(launch: Launch, stop: asyncio.Event) -> PromptSource | Unusable:
 
 
 def _opened(launch: Launch, stop: threading.Event) -> PromptSource | Unusable:
-    data, where = launch.data, Path(launch.data.prompts)
-    if data.dataset:
-        # Imported where it is needed: it would be half of a coordinator's start.
-        from hetrl_runtime.data.hub import fetched  # noqa: PLC0415
-
-        found = fetched(
-            data.dataset,
-            data.prompts,
-            state_path=Path(launch.state_path),
-            patience_seconds=launch.startup_deadline_seconds,
-            stop=stop,
-        )
-        if isinstance(found, Unusable):
-            return found
-        where = found
+    data, where = launch.data, _fetched(launch, stop)
+    if isinstance(where, Unusable):
+        return where
     return open_prompts(where, Fields(question=data.question_field, answer=data.answer_field))
+
+
+def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
+    """Return where the data are on this machine, where need be once they have come."""
+    data = launch.data
+    # Imported where they are needed: they would be half of a coordinator's start.
+    match data.dataset:
+        case None:
+            return Path(data.prompts)
+        case HubDataset() as dataset:
+            from hetrl_runtime.data import hub  # noqa: PLC0415
+
+            fetched = partial(hub.fetched, dataset)
+        case ObjectStore() as source:
+            from hetrl_runtime.data import store  # noqa: PLC0415
+
+            fetched = partial(store.fetched, source)
+    return fetched(
+        data.prompts,
+        state_path=Path(launch.state_path),
+        patience_seconds=launch.startup_deadline_seconds,
+        stop=stop,
+    )
 
 
 async def _refuse(launch: Launch, reason: str, message: str, post: ProgressPost | None) -> Ending:

@@ -4,11 +4,8 @@ Downloading is the hub's own library's; what is in the files, ``opening``'s.
 """
 
 import json
-import logging
 import os
 import threading
-import time
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
@@ -22,17 +19,9 @@ from huggingface_hub.errors import (
 
 from hetrl_core.job import HubDataset
 from hetrl_runtime.data.prompt import Unusable
-
-log = logging.getLogger(__name__)
+from hetrl_runtime.data.remote import Failed, had
 
 _PIN = "dataset.json"
-_PAUSE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failed:
-    message: str
-    may_pass: bool
 
 
 def fetched(
@@ -55,21 +44,18 @@ def fetched(
         patience_seconds: how long to ask.
         stop: set where nobody waits for an answer any more.
     """
-    give_up_at = time.monotonic() + patience_seconds
-    while True:
+
+    def ask() -> Path | Failed:
         found = _snapshot(dataset, files, revision=_pinned(state_path, dataset))
-        if isinstance(found, Path):
-            _pin(state_path, dataset, commit=found.name)
-            return found / files
-        left_seconds = give_up_at - time.monotonic()
-        if not found.may_pass or left_seconds <= 0:
-            return Unusable(message=found.message)
-        log.warning("asked again: %s", found.message)
-        if stop.wait(min(_PAUSE_SECONDS, left_seconds)):
-            return Unusable(message=f"stopped; {found.message}")
+        if isinstance(found, Failed):
+            return found
+        _pin(state_path, dataset, commit=found.name)
+        return found / files
+
+    return had(ask, patience_seconds=patience_seconds, stop=stop)
 
 
-def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | _Failed:
+def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | Failed:
     try:
         folder = snapshot_download(
             dataset.name,
@@ -82,7 +68,7 @@ def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | _Fail
         # The library's own words for a hub that answers with an error are that there is no cache.
         cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
         said = " ".join(str(cause or error).split())
-        return _Failed(
+        return Failed(
             message=f"data set {dataset} cannot be had from the hub: {said}",
             may_pass=_may_pass(cause or error),
         )

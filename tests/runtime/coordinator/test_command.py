@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core import launch as contract
-from hetrl_core.job import HubDataset
+from hetrl_core.job import HubDataset, ObjectStore
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal import read
 from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
@@ -24,7 +24,7 @@ from hetrl_runtime.transport.errors import TransportError
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
-from tests.runtime.data import hub_server
+from tests.runtime.data import hub_server, store_server
 from tests.runtime.launches import a_launch, free_port
 from tests.runtime.trajectories import a_trajectory
 
@@ -106,6 +106,24 @@ def test_prompts_come_from_a_data_set_of_the_hub(
 
     assert process.returncode == 128 + signal.SIGTERM, said
     assert json.loads((tmp_path / "state" / "dataset.json").read_text())["commit"] == "1" * 40
+
+
+def test_prompts_come_from_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = a_launch(tmp_path)
+    prompts = Path(launch.data.prompts).read_bytes()
+    source = ObjectStore(url=f"s3://{store_server.BUCKET}")
+    data = replace(launch.data, prompts="math/train.jsonl", dataset=source)
+    with store_server.served() as (bucket, address):
+        bucket.objects["math/train.jsonl"] = prompts
+        for name, value in store_server.environment(address).items():
+            monkeypatch.setenv(name, value)
+        process = a_process(replace(launch, data=data), tmp_path)
+        wait_until_it_listens(launch)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert (tmp_path / "state" / "objects" / "math" / "train.jsonl").read_bytes() == prompts
 
 
 def test_one_that_waits_for_the_hub_can_be_stopped(

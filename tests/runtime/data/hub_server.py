@@ -3,10 +3,11 @@
 import contextlib
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.runtime.data.loopback import serving
 
 NAME = "team/sums"
 
@@ -21,6 +22,8 @@ class Hub:
     """What it answers next instead; 0: as it should."""
 
     asked: list[str] = field(default_factory=list)
+    token: str = ""
+    """Of who may read; empty: everybody may."""
 
     def publish(self, commit: str, **files: bytes) -> None:
         self.commits[commit] = {name.replace("__", "/"): data for name, data in files.items()}
@@ -65,6 +68,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.hub.status and (status := self.hub.status.pop(0)):
             self.send(status, b"{}")
             return
+        if self.hub.token and self.headers.get("Authorization") != f"Bearer {self.hub.token}":
+            self.send(401, b"{}", **{"X-Error-Code": "GatedRepo"})
+            return
         path = self.path.partition("?")[0]
         api, files = f"/api/datasets/{NAME}", f"/datasets/{NAME}/resolve/"
         if path.startswith(f"{api}/revision/"):
@@ -99,13 +105,5 @@ class Handler(BaseHTTPRequestHandler):
 def served() -> Iterator[tuple[Hub, str]]:
     """Serve a hub that has nothing yet; lend it and its address."""
     hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield hub, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(type("Bound", (Handler,), {"hub": hub})) as address:
+        yield hub, address

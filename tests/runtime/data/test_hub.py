@@ -30,7 +30,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     with served() as (found, address):
         monkeypatch.setenv("HF_ENDPOINT", address)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr("hetrl_runtime.data.hub._PAUSE_SECONDS", 0.05)
+        monkeypatch.setattr("hetrl_runtime.data.remote._PAUSE_SECONDS", 0.05)
         yield found
 
 
@@ -76,6 +76,20 @@ def test_a_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
     where = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
 
     assert questions(where) == ["1 + 1?"]
+
+
+def test_a_token_of_the_environment_lets_a_run_in(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.publish(FIRST, train=lines(1))
+    hub.token = "hf_ours"
+
+    shut_out = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
+    monkeypatch.setenv("HF_TOKEN", "hf_ours")
+    let_in = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
+
+    assert isinstance(shut_out, Unusable)
+    assert questions(let_in) == ["1 + 1?"]
 
 
 @pytest.mark.parametrize(

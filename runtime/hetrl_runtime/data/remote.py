@@ -1,0 +1,49 @@
+"""Files that are elsewhere: asked for until they are here, or until nobody waits any more.
+
+What asks, and where the files come from, is ``hub``'s and ``store``'s.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetrl_runtime.data.prompt import Unusable
+
+log = logging.getLogger(__name__)
+
+_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Why files could not be had this time."""
+
+    message: str
+    may_pass: bool
+    """Whether it may be otherwise later."""
+
+
+def had(
+    ask: Callable[[], Path | Failed], *, patience_seconds: float, stop: threading.Event
+) -> Path | Unusable:
+    """Return where the files are now, or why they cannot be had.
+
+    Args:
+        ask: tries once.
+        patience_seconds: how long to try.
+        stop: set where nobody waits for an answer any more.
+    """
+    give_up_at = time.monotonic() + patience_seconds
+    while True:
+        found = ask()
+        if isinstance(found, Path):
+            return found
+        left_seconds = give_up_at - time.monotonic()
+        if not found.may_pass or left_seconds <= 0:
+            return Unusable(message=found.message)
+        log.warning("asked again: %s", found.message)
+        if stop.wait(min(_PAUSE_SECONDS, left_seconds)):
+            return Unusable(message=f"stopped; {found.message}")

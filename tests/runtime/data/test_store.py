@@ -1,0 +1,194 @@
+"""Objects of a store: from a server that answers as S3 does, and from a web server, on loopback."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hetrl_core.job import ObjectStore
+from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.prompt import Unusable
+from hetrl_runtime.data.store import fetched
+from tests.runtime.data.loopback import serving
+from tests.runtime.data.store_server import BUCKET, Bucket, environment, served
+
+SUMS = ObjectStore(url=f"s3://{BUCKET}")
+GOES_ON = threading.Event()
+
+
+def lines(*numbers: int) -> bytes:
+    return "".join(
+        json.dumps({"question": f"{n} + 1?", "answer": f"#### {n + 1}"}) + "\n" for n in numbers
+    ).encode()
+
+
+def shard(*numbers: int) -> bytes:
+    sink = pa.BufferOutputStream()
+    columns = {
+        "question": [f"{n} + 1?" for n in numbers], "answer": [f"#### {n + 1}" for n in numbers],
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    monkeypatch.setattr("hetrl_runtime.data.remote._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("hetrl_runtime.data.store._RETRIES", {"max_retries": 0})
+    with served() as (found, address):
+        for name, value in environment(address).items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+def fetch(
+    files: str, run: Path, *, source: ObjectStore = SUMS, patience_seconds: float = 30.0
+) -> Path | Unusable:
+    return fetched(source, files, state_path=run, patience_seconds=patience_seconds, stop=GOES_ON)
+
+
+def questions(where: Path | Unusable) -> list[str]:
+    assert isinstance(where, Path), where
+    found = open_prompts(where)
+    assert not isinstance(found, Unusable), found
+    with closing(found):
+        return [found[number].question for number in range(len(found))]
+
+
+def test_an_object_is_fetched_once(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"math/train.jsonl": lines(1, 2), "math/test.jsonl": lines(9)}
+
+    assert questions(fetch("math/train.jsonl", tmp_path)) == ["1 + 1?", "2 + 1?"]
+    asked = len(bucket.asked)
+    assert questions(fetch("math/train.jsonl", tmp_path)) == ["1 + 1?", "2 + 1?"]
+
+    assert len(bucket.asked) == asked
+    assert not any("test.jsonl" in each for each in bucket.asked)
+
+
+def test_a_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {
+        "data/train-1.parquet": shard(3), "data/train-0.parquet": shard(1, 2),
+        "data/test-0.parquet": shard(8), "data/old/train-0.parquet": shard(9),
+    }  # fmt: skip
+
+    assert questions(fetch("data/train-*.parquet", tmp_path)) == ["1 + 1?", "2 + 1?", "3 + 1?"]
+
+
+def test_a_large_object_comes_in_parts(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hetrl_runtime.data.store._PART_BYTES", 100)
+    bucket.objects = {"train.jsonl": lines(*range(50))}
+
+    assert questions(fetch("train.jsonl", tmp_path)) == [f"{n} + 1?" for n in range(50)]
+    parts = [each for each in bucket.asked if "bytes=" in each]
+    assert len(parts) == -(-len(bucket.objects["train.jsonl"]) // 100)
+
+
+def test_a_coordinator_that_comes_back_without_the_files_fetches_them_again(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    where = fetch("train.jsonl", tmp_path)
+    assert isinstance(where, Path)
+    where.unlink()
+
+    assert questions(fetch("train.jsonl", tmp_path)) == ["1 + 1?"]
+
+
+def test_a_run_does_not_go_on_with_other_data(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    where = fetch("train.jsonl", tmp_path)
+    assert isinstance(where, Path)
+    where.unlink()
+    bucket.objects = {"train.jsonl": lines(2)}
+
+    assert fetch("train.jsonl", tmp_path) == Unusable(
+        message="s3://sums/train.jsonl has changed since the run began"
+    )
+
+
+def test_a_run_of_other_data_in_the_same_folder_starts_anew(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"data/a-0.parquet": shard(1), "data/b-0.parquet": shard(2)}
+    fetch("data/a-*.parquet", tmp_path)
+
+    assert questions(fetch("data/*.parquet", tmp_path)) == ["1 + 1?", "2 + 1?"]
+    assert questions(fetch("data/b-*.parquet", tmp_path)) == ["2 + 1?"]
+
+
+def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    bucket.status = [503, 500, 0, 503]
+
+    assert questions(fetch("train.jsonl", tmp_path)) == ["1 + 1?"]
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "said"),
+    [
+        pytest.param("none.jsonl", [], "s3://sums/none.jsonl cannot be had: ", id="no object"),
+        pytest.param(
+            "data/none-*.parquet", [], "no object is named like s3://sums/data/none-*.parquet",
+            id="no object of a pattern",
+        ),
+        pytest.param(
+            "train.jsonl", [403] * 50, "s3://sums/train.jsonl cannot be had: ", id="forbidden"
+        ),
+        pytest.param(
+            "train.jsonl", [503] * 500, "s3://sums/train.jsonl cannot be had: ",
+            id="down for too long",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_had_is_said_in_one_line(
+    bucket: Bucket, tmp_path: Path, files: str, status: list[int], said: str
+) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    bucket.status = status
+
+    found = fetch(files, tmp_path, patience_seconds=0.3 if 503 in status else 30.0)
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith(said)
+    assert "\n" not in found.message
+    assert "Debug" not in found.message
+
+
+def test_one_that_may_not_read_is_not_asked_again(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.objects = {"train.jsonl": lines(1)}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "stranger")
+
+    assert isinstance(fetch("train.jsonl", tmp_path), Unusable)
+    assert len(bucket.asked) == 1
+
+
+def test_a_stop_ends_the_wait_for_a_store(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.status = [503] * 500
+    stop = threading.Event()
+    stop.set()
+
+    found = fetched(SUMS, "train.jsonl", state_path=tmp_path, patience_seconds=600, stop=stop)
+
+    assert isinstance(found, Unusable)
+    assert found.message.startswith("stopped; ")
+
+
+def test_a_web_server_will_do(tmp_path: Path) -> None:
+    (tmp_path / "public/math").mkdir(parents=True)
+    (tmp_path / "public/math/train.jsonl").write_bytes(lines(4))
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "public"))
+
+    with serving(handler) as address:
+        found = fetch("math/train.jsonl", tmp_path / "run", source=ObjectStore(url=address))
+
+    assert questions(found) == ["4 + 1?"]
