@@ -136,6 +136,18 @@ class Data(ApiModel):
         exactly_one("spec.data.prompts", SOURCE_MEMBERS, of="self.prompts"),
         Rule(
             condition=(
+                "!has(self.prompts.uri) || self.prompts.uri.matches("
+                "'^(s3|gs|az|https?)://[^/?#]+/[^?#]*[^/?#]$')"
+            ),
+            message=(
+                "spec.data.prompts.uri must name an object: s3://BUCKET/PATH, or so with gs, az, "
+                "https or http, got {}"
+            ),
+            values=("self.prompts.uri",),
+            field=".prompts.uri",
+        ),
+        Rule(
+            condition=(
                 "!has(self.prompts.uri) || !self.prompts.uri.startsWith('http') || "
                 "!self.prompts.uri.contains('*')"
             ),

@@ -48,15 +48,7 @@ class Source(ApiModel):
     claim: Claim | None = None
     """On a PersistentVolumeClaim."""
 
-    uri: (
-        Annotated[
-            str,
-            StringConstraints(
-                max_length=2048, pattern=r"^(s3|gs|az|https?)://[^/?#\s]+/[^?#\s]*[^/?#\s]$"
-            ),
-        ]
-        | None
-    ) = None
+    uri: Annotated[str, StringConstraints(min_length=1, max_length=2048)] | None = None
     """An object of S3, Google Cloud Storage, Azure or a web server: `s3://bucket/train.jsonl`,
     `gs://...`, `az://container/...`, `https://...`. Only for prompts so far."""
 

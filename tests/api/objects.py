@@ -219,11 +219,11 @@ INVALID_JOBS = [
     ),
     _case(
         "prompts by a uri of no store", {"spec.data.prompts": {"uri": "ftp://host/x"}},
-        "spec.data.prompts.uri",
+        "spec.data.prompts.uri must name an object", "got ftp://host/x",
     ),
     _case(
         "a bucket without an object", {"spec.data.prompts": {"uri": "s3://bucket/"}},
-        "spec.data.prompts.uri",
+        "spec.data.prompts.uri must name an object", "got s3://bucket/",
     ),
     _case(
         "a pattern on a web server", {"spec.data.prompts": {"uri": "https://host/x-*.parquet"}},
