@@ -189,7 +189,7 @@ gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
 clean: ## Remove what make put into the checkout; the cache stays.
-	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
   cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-kueue proof-speed proof-wire \
