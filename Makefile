@@ -172,6 +172,12 @@ proof-sequences: $(READY) ## 300 random sequences of what may befall a job; an h
 proof-kueue: $(READY) ## Jobs in a queue of the real Kueue: admitted, preempted, finished. Builds Kueue once; root on Linux.
 	@$(BIN)/python -m bench.proof.kueue
 
+proof-nodes: $(READY) ## Real trainers that lose their node, or their place in Kueue's queue; root on Debian.
+	@$(BIN)/python -m bench.proof.nodes
+
+proof-walk: $(READY) ## The quick start's commands, from no cluster to a learning curve, each timed; root on Debian.
+	@$(BIN)/python -m bench.proof.walk
+
 proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
 	@$(BIN)/python -m bench.runtime
 
@@ -192,6 +198,6 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-kueue proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

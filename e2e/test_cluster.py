@@ -18,7 +18,7 @@ import yaml
 
 from e2e.cluster import Cluster, CommandFailedError, evenly
 from e2e.cluster.cluster import sweep
-from e2e.cluster.images import IMAGES
+from e2e.cluster.images import IMAGES, build_images
 from e2e.cluster.state import ClusterState, find
 
 pytestmark = [
@@ -157,6 +157,10 @@ def test_each_image_starts_without_root_and_on_a_read_only_disk(
         "--for=jsonpath={.status.phase}=Succeeded",
     )
     assert "hetrl" in cluster.kubectl("logs", "version", "--namespace", namespace)
+
+
+def test_the_operator_s_image_is_at_most_250_megabytes() -> None:
+    assert build_images().compressed_bytes(IMAGES["operator"]) <= 250e6
 
 
 def test_fake_nodes_take_pods_and_a_second_cluster_stands_beside() -> None:

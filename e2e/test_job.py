@@ -5,47 +5,28 @@ Nothing here imports the operator or the runtime: only what a user has, `helm`, 
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import yaml
 
-from e2e.cluster.cache import folder_of
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
-from e2e.cluster.images import IMAGES, build_images
+from e2e.cluster.images import build_images
 from e2e.prometheus import prometheus
+from e2e.release import CHART, SYSTEM, install
+from e2e.tenant import EXAMPLES, Tenant, eventually, open_to_pods, tenant_in, the_example
+from tests.dashboard.serving import dashboard
 
 pytestmark = [pytest.mark.cluster, pytest.mark.pods, pytest.mark.slow, pytest.mark.timeout(1800)]
-
-ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "examples"
-SYSTEM = "hetrl-system"
-WAIT_SECONDS = 600.0
-"""For a step of a story: pods start, load a model and train on two cores."""
-
-Found = TypeVar("Found")
-
-
-def eventually(probe: Callable[[], Found], *, what: str, seconds: float = WAIT_SECONDS) -> Found:
-    """Ask until the answer is true, and return it."""
-    ends_at = time.monotonic() + seconds
-    found = probe()
-    while not found:
-        assert time.monotonic() < ends_at, f"not within {seconds:g} s: {what}; last: {found!r}"
-        time.sleep(1.0)
-        found = probe()
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -59,153 +40,17 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: Cluster) -> Cluster:
-    """The cluster with HetRL in it, installed as a user does."""
-    repository, _, tag = IMAGES["operator"].rpartition(":")
-    settings = {
-        "image.repository": repository,
-        "image.tag": tag,
-        "images.trainer": IMAGES["trainer"],
-        "images.rollout": IMAGES["rollout"],
-    }
-    options = [f"--set={name}={value}" for name, value in settings.items()]
-    cluster.helm(
-        "upgrade", "--install", "hetrl", str(ROOT / "charts" / "hetrl"), "--namespace", SYSTEM,
-        "--create-namespace", "--wait", "--timeout=5m", *options,
-    )  # fmt: skip
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The cluster with HetRL in it."""
+    install(cluster, tmp_path_factory.mktemp("chart"))
     return cluster
 
 
-@pytest.fixture(scope="module")
-def arithmetic() -> Path:
-    """A folder on this machine, which both nodes see, with a model and problems for it."""
-    digest = hashlib.sha256()
-    for source in sorted((ROOT / "runtime" / "hetrl_runtime" / "tiny").glob("*.py")):
-        digest.update(source.read_bytes())
-    return folder_of("volumes", f"arithmetic-{digest.hexdigest()[:16]}", make_arithmetic)
-
-
-def make_arithmetic(folder: Path) -> None:
-    hetrl = Path(sys.executable).with_name("hetrl")
-    subprocess.run([hetrl, "make-model", str(folder / "model")], check=True)
-    problems = str(folder / "train.jsonl")
-    subprocess.run([hetrl, "make-data", problems, "--count", "3000"], check=True)
-    # Pods run as user 65532, and a hostPath volume keeps the modes that it has.
-    open_to_pods(folder)
-
-
-def open_to_pods(folder: Path, *, writable: bool = False) -> None:
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o777 if writable else path.stat().st_mode | 0o055)
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """A namespace of one story, with the claims that its job uses."""
-
-    cluster: Cluster
-    name: str
-    arithmetic: Path
-
-    def claim(self, name: str, folder: Path) -> None:
-        """Make a claim of a folder of this machine."""
-        volume = f"{self.name}-{name}"
-        common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-        objects = [
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-             "spec": {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)},
-                      "claimRef": {"namespace": self.name, "name": name}}},
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-             "metadata": {"name": name, "namespace": self.name},
-             "spec": {**common, "volumeName": volume,
-                      "resources": {"requests": {"storage": "1Gi"}}}},
-        ]  # fmt: skip
-        self.cluster.apply(yaml.safe_dump_all(objects))
-
-    def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
-
-    def hetrl(self, *arguments: str) -> str:
-        """Run the command line as a user of this namespace, and return what it prints."""
-        done = subprocess.run(
-            [Path(sys.executable).with_name("hetrl"), *arguments, "-n", self.name],
-            check=False, capture_output=True, text=True, timeout=WAIT_SECONDS,
-            env=os.environ | {"KUBECONFIG": str(self.cluster.kubeconfig)},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def create(self, job: dict[str, Any]) -> None:
-        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
-
-    def get(self, *what: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.kubectl("get", "-o", "json", *what))
-        return found
-
-    def status(self, job: str = "arithmetic") -> dict[str, Any]:
-        return dict(self.get("hetrljob", job).get("status", {}))
-
-    def wait_for_phase(self, phase: str, job: str = "arithmetic") -> None:
-        def reached() -> bool:
-            status = self.status(job)
-            ended = status.get("phase") in {"Succeeded", "Failed"}
-            assert not ended or status["phase"] == phase, self.what_happened(status)
-            return bool(status.get("phase") == phase)
-
-        try:
-            eventually(reached, what=f"{job} is {phase}")
-        except AssertionError as error:
-            raise AssertionError(self.what_happened(self.status(job))) from error
-
-    def condition(self, type_: str, job: str = "arithmetic") -> dict[str, Any]:
-        conditions = self.status(job).get("conditions", [])
-        return next((each for each in conditions if each["type"] == type_), {})
-
-    def step(self, job: str = "arithmetic") -> int:
-        return int(self.status(job).get("progress", {}).get("step", 0))
-
-    def pods(self) -> dict[str, dict[str, Any]]:
-        return {each["metadata"]["name"]: each for each in self.get("pods")["items"]}
-
-    def children(self) -> list[str]:
-        kinds = "statefulsets,services,configmaps,secrets,hetrlplans,pods"
-        found = self.get(kinds, "-l", "hetrl.dev/job-name")["items"]
-        return sorted(f"{each['kind']}/{each['metadata']['name']}" for each in found)
-
-    def what_happened(self, status: dict[str, Any]) -> str:
-        """Say all that a person would look at."""
-        parts = [yaml.safe_dump(status), self.kubectl("get", "pods", "-o", "wide")]
-        for pod in self.pods():
-            for extra in ([], ["--previous"]):
-                try:
-                    log = self.kubectl("logs", pod, "--tail=20", *extra)
-                except CommandFailedError as error:
-                    log = str(error)
-                parts.append(f"== {pod} {' '.join(extra)}\n{log}")
-        return "\n".join(parts)
-
-
 @pytest.fixture
-def tenant(
-    installed: Cluster, arithmetic: Path, request: pytest.FixtureRequest
-) -> Iterator[Tenant]:
+def tenant(installed: Cluster, request: pytest.FixtureRequest) -> Iterator[Tenant]:
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:40].strip("-")
-    level = "pod-security.kubernetes.io/enforce"
-    body = {"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "labels": {level: "restricted"}}}  # fmt: skip
-    installed.apply(yaml.safe_dump(body))
-    found = Tenant(installed, name, arithmetic)
-    found.claim("arithmetic", arithmetic)
-    yield found
-    found.kubectl("delete", "hetrljobs", "--all")
-    eventually(lambda: not found.pods(), what="the pods are gone")
-
-
-def the_example(**spec: Any) -> dict[str, Any]:
-    """examples/arithmetic.yaml, with some fields of its spec replaced."""
-    job: dict[str, Any] = yaml.safe_load((EXAMPLES / "arithmetic.yaml").read_text())
-    job["spec"] |= spec
-    return job
+    with tenant_in(installed, name) as found:
+        yield found
 
 
 def test_the_release_is_tested_and_nothing_is_wrong(installed: Cluster, tenant: Tenant) -> None:
@@ -290,9 +135,8 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
     (tmp_path / "checkpoints").chmod(0o777)
     tenant.claim("checkpoints", tmp_path / "checkpoints")
     training = {**the_example()["spec"]["training"], "steps": 2000, "checkpointEverySteps": 3}
-    chart = ROOT / "charts" / "hetrl"
     rendered = tenant.cluster.helm(
-        "template", "hetrl", str(chart), "--namespace", SYSTEM,
+        "template", "hetrl", str(CHART), "--namespace", SYSTEM,
         "--set=metrics.podMonitor.enabled=always",
     )  # fmt: skip
     objects = [each for each in yaml.safe_load_all(rendered) if each]
@@ -300,7 +144,7 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
     assert len(monitors) == 2
     queries = {
         (path.stem, panel["title"], target["expr"]): asked(target["expr"], path.stem, tenant.name)
-        for path in sorted((chart / "dashboards").glob("*.json"))
+        for path in sorted((CHART / "dashboards").glob("*.json"))
         for panel in json.loads(path.read_text())["panels"]
         for target in panel.get("targets", ())
     }
@@ -327,6 +171,22 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
         with contextlib.suppress(AssertionError):
             eventually(are_all_heard, what="every query has had data", seconds=180)
         assert silent == {}
+    watching = ("--job=arithmetic", f"--namespace={tenant.name}", str(tmp_path / "watched"))
+    with dashboard(*watching, kubeconfig=tenant.cluster.kubeconfig) as address:
+        eventually(lambda: is_rewarded(address), what="a curve of the reward, without Prometheus")
+
+
+def is_rewarded(address: str) -> bool:
+    """Ask a dashboard for the reward of the one job that it shows."""
+    with urllib.request.urlopen(f"{address}/api/choices?board=job", timeout=60) as reply:
+        (choice,) = json.load(reply) or [{}]
+    asked = urllib.parse.urlencode({"board": "job", "seconds": "all", **choice})
+    try:
+        with urllib.request.urlopen(f"{address}/api/figures?{asked}", timeout=60) as reply:
+            lines = json.load(reply)["panels"]["Reward over time"]["lines"]
+    except urllib.error.HTTPError:
+        return False  # Nothing is recorded yet.
+    return any(value is not None for line in lines for value in line["values"])
 
 
 def test_a_missing_model_fails_the_job_and_its_path_is_named(tenant: Tenant) -> None:

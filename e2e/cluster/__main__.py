@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from e2e.cluster.images import IMAGES, build_images
 from e2e.cluster.machines import KINDS, NodePool, evenly, pools_from_file
 from e2e.cluster.nodes import load_archive, load_images
 from e2e.cluster.state import ClusterState, clusters, find
+from e2e.cluster.volumes import make_volumes
 
 
 def main() -> int:
@@ -66,13 +68,17 @@ def _up(arguments: argparse.Namespace) -> None:
     if running is not None and not running.is_abandoned:
         _say_how_to_use(running)
         return
-    build_all()
-    started = time.monotonic()
-    nodes = () if arguments.nodes == "none" else tuple(arguments.nodes.split(","))
-    fake_nodes = _pools(arguments.fake_nodes)
-    cluster = Cluster.start(name=arguments.name, nodes=nodes, fake_nodes=fake_nodes)
-    assert cluster.state is not None
-    print(f"cluster {arguments.name} is ready after {time.monotonic() - started:.1f} s")
+    # Standard output is for a shell to evaluate.
+    with contextlib.redirect_stdout(sys.stderr):
+        build_all()
+        started = time.monotonic()
+        nodes = () if arguments.nodes == "none" else tuple(arguments.nodes.split(","))
+        fake_nodes = _pools(arguments.fake_nodes)
+        cluster = Cluster.start(name=arguments.name, nodes=nodes, fake_nodes=fake_nodes)
+        assert cluster.state is not None
+        if nodes:
+            cluster.apply(make_volumes(cluster.state.folder / "volumes"))
+        print(f"cluster {arguments.name} is ready after {time.monotonic() - started:.1f} s")
     _say_how_to_use(cluster.state.detached())
 
 
@@ -81,8 +87,8 @@ def _pools(text: str) -> tuple[NodePool, ...]:
 
 
 def _say_how_to_use(state: ClusterState) -> None:
-    folders = dict.fromkeys(str(program(name).parent) for name in ("kubectl", "helm"))
-    print(f"export PATH={':'.join(folders)}:$PATH")
+    programs = (program("kubectl"), program("helm"), Path(sys.executable).with_name("hetrl"))
+    print(f"export PATH={':'.join(str(each.parent) for each in programs)}:$PATH")
     print(f"export KUBECONFIG={control_plane(state).admin_kubeconfig}")
 
 

@@ -111,6 +111,12 @@ def load_archive(state: ClusterState, archive: Path) -> None:
         run(node.ctr("images", "import", str(archive.resolve())))
 
 
+def lose_node(state: ClusterState, name: str) -> None:
+    """Kill all that a node runs, as when its power is cut: no pod is told, and none comes back."""
+    names = [each.name for each in state.processes.recorded()]
+    state.processes.stop(*(each for each in names if f"{each}-".startswith(f"{name}-")))
+
+
 def remove_nodes(state: ClusterState) -> None:
     """Remove what the kernel keeps of nodes whose processes were stopped."""
     for node in nodes_of(state):

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,11 @@ class Layout:
         """Return the digest of the image's manifest."""
         return str(self._entry(name)["digest"])
 
+    def compressed_bytes(self, name: str) -> int:
+        """Return what a registry would hold of the image's layers, by gzip at its quickest."""
+        manifest = json.loads(self._blob(self.digest(name)).read_text())
+        return sum(_gzipped_bytes(self._blob(layer["digest"])) for layer in manifest["layers"])
+
     def stream(self, name: str, write: IO[bytes], *, has: Callable[[str], bool]) -> None:
         """Write the image as a tar that containerd imports, without the blobs it `has`."""
         entry = self._entry(name)
@@ -145,6 +151,14 @@ class Layout:
         encoded = json.dumps(content).encode()
         stored = self.add_layer(io.BytesIO(encoded))
         return Blob(media_type=media_type, digest=stored.digest, size_bytes=len(encoded))
+
+
+def _gzipped_bytes(path: Path) -> int:
+    packer, size = zlib.compressobj(level=1, wbits=31), 0
+    with path.open("rb") as layer:
+        while chunk := layer.read(CHUNK_BYTES):
+            size += len(packer.compress(chunk))
+    return size + len(packer.flush())
 
 
 LAYOUT_VERSION = b'{"imageLayoutVersion": "1.0.0"}'

@@ -33,6 +33,7 @@ from hetrl_operator.labels import API_VERSION, JOB_NAME, ROLE
 
 FIELD_MANAGER = "hetrl-cli"
 REQUEST_SECONDS = 30.0
+_POD_SECONDS = 5.0
 DEFAULT_NAMESPACE = "default"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -138,6 +139,16 @@ class Connection:
             # However long it is silent: what it waits for is the pod.
             answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)
             yield from _lines(answer.response, until)
+
+    def through(self, pod: str, port: str, path: str) -> "str | Refused":
+        """Return what a pod answers over HTTP, through the API server: no port is forwarded."""
+        where = f"{self._pods()}/{pod}:{port}/proxy/{path}"
+        try:
+            return _text(self._answer("GET", where, {}, seconds=_POD_SECONDS))
+        except ApiException as error:
+            return Refused(status=error.status, said=_refusal(error))
+        except (HTTPError, OSError) as error:
+            return Refused(status=HTTPStatus.SERVICE_UNAVAILABLE, said=str(error))
 
     def look(
         self, path: str, *, method: str = "GET", body: Object | None = None

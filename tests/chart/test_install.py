@@ -67,8 +67,10 @@ def test_uninstalling_leaves_the_jobs_to_the_next_release(installed: Cluster) ->
     installed.kubectl("wait", "--for=condition=Established", "crd/hetrljobs.hetrl.dev")
     installed.apply(yaml.safe_dump(a_job({"metadata.name": "kept"})))
     try:
-        installed.helm("uninstall", "hetrl", "--namespace", NAMESPACE)
+        said = installed.helm("uninstall", "hetrl", "--namespace", NAMESPACE)
 
+        assert "kept due to the resource policy" in said
+        assert "hetrljobs.hetrl.dev" in said
         assert get(installed, "hrj/kept")["metadata"]["name"] == "kept"
     finally:
         installed.kubectl("delete", "hrj/kept")

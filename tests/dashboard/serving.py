@@ -1,6 +1,7 @@
 """`hetrl dashboard` as a user starts it, in a process of its own."""
 
 import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -9,12 +10,14 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def dashboard(*arguments: str) -> Iterator[str]:
+def dashboard(*arguments: str, kubeconfig: Path | None = None) -> Iterator[str]:
     """Yield its address for as long as the context lives; it must end well."""
+    environment = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {}
     hetrl = Path(sys.executable).with_name("hetrl")
     process = subprocess.Popen(
         [hetrl, "dashboard", "--port=0", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | environment,
     )  # fmt: skip
     try:
         assert process.stdout

@@ -8,10 +8,13 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from hetrl_cli.connection import connect
 from hetrl_cli.dashboard.prometheus import Prometheus
 from hetrl_cli.dashboard.runs import Runs
 from hetrl_cli.dashboard.server import application
 from hetrl_cli.dashboard.source import Source
+from hetrl_cli.dashboard.watched import Watched
+from hetrl_cli.jobs.options import on_a_cluster
 
 PORT = 8642
 _RUNS = Path("runs")
@@ -22,6 +25,12 @@ _RUNS = Path("runs")
     "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--prometheus", "url", metavar="URL", help="Show what a Prometheus has scraped.")
+@click.option(
+    "--job",
+    metavar="NAME",
+    help="Show a job of a cluster that has no Prometheus, and record it in FOLDER.",
+)
+@on_a_cluster
 @click.option(
     "--scrape-seconds", type=click.FloatRange(min=0.1), default=15.0, show_default=True,
     help="How often that Prometheus scrapes.",
@@ -36,6 +45,9 @@ def command(
     *,
     folder: Path | None,
     url: str | None,
+    job: str | None,
+    context: str | None,
+    namespace: str | None,
     scrape_seconds: float,
     host: str,
     port: int,
@@ -43,14 +55,21 @@ def command(
 ) -> None:
     """Show jobs in a browser, live: throughput, staleness, idle shares, reward, price.
 
-    Of the runs in FOLDER (unset: runs), which may be one run's own; or of a cluster, through the
-    Prometheus that scrapes it. The panels are those of the Grafana dashboards in the chart.
-    Nothing is fetched from elsewhere. Runs until interrupted.
+    Of the runs in FOLDER (unset: runs), which may be one run's own; of one job of a cluster, whose
+    pods are asked through the API server; or of a cluster, through the Prometheus that scrapes it.
+    The panels are those of the Grafana dashboards in the chart. Nothing is fetched from elsewhere.
+    Runs until interrupted.
     """
-    if url and folder:
-        raise click.UsageError("either a FOLDER or --prometheus, not both")
+    if url and (folder or job):
+        raise click.UsageError(f"either {'--job' if job else 'a FOLDER'} or --prometheus, not both")
+    watched = None
+    if job:
+        connection = connect(context=context, namespace=namespace)
+        watched = Watched(connection, job, folder or _RUNS)
+        folder = watched.folder.path
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(_source(folder, url, scrape_seconds), host, port, opens=opens))
+        source = _source(folder, url, scrape_seconds)
+        asyncio.run(_serve(source, watched, host, port, opens=opens))
 
 
 def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Source:
@@ -60,13 +79,16 @@ def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Sour
         return Prometheus(url, scrape_seconds=scrape_seconds)
     found = folder or _RUNS
     if not found.is_dir():
-        raise click.UsageError(f"no folder {found}: name one of hetrl run, or --prometheus URL")
+        raise click.UsageError(f"no folder {found}: name one of hetrl run, --job or --prometheus")
     return Runs(found)
 
 
-async def _serve(source: Source, host: str, port: int, *, opens: bool) -> None:
+async def _serve(
+    source: Source, watched: Watched | None, host: str, port: int, *, opens: bool
+) -> None:
     runner = web.AppRunner(application(source), access_log=None)
     await runner.setup()
+    recording = asyncio.ensure_future(watched.record()) if watched else None
     try:
         site = web.TCPSite(runner, host, port)
         try:
@@ -81,6 +103,10 @@ async def _serve(source: Source, host: str, port: int, *, opens: bool) -> None:
             click.launch(address)
         await _stopped()
     finally:
+        if recording:
+            recording.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await recording
         await runner.cleanup()
 
 

@@ -6,7 +6,7 @@ inside would make it skip work that it has not done.
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
@@ -125,9 +125,16 @@ def begin(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
         )
     identity = JobIdentity(namespace=namespace, name=name, uid=str(uuid.uuid4()))
     folder.make()
-    content = {"namespace": namespace, "name": name, "uid": identity.uid}
-    folder.identity_file.write_text(json.dumps(content, indent=1))
+    _write_identity(folder, identity)
     return identity
+
+
+def record_of(root: Path, job: JobIdentity) -> RunFolder:
+    """Return the folder in which a job of a cluster is recorded: the same one every time."""
+    folder = RunFolder(path=root / f"{job.name}-of-{job.namespace}-{job.uid[:8]}")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    _write_identity(folder, job)
+    return folder
 
 
 def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
@@ -147,3 +154,7 @@ def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
         )
     folder.make()
     return identity
+
+
+def _write_identity(folder: RunFolder, job: JobIdentity) -> None:
+    folder.identity_file.write_text(json.dumps(asdict(job), indent=1))

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import aiohttp
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.parser import text_string_to_metric_families
 
 from hetrl_cli.run.contracts import Pod
+from hetrl_cli.run.exposition import series_of
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.ports import LOOPBACK
-from hetrl_cli.run.recording import Identity, Recorder, identity
+from hetrl_cli.run.recording import Identity, Recorder
 from hetrl_core.launch import JobIdentity
 from hetrl_core.plan import Plan
 from hetrl_core.podset import pod_sets
@@ -165,16 +165,9 @@ async def _look(session: aiohttp.ClientSession, target: Target) -> dict[Identity
     """Return a target's series; none where it does not answer, as before its start."""
     try:
         async with session.get(f"http://{target.address}/metrics") as reply:
-            text = await reply.text()
-        families = list(text_string_to_metric_families(text))
+            return series_of(await reply.text(), target.labels)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         return {}
-    return {
-        identity(sample.name, {**target.labels, **sample.labels}): sample.value
-        for family in families
-        for sample in family.samples
-        if not sample.name.endswith("_created")
-    }
 
 
 def _of_pod(pod: Pod) -> dict[str, str]:
