@@ -49,6 +49,7 @@ from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Peers
 from hetrl_runtime.trainer.stop import StopSignal
 from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.relay import WeightSource
 
 NUM_REPLICAS = 3
 PLACES = 16
@@ -201,13 +202,14 @@ async def _work(launch: Launch, told: Pipeline, number: int) -> None:
         lengths=LONG, seed=number,
     )  # fmt: skip
     await engine.start()
-    async with WorkerClient(launch, process=process) as client:
-        equipment = Equipment(
-            engine=engine, prompts=PromptFormat(Path(launch.model.source)),
-            scorer=cast("Any", _Coin()), client=client,
-            metrics=RolloutMetrics(CollectorRegistry()),
-        )  # fmt: skip
-        await RolloutLoop(launch, process=process, equipment=equipment).run()
+    with WeightSource(launch, process=process) as weights:
+        async with WorkerClient(launch, process=process) as client:
+            equipment = Equipment(
+                engine=engine, prompts=PromptFormat(Path(launch.model.source)),
+                scorer=cast("Any", _Coin()), client=client, weights=weights,
+                metrics=RolloutMetrics(CollectorRegistry()),
+            )  # fmt: skip
+            await RolloutLoop(launch, process=process, equipment=equipment).run()
     await engine.stop()
 
 

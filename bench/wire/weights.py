@@ -26,7 +26,8 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
-from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer, fetch_weights
+from hetrl_runtime.transport.fetching import fetch_weights
+from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
 STREAM_BYTES = 256 << 20

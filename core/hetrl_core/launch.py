@@ -98,6 +98,9 @@ class Launch:
     weights: Address
     """Where the first training process serves weights."""
 
+    region: str = ""
+    """Where these pods are; among those of one region links are fast."""
+
     weights_cross_regions: bool = False
     """Whether they come over a slow link: compressed then, as changes of those that are here."""
 

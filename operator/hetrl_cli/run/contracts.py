@@ -64,7 +64,11 @@ def pods(
         for each in sets
         for pod in _of_set(
             each,
-            replace(shared, weights_cross_regions=weights_cross_regions(each, sets)),
+            replace(
+                shared,
+                region=each.region,
+                weights_cross_regions=weights_cross_regions(each, sets),
+            ),
             folder,
             metrics_ports,
             encrypted=encrypted,

@@ -46,6 +46,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
+        region=pods.region,
         weights_cross_regions=weights_cross_regions(pods, deployment.sets),
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,

@@ -21,6 +21,10 @@ class Member:
     """New at every start of the process."""
 
     seen_at: float
+    region: str = ""
+    relay_address: str = ""
+    """Where it would serve weights to others of its region; empty: nowhere."""
+
     said: deque[tuple[float, ProcessStatus]] = field(default_factory=deque)
     """Its words of the last seconds, the newest last."""
 
@@ -87,6 +91,19 @@ class Roster:
         """Strike out everyone who was not heard of since a moment."""
         for process in [each.process for each in self if each.seen_at < since]:
             self.leave(process)
+
+    def relay_for(self, process: str, *, since: float) -> str:
+        """Return where a process gets weights that another of its region has fetched.
+
+        Of those heard of since a moment it is the one that entered first, which is told to ask the
+        trainer, as is whoever could not be a relay itself: it returns an empty address.
+        """
+        asks = self._members.get(process)
+        if asks is None or not asks.relay_address:
+            return ""
+        near = (each for each in self if each.region == asks.region and each.relay_address)
+        first = next((each for each in near if each is asks or each.seen_at >= since), asks)
+        return "" if first is asks else first.relay_address
 
     def num(self, role: Role) -> int:
         """Count the processes of a role that are here."""

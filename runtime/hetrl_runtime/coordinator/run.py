@@ -155,14 +155,15 @@ class Run:
         """Tell whether a process that is still alive has not left."""
         return any(now - each.seen_at < GONE_SECONDS for each in self.roster)
 
-    def announcement(self) -> Announcement:
-        """Return what everyone should know now."""
+    def announcement(self, process: str, *, now: float) -> Announcement:
+        """Return what a process should know now."""
         return Announcement(
             epoch=self.state.epoch,
             version=self.state.version,
             weights_address=str(self.launch.weights),
             finished=self.ending is not None,
             reason=self.ending.reason if self.ending else "",
+            relay_address=self.roster.relay_for(process, since=now - GONE_SECONDS),
         )
 
     # Prompts go out, trajectories come in

@@ -113,6 +113,8 @@ class CoordinatorService(CoordinatorServicer):
             pod_set=request.pod_set,
             instance=request.instance,
             seen_at=time.monotonic(),
+            region=request.region,
+            relay_address=request.relay_address,
         )
         registration = self._run.register(member, resume=resume, now=time.monotonic())
         self.announce_change()
@@ -185,13 +187,13 @@ class CoordinatorService(CoordinatorServicer):
         return pb.HeartbeatReply(withdrawn=codec.encode_ids(withdrawn))
 
     async def Watch(  # noqa: N802
-        self, _request: pb.WatchRequest, _context: Context
+        self, request: pb.WatchRequest, _context: Context
     ) -> AsyncIterator[pb.Announcement]:
         """Tell the newest version, and again whenever it changes, until the run is over."""
         last: Announcement | None = None
         while last is None or not last.finished:
             heard = self._news.next()
-            news = self._run.announcement()
+            news = self._run.announcement(request.process, now=time.monotonic())
             if (news.epoch or news.finished) and news != last:
                 yield _announcement(news)
                 last = news
@@ -382,6 +384,7 @@ def _announcement(news: Announcement) -> pb.Announcement:
         weights_address=news.weights_address,
         finished=news.finished,
         reason=news.reason,
+        relay_address=news.relay_address,
     )
 
 

@@ -32,7 +32,8 @@ from hetrl_runtime.rollout.status import Activity, StatusSeries
 from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
-from hetrl_runtime.transport.weights import Snapshot, fetch_weights
+from hetrl_runtime.transport.relay import WeightSource
+from hetrl_runtime.transport.weights import Snapshot
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
 
@@ -56,6 +57,7 @@ class Equipment:
     prompts: PromptFormat
     scorer: VerifierPool | ConfinedCode
     client: WorkerClient
+    weights: WeightSource
     metrics: RolloutMetrics
     tracer: Tracer = NO_TRACER
 
@@ -70,6 +72,7 @@ class RolloutLoop:
         self._prompts = equipment.prompts
         self._scorer = equipment.scorer
         self._client = equipment.client
+        self._weights = equipment.weights
         self._metrics = equipment.metrics
         self._tracer = equipment.tracer
         self._model = launch.model.source.rstrip("/").rpartition("/")[2]
@@ -84,9 +87,6 @@ class RolloutLoop:
         self._has_news = asyncio.Event()
         self._has_loaded = asyncio.Event()
         self._fetching: asyncio.Task[Snapshot] | None = None
-        self._base: Snapshot | None = None
-        """Where weights cross regions: those fetched last, of which the next are changes."""
-
         self._sync_began_at = 0.0
         self._weight_sync_seconds = 0.0
         # A trajectory whose lease ran out may be lent to us again while we still generate it.
@@ -181,12 +181,7 @@ class RolloutLoop:
         is_same_epoch = news.epoch == self._epoch
         self._sync_began_at = time.monotonic()
         self._fetching = asyncio.ensure_future(
-            fetch_weights(
-                self._launch,
-                process=self._process,
-                have_version=self._engine.version if is_same_epoch else -1,
-                base=self._base,
-            )
+            self._weights.fetch(news, have_version=self._engine.version if is_same_epoch else -1)
         )
         try:
             return await self._fetching
@@ -208,10 +203,8 @@ class RolloutLoop:
         passing(Point.WEIGHTS_LOADED)
         self._has_loaded.set()
         self._weight_sync_seconds = time.monotonic() - self._sync_began_at
-        crosses_regions = self._launch.weights_cross_regions
-        self._base = snapshot if crosses_regions else None
         way = {
-            "link": "inter" if crosses_regions else "intra",
+            "link": "inter" if snapshot.crossed_regions else "intra",
             "kind": "delta" if snapshot.is_patched else "full",
         }
         self._metrics.weight_sync_seconds.labels(**way).observe(self._weight_sync_seconds)

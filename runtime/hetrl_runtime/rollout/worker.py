@@ -21,6 +21,7 @@ from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.relay import WeightSource
 from hetrl_runtime.wire.values import Ending
 
 
@@ -44,17 +45,17 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
-    with MetricsServer(registry, launch):
+    with MetricsServer(registry, launch), WeightSource(launch, process=process) as weights:
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
             scorer_of(launch.data) as scorer,
             _started(open_engine(launch.engine, settings)) as engine,
-            WorkerClient(launch, process=process) as client,
+            WorkerClient(launch, process=process, relay=weights.relay) as client,
         ):
             equipment = Equipment(
-                engine=engine, prompts=prompts, scorer=scorer, client=client, metrics=metrics,
-                tracer=tracer,
+                engine=engine, prompts=prompts, scorer=scorer, client=client, weights=weights,
+                metrics=metrics, tracer=tracer,
             )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 

@@ -91,11 +91,14 @@ def _bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles
 
 
 def _require_loopback(address: Address) -> None:
-    if address.host != "localhost" and not _is_loopback(address.host):
+    if not is_loopback(address.host):
         raise ValueError(f"{address}: without tls certificates only loopback addresses are allowed")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine, told by its name or a loopback address."""
+    if host == "localhost":
+        return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import grpc
 import grpc.aio
 
-from hetrl_core.launch import Launch
+from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.coordinator_link import (
@@ -62,8 +62,9 @@ class WorkerClient:
     Every method may raise ``Refused``, ``Unreachable`` or ``RunEnded``.
     """
 
-    def __init__(self, launch: Launch, *, process: str) -> None:
-        self._link = CoordinatorLink(launch, process=process, role=Role.ROLLOUT)
+    def __init__(self, launch: Launch, *, process: str, relay: Address | None = None) -> None:
+        """``relay`` is where we would serve weights to others of our region, if anywhere."""
+        self._link = CoordinatorLink(launch, process=process, role=Role.ROLLOUT, relay=relay)
         self._holding: set[TrajectoryId] = set()
         self._deliveries = Deliveries(self._link)
         self._tasks: list[asyncio.Task[None]] = []
@@ -197,6 +198,7 @@ def _announcement(message: pb.Announcement) -> Announcement:
         weights_address=message.weights_address,
         finished=message.finished,
         reason=message.reason,
+        relay_address=message.relay_address,
     )
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
-from hetrl_core.launch import Launch
+from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.errors import Refused, RunEnded, Unreachable
@@ -51,13 +51,16 @@ class CoordinatorLink:
     moves to another machine needs as long as one that starts.
     """
 
-    def __init__(self, launch: Launch, *, process: str, role: Role) -> None:
+    def __init__(
+        self, launch: Launch, *, process: str, role: Role, relay: Address | None = None
+    ) -> None:
         self.launch = launch
         self.process = process
         self.patience_seconds = launch.startup_deadline_seconds
         self.status = ProcessStatus()
         self.registration = Registration(epoch=0, version=0)
         self._role = role
+        self._relay = relay
         self._instance = uuid.uuid4().hex
         self._resume: ResumePoint | None = None
         self._channel = open_channel(launch.coordinator, launch.tls)
@@ -87,6 +90,8 @@ class CoordinatorLink:
             resume=None if self._resume is None else codec.encode_resume(self._resume),
             concurrency=self.launch.concurrency,
             pod_set=self.launch.pod_set,
+            region=self.launch.region,
+            relay_address=str(self._relay or ""),
         )
         reply = await self.retried(lambda: self.stub.Register(request, timeout=CALL_SECONDS))
         self.registration = Registration(epoch=reply.epoch, version=reply.version)

@@ -1,4 +1,4 @@
-"""The trainer's newest weights as one stream of checked chunks, and fetching them.
+"""The newest weights as one stream of checked chunks, for readers to fetch (``fetching``).
 
 The content is safetensors bytes, made and read elsewhere: this file sees bytes, so it needs
 no torch and nothing on the wire can be executed. Each chunk has a CRC32C, and a cut stream goes on
@@ -6,36 +6,25 @@ from where it stopped; what was put together of several has its SHA-256 compared
 the content is patches of what the reader has (``patch``).
 """
 
-import asyncio
 import hashlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import google_crc32c
 import grpc
-import grpc.aio
-import numpy as np
 
-from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
+from hetrl_core.launch import Address, JobIdentity, TlsFiles
 from hetrl_runtime.faults import Point, passing
-from hetrl_runtime.transport import patch
-from hetrl_runtime.transport.channel import bind, open_channel, open_threaded_server
-from hetrl_runtime.transport.coordinator_link import backoff_seconds
-from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.transport.channel import bind, open_threaded_server
 from hetrl_runtime.transport.patches import Patches, Ways
 from hetrl_runtime.transport.regions import Bytes
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.hetrl_pb2_grpc import (
-    WeightsServicer,
-    WeightsStub,
-    add_WeightsServicer_to_server,
-)
+from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsServicer, add_WeightsServicer_to_server
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +47,20 @@ class Snapshot:
     """A safetensors file; not to be changed."""
 
     sha256: bytes = field(default=b"", compare=False)
-    """Of the data, where they were made of patches."""
+    """Of the data, where they were fetched."""
 
     is_patched: bool = field(default=False, compare=False)
     """Whether they came as changes of others."""
 
+    crossed_regions: bool = field(default=False, compare=False)
+    """Whether they came to us over a slow link."""
+
 
 class WeightServer:
-    """Serves the newest snapshot to rollout workers, from threads of the trainer's process.
+    """Serves the newest snapshot to rollout workers, from threads of its process.
 
-    Use it as a context manager; ``publish`` a snapshot per version. Readers of an older one
-    finish it undisturbed.
+    That is the trainer's, or a worker's that fetched it for others. Use it as a context manager;
+    ``publish`` a snapshot per version. Readers of an older one finish it undisturbed.
     """
 
     def __init__(self, *, job: JobIdentity, address: Address, tls: TlsFiles | None) -> None:
@@ -100,23 +92,27 @@ class WeightServer:
         self._digesting.shutdown()
         self._patches.close()
 
-    def publish(self, snapshot: Snapshot) -> None:
-        """Make a version the one that readers get from now on."""
+    def publish(self, snapshot: Snapshot, *, epoch: int = 0) -> None:
+        """Make a version the one that readers get from now on.
+
+        ``epoch`` is the one that a relay fetched it in; the trainer's own are of the newest.
+        """
         # The digest of gigabytes takes seconds: it is made while the first readers read.
         digest = self._digesting.submit(_digest, snapshot)
-        digested = _Digested(snapshot=snapshot, sha256=digest.result)
+        digested = _Digested(snapshot=snapshot, sha256=digest.result, epoch=epoch)
         with self._changed:
             self._snapshot = digested
             self._patches.add(snapshot.data)
             self._changed.notify_all()
 
-    def other_than(self, version: int, *, wait_seconds: float) -> "_Digested | None":
-        """Wait for a snapshot of another version; None when the wait is over."""
+    def wait_for(self, request: pb.FetchRequest) -> "_Digested | None":
+        """Wait for a snapshot that a reader asks for; None when the wait is over."""
+        wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
         with self._changed:
             self._changed.wait_for(
-                lambda: self._is_closing or self._is_other(version), timeout=wait_seconds
+                lambda: self._is_closing or self._answers(request), timeout=wait_seconds
             )
-            return self._snapshot if self._is_other(version) else None
+            return self._snapshot if self._answers(request) else None
 
     def ways_to(self, version: int) -> Ways | None:
         """Return the patches that lead to a version, if it still is the newest."""
@@ -124,20 +120,25 @@ class WeightServer:
             is_newest = self._snapshot and self._snapshot.snapshot.version == version
             return self._patches.ways() if is_newest else None
 
-    def _is_other(self, version: int) -> bool:
-        return self._snapshot is not None and self._snapshot.snapshot.version != version
+    def _answers(self, request: pb.FetchRequest) -> bool:
+        if self._snapshot is None:
+            return False
+        version = self._snapshot.snapshot.version
+        is_new = version != request.have_version and version >= request.least_version
+        return is_new and request.epoch in {0, self._snapshot.epoch}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Digested:
     snapshot: Snapshot
     sha256: Callable[[], bytes]
+    epoch: int
 
 
 def _digest(snapshot: Snapshot) -> bytes:
-    found = hashlib.sha256(snapshot.data)
-    log.info("weights published: version=%d sha256=%s", snapshot.version, found.hexdigest())
-    return found.digest()
+    found = snapshot.sha256 or hashlib.sha256(snapshot.data).digest()
+    log.info("weights published: version=%d sha256=%s", snapshot.version, found.hex())
+    return found
 
 
 class _Servicer(WeightsServicer):
@@ -155,8 +156,7 @@ class _Servicer(WeightsServicer):
             context.abort(
                 grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {self._job}"
             )
-        wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
-        digested = self._server.other_than(request.have_version, wait_seconds=wait_seconds)
+        digested = self._server.wait_for(request)
         if digested is None:
             return
         version = digested.snapshot.version
@@ -204,154 +204,3 @@ def chunks(
             base_sha256=patches_of or b"",
         )
         passing(Point.WEIGHTS_SENT)
-
-
-class Assembly:
-    """Puts chunks together again and refuses what does not fit; no I/O."""
-
-    def __init__(self) -> None:
-        self._begin(pb.WeightChunk(version=-1))
-
-    def _begin(self, first: pb.WeightChunk) -> None:
-        self.version = first.version
-        self.is_patches = first.is_patches
-        self.base_sha256 = first.base_sha256
-        # numpy asks for large pages: touching small ones takes longer than copying.
-        total_bytes = min(max(0, first.total_bytes), MAX_WEIGHTS_BYTES)
-        self._data: memoryview = np.empty(total_bytes, np.uint8).data
-        self._received_bytes = 0
-        self._num_streams = 1
-        self._expected_digest = b""
-        self._total_bytes = -1
-
-    @property
-    def received_bytes(self) -> int:
-        """Bytes from the start that are here and checked: where to resume."""
-        return self._received_bytes
-
-    def add(self, chunk: pb.WeightChunk) -> str:
-        """Take a chunk in; return what is wrong with it, or nothing."""
-        if not self._continues(chunk):
-            self._begin(chunk)
-        start = self._received_bytes
-        if chunk.offset_bytes != start:
-            return f"chunk starts at byte {chunk.offset_bytes}, expected {start}"
-        # Protobuf makes a copy each time that it is asked.
-        data = chunk.data
-        if google_crc32c.value(data) != chunk.crc32c:
-            return f"chunk at byte {chunk.offset_bytes} has a wrong checksum"
-        if start + len(data) > len(self._data):
-            return f"chunk ends at byte {start + len(data)}, beyond all {len(self._data)}"
-        self._data[start : start + len(data)] = data
-        self._received_bytes += len(data)
-        self._total_bytes = chunk.total_bytes
-        self._expected_digest = chunk.sha256
-        return ""
-
-    def go_on(self) -> None:
-        """Take note that what comes next is from another stream."""
-        self._num_streams += bool(self._received_bytes)
-
-    def finish(self) -> Snapshot | str:
-        """Return the snapshot when it is whole, or what is wrong."""
-        if self._received_bytes != self._total_bytes:
-            return f"{self._received_bytes} of {self._total_bytes} bytes arrived"
-        # One stream's chunks are in order and checked. A trainer that came back between two may
-        # have made other weights under the same version.
-        if self._num_streams > 1 and patch.digest(self._data) != self._expected_digest:
-            self._begin(pb.WeightChunk(version=-1))
-            return "the digest of the whole is wrong"
-        return Snapshot(version=self.version, data=self._data)
-
-    def _continues(self, chunk: pb.WeightChunk) -> bool:
-        return (chunk.version, chunk.is_patches, chunk.base_sha256) == (
-            self.version, self.is_patches, self.base_sha256,
-        )  # fmt: skip
-
-
-async def fetch_weights(
-    launch: Launch,
-    *,
-    process: str,
-    have_version: int = -1,
-    base: Snapshot | None = None,
-    deadline_seconds: float | None = None,
-) -> Snapshot:
-    """Fetch the trainer's newest weights, which are of another version than ``have_version``.
-
-    Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
-    again. Where weights cross regions they come as patches of ``base``, which was fetched before,
-    or of nothing. ``deadline_seconds`` is the start-up deadline by default.
-
-    Raises:
-        Refused: the weights are another job's.
-        Unreachable: no whole, correct snapshot came within the deadline.
-    """
-    patience_seconds = deadline_seconds or launch.startup_deadline_seconds
-    give_up_at = time.monotonic() + patience_seconds
-    assembly = Assembly()
-    problem = "nothing was published"
-    async with open_channel(launch.weights, launch.tls) as channel:
-        stub = WeightsStub(channel)
-        for pause in backoff_seconds():
-            request = _fetch_request(launch, process, have_version, assembly, base)
-            outcome = await _fetch_once(stub, request, assembly)
-            if isinstance(outcome, Snapshot) and assembly.is_patches:
-                outcome = await asyncio.to_thread(_patched, outcome, assembly.base_sha256, base)
-                # What did not fit will not fit the next time either.
-                assembly, base = Assembly(), None
-            if isinstance(outcome, Snapshot):
-                return outcome
-            problem = outcome or problem
-            if time.monotonic() + pause > give_up_at:
-                break
-            await asyncio.sleep(pause)
-    raise Unreachable(f"no weights from {launch.weights} within {patience_seconds:g} s: {problem}")
-
-
-def _fetch_request(
-    launch: Launch, process: str, have_version: int, assembly: Assembly, base: Snapshot | None
-) -> pb.FetchRequest:
-    return pb.FetchRequest(
-        job=pb.JobIdentity(
-            namespace=launch.job.namespace, name=launch.job.name, uid=launch.job.uid
-        ),
-        process=process,
-        have_version=have_version,
-        resume_version=assembly.version,
-        offset_bytes=assembly.received_bytes,
-        wait_seconds=10.0,
-        as_patches=launch.weights_cross_regions,
-        base_sha256=base.sha256 if base else b"",
-    )
-
-
-def _patched(patches: Snapshot, base_sha256: bytes, base: Snapshot | None) -> Snapshot | str:
-    """Return the weights that patches make, or what is wrong with them."""
-    found = patch.apply_joined(patches.data, base=base.data if base else None)
-    if isinstance(found, patch.Unfit):
-        log.warning("patched weights refused: version=%d %s", patches.version, found.reason)
-        return found.reason
-    return Snapshot(
-        version=patches.version,
-        data=found,
-        sha256=patch.digest(found),
-        is_patched=bool(base_sha256),
-    )
-
-
-async def _fetch_once(stub: Any, request: pb.FetchRequest, assembly: Assembly) -> Snapshot | str:
-    """Read one stream as far as it goes; return the snapshot, or why there is none yet."""
-    try:
-        any_chunk = False
-        assembly.go_on()
-        async for chunk in stub.Fetch(request, timeout=600.0):
-            any_chunk = True
-            if problem := assembly.add(chunk):
-                return problem
-    except grpc.aio.AioRpcError as error:
-        if error.code() is grpc.StatusCode.PERMISSION_DENIED:
-            raise Refused(str(error.details())) from error
-        return str(error.details())
-    # In a thread, because digesting would keep the loop from heartbeats and engines.
-    return await asyncio.to_thread(assembly.finish) if any_chunk else ""

@@ -37,7 +37,7 @@ class JobIdentity(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set")
+    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set", "region", "relay_address")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,8 @@ class RegisterRequest(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
     POD_SET_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    RELAY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     role: str
@@ -52,7 +54,9 @@ class RegisterRequest(_message.Message):
     resume: ResumePoint
     concurrency: int
     pod_set: str
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ...) -> None: ...
+    region: str
+    relay_address: str
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ..., region: _Optional[str] = ..., relay_address: _Optional[str] = ...) -> None: ...
 
 class ResumePoint(_message.Message):
     __slots__ = ("version", "next_group", "open_groups")
@@ -215,18 +219,20 @@ class WatchRequest(_message.Message):
     def __init__(self, process: _Optional[str] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("epoch", "version", "weights_address", "finished", "reason")
+    __slots__ = ("epoch", "version", "weights_address", "finished", "reason", "relay_address")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    RELAY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
     weights_address: str
     finished: bool
     reason: str
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., weights_address: _Optional[str] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+    relay_address: str
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., weights_address: _Optional[str] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., relay_address: _Optional[str] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("epoch", "version", "wait_seconds")
@@ -346,7 +352,7 @@ class ProcessProgress(_message.Message):
     def __init__(self, process: _Optional[str] = ..., role: _Optional[str] = ..., pod_set: _Optional[str] = ..., version: _Optional[int] = ..., running: _Optional[int] = ..., tokens_per_second: _Optional[float] = ..., idle_ratio: _Optional[float] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("job", "process", "have_version", "resume_version", "offset_bytes", "wait_seconds", "as_patches", "base_sha256")
+    __slots__ = ("job", "process", "have_version", "resume_version", "offset_bytes", "wait_seconds", "as_patches", "base_sha256", "least_version", "epoch")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     HAVE_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -355,6 +361,8 @@ class FetchRequest(_message.Message):
     WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     AS_PATCHES_FIELD_NUMBER: _ClassVar[int]
     BASE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    LEAST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     have_version: int
@@ -363,7 +371,9 @@ class FetchRequest(_message.Message):
     wait_seconds: float
     as_patches: bool
     base_sha256: bytes
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., resume_version: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., as_patches: _Optional[bool] = ..., base_sha256: _Optional[bytes] = ...) -> None: ...
+    least_version: int
+    epoch: int
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., have_version: _Optional[int] = ..., resume_version: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., as_patches: _Optional[bool] = ..., base_sha256: _Optional[bytes] = ..., least_version: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class WeightChunk(_message.Message):
     __slots__ = ("version", "total_bytes", "offset_bytes", "data", "crc32c", "sha256", "is_patches", "base_sha256")

@@ -411,7 +411,8 @@ class Coordinator:
 
 
 class WeightsStub:
-    """Served by the trainer, to rollout workers.
+    """Served by the trainer to rollout workers, and by a worker that fetched them across regions to
+    the others of its region.
     """
 
     def __init__(self, channel):
@@ -428,7 +429,8 @@ class WeightsStub:
 
 
 class WeightsServicer:
-    """Served by the trainer, to rollout workers.
+    """Served by the trainer to rollout workers, and by a worker that fetched them across regions to
+    the others of its region.
     """
 
     def Fetch(self, request, context):
@@ -458,7 +460,8 @@ def add_WeightsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Weights:
-    """Served by the trainer, to rollout workers.
+    """Served by the trainer to rollout workers, and by a worker that fetched them across regions to
+    the others of its region.
     """
 
     @staticmethod

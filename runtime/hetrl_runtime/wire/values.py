@@ -111,6 +111,8 @@ class Announcement:
     weights_address: str
     finished: bool = False
     reason: str = ""
+    relay_address: str = ""
+    """Of the worker that fetches weights for the region of this one; empty: ask the trainer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

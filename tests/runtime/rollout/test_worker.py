@@ -26,8 +26,10 @@ from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.rollout.errors import ModelNotFoundError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.worker import engine_settings, work
+from hetrl_runtime.transport import relay
 from hetrl_runtime.transport.coordinator_client import TrainerClient
 from hetrl_runtime.transport.errors import Unreachable
+from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ResumePoint, StepReport
@@ -156,6 +158,31 @@ async def test_a_run_ends_well_and_every_token_is_its_versions(
             assert prompts.decode(tuple(each.prompt_tokens.tolist())) == each.question
             assert each.reward in {0.0, 1.0}
             assert each.process in {"rollout-test-0", "rollout-test-1"}
+
+
+async def test_weights_cross_regions_to_one_worker_which_gives_them_to_the_others(
+    tmp_path: Path, policies: dict[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def fetch(launch: Launch, *, process: str, **wanted: Any) -> Snapshot:
+        snapshot = await fetch_weights(launch, process=process, **wanted)
+        asked.append((process, snapshot.version))
+        return snapshot
+
+    monkeypatch.setattr(relay, "fetch_weights", fetch)
+    launch = a_job(tmp_path, policies, region="away", weights_cross_regions=True)
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        workers = [a_worker(launch, ordinal=number) for number in range(3)]
+        await asyncio.to_thread(trainer.run, until=6)
+        endings = await asyncio.gather(*workers)
+
+    assert [each.reason for each in endings] == ["AllStepsDone"] * 3
+    assert len(check_tokens(trainer)) > 2
+    # Those who come before they are known to each other may ask the trainer once.
+    assert len({process for process, version in asked if version >= 2}) == 1
 
 
 async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(

@@ -24,7 +24,7 @@ from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.trainer.checkpoint import read
 from hetrl_runtime.transport.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
-from hetrl_runtime.transport.weights import fetch_weights
+from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.wire.values import ProcessStatus
 from tests.runtime.launches import a_launch
 from tests.runtime.trainer.trajectories import a_trajectory

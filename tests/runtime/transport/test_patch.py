@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetrl_runtime.transport import patch
+from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.patch import Unfit
 from hetrl_runtime.transport.patches import Patches
-from hetrl_runtime.transport.weights import Snapshot, WeightServer, fetch_weights
+from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from tests.runtime.launches import a_launch
 
 

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from hetrl_core.launch import JobIdentity
 from hetrl_runtime.transport.channel import bind, open_threaded_server
 from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.transport.fetching import Assembly, fetch_weights
 from hetrl_runtime.transport.weights import (
     CHUNK_BYTES,
-    Assembly,
     Snapshot,
     WeightServer,
     chunks,
-    fetch_weights,
 )
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsServicer, add_WeightsServicer_to_server
@@ -162,7 +161,8 @@ def test_a_chunk_of_another_place_is_noticed() -> None:
 
 async def test_a_closing_server_does_not_wait_for_those_who_wait(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
+    request = pb.FetchRequest(wait_seconds=200.0)
     with WeightServer(job=launch.job, address=launch.weights, tls=None) as server:
-        waiting = asyncio.create_task(asyncio.to_thread(server.other_than, 0, wait_seconds=200))
+        waiting = asyncio.create_task(asyncio.to_thread(server.wait_for, request))
 
     assert await waiting is None

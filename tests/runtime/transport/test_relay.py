@@ -1,0 +1,151 @@
+"""Weights that cross regions once: who is the relay, what it gives, and what happens without it."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hetrl_core.launch import Address, Launch
+from hetrl_core.task import Role
+from hetrl_runtime.coordinator.roster import Member, Roster
+from hetrl_runtime.transport import relay
+from hetrl_runtime.transport.relay import WeightSource
+from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.wire.values import Announcement
+from tests.runtime.launches import a_launch, free_port
+
+DATA = {version: bytes([version]) * 100_000 for version in range(5)}
+
+
+def afar(directory: Path) -> Launch:
+    return a_launch(directory, region="away", weights_cross_regions=True)
+
+
+def news(version: int, *, epoch: int = 1, by: WeightSource | None = None) -> Announcement:
+    address = str(by.relay) if by else ""
+    return Announcement(epoch=epoch, version=version, weights_address="", relay_address=address)
+
+
+def trainer(launch: Launch, version: int) -> WeightServer:
+    server = WeightServer(job=launch.job, address=launch.weights, tls=None)
+    server.publish(Snapshot(version=version, data=DATA[version]))
+    return server
+
+
+def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Member:
+    return Member(
+        process=process, role=Role.ROLLOUT, pod_set="set", instance=process, seen_at=seen_at,
+        region=region, relay_address=f"{process}:7401" if region else "",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        pytest.param("first", "", id="the relay asks the trainer"),
+        pytest.param("second", "first:7401", id="another of its region asks the relay"),
+        pytest.param("elsewhere", "", id="another region has a relay of its own"),
+        pytest.param("near", "", id="over fast links the trainer is asked"),
+        pytest.param("stranger", "", id="who is not registered is told of none"),
+    ],
+)
+def test_the_first_of_a_region_is_its_relay(asks: str, told: str) -> None:
+    roster = Roster()
+    for member in (a_member("near", region=""), a_member("first"), a_member("second"),
+                   a_member("elsewhere", region="far")):  # fmt: skip
+        roster.enter(member)
+    assert roster.relay_for(asks, since=0.0) == told
+
+
+def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
+    roster = Roster()
+    for number, name in enumerate(("first", "second", "third")):
+        roster.enter(a_member(name, seen_at=float(number)))
+    assert roster.relay_for("third", since=1.0) == "second:7401"
+    roster.leave("second")
+    assert roster.relay_for("third", since=1.0) == ""
+
+
+async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) -> None:
+    launch = afar(tmp_path)
+    with (
+        WeightSource(launch, process="first") as first,
+        WeightSource(launch, process="second") as second,
+    ):
+        with trainer(launch, 1):
+            fetched = await first.fetch(news(1), have_version=0)
+        given = await second.fetch(news(1, by=first), have_version=0)
+
+        assert bytes(given.data) == bytes(fetched.data) == DATA[1]
+        assert (fetched.crossed_regions, given.crossed_regions) == (True, False)
+
+        # And who was given them can take the relay's place.
+        with WeightSource(launch, process="third") as third:
+            again = await third.fetch(news(1, by=second), have_version=0)
+        assert bytes(again.data) == DATA[1]
+
+
+async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> None:
+    launch = afar(tmp_path)
+    gone = replace(news(2), relay_address=str(Address(host="127.0.0.1", port=free_port())))
+    with WeightSource(launch, process="second") as source, trainer(launch, 2):
+        found = await source.fetch(gone, have_version=1)
+    assert bytes(found.data) == DATA[2]
+    assert found.crossed_regions
+
+
+async def test_a_relay_that_has_nothing_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
+    launch = afar(tmp_path)
+    with (
+        WeightSource(launch, process="first") as empty,
+        WeightSource(launch, process="second") as source,
+        trainer(launch, 2),
+    ):
+        found = await source.fetch(news(2, by=empty), have_version=1)
+    assert bytes(found.data) == DATA[2]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(news(3), id="an older version"),
+        pytest.param(news(2, epoch=2), id="another epoch"),
+    ],
+)
+async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
+    tmp_path: Path, later: Announcement
+) -> None:
+    launch = afar(tmp_path)
+    with (
+        WeightSource(launch, process="first") as first,
+        WeightSource(launch, process="second") as second,
+    ):
+        with trainer(launch, 2):
+            await first.fetch(news(2), have_version=1)
+        told = replace(later, relay_address=str(first.relay))
+        waiting = asyncio.create_task(second.fetch(told, have_version=1))
+        done, _ = await asyncio.wait({waiting}, timeout=0.3)
+        assert not done
+
+        with trainer(launch, later.version):
+            await first.fetch(later, have_version=-1)
+        assert bytes((await waiting).data) == DATA[later.version]
+
+
+def test_where_links_are_fast_nobody_is_a_relay(tmp_path: Path) -> None:
+    with WeightSource(a_launch(tmp_path), process="near") as source:
+        assert source.relay is None
+
+
+def test_a_pod_serves_under_its_own_name_in_the_job_s_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "sums-rollout-l4-0-1")
+    coordinator = Address(host="sums-coordinator-0.sums.team.svc", port=7400)
+    launch = replace(afar(tmp_path), coordinator=coordinator)
+    with WeightSource(launch, process="rollout-l4-0-1") as source:
+        assert str(source.relay) == f"sums-rollout-l4-0-1.sums.team.svc:{launch.weights.port}"
