@@ -1,0 +1,97 @@
+"""What pages tell people to type can be typed; what needs nothing else is run as it stands.
+
+The walk through the quick start on a cluster is `make proof-walk`'s.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from hetrl_cli.main import hetrl
+from tests.repo.told import ROOT, Told, told
+
+_NEEDS_NO_CLUSTER = {"plan", "simulate"}
+_PLACEHOLDER = re.compile(r"\[?[A-Z]{3,}\]?|(job|fleet)\.yaml|plan\.json|--diff")
+
+
+def runs_here(command: Told) -> bool:
+    """Tell whether it names nothing that a reader has to have.
+
+    Those of the examples are planned, on the fleets that they name, by tests/api.
+    """
+    _, name, *rest = command.words
+    is_whole = not any(_PLACEHOLDER.match(each) for each in rest)
+    return name in _NEEDS_NO_CLUSTER and is_whole and command.page.suffix == ".md"
+
+
+def test_pages_tell_of_every_program() -> None:
+    for program, least in (("hetrl", 20), ("make", 5), ("helm", 5), ("kubectl", 5)):
+        assert len(told(program)) >= least, program
+
+
+@pytest.mark.parametrize("command", told("hetrl"), ids=str)
+def test_hetrl_knows_the_command_and_its_options(command: Told) -> None:
+    _, name, *arguments = command.words
+    context = click.Context(hetrl)
+    found = hetrl.get_command(context, name)
+    assert found, f"there is no hetrl {name}"
+    options, rest, _ = found.make_parser(click.Context(found)).parse_args(list(arguments))
+    for each in (*rest, *(value for value in options.values() if isinstance(value, str))):
+        assert not each.startswith("examples/") or (ROOT / each).exists(), each
+
+
+@pytest.mark.parametrize("command", told("make"), ids=str)
+def test_make_has_the_target(command: Told) -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    asked = [each for each in command.words[1:] if not each.startswith("-") and "=" not in each]
+    assert set(asked) <= targets
+
+
+@pytest.mark.parametrize("command", told("helm"), ids=str)
+def test_the_chart_has_the_values_that_are_set(command: Told) -> None:
+    values = yaml.safe_load((ROOT / "charts" / "hetrl" / "values.yaml").read_text())
+    words = command.words
+    settings = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    for path in re.findall(r"(?:^|,)([\w.]+)=", ",".join(settings)):
+        assert has(values, path.split(".")), path
+
+
+def has(values: Any, path: list[str]) -> bool:
+    first, *rest = path
+    return isinstance(values, dict) and first in values and (not rest or has(values[first], rest))
+
+
+@pytest.mark.parametrize("command", [*told("kubectl"), *told("docker"), *told("sed")], ids=str)
+def test_files_that_others_are_given_exist(command: Told) -> None:
+    for word in command.words:
+        is_ours = word.startswith(("examples/", "charts/", "Dockerfile"))
+        assert not is_ours or "$" in word or (ROOT / word).exists(), word
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*filter(runs_here, told("hetrl"))], ids=str)
+def test_a_command_prints_what_its_page_says(command: Told, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hetrl"), *command.words[1:]], cwd=tmp_path,
+        check=False, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    refuses = command.prints.startswith("Error: ")
+    assert done.returncode == (2 if refuses else 0), done.stderr
+    if refuses or "simulate" in command.words:
+        # A seed and no clock: the same to the last digit.
+        assert command.prints.strip() in "\n".join(
+            line.rstrip() for line in (done.stderr if refuses else done.stdout).splitlines()
+        )
+    else:
+        assert titles(command.prints) <= titles(done.stdout)
+
+
+def titles(printed: str) -> set[str]:
+    return {line.rstrip() for line in printed.splitlines() if line and not line.startswith(" ")}
