@@ -90,7 +90,8 @@ class Census:
         """Count for ever what is in doubt, and now and then everything."""
         while True:
             try:
-                await asyncio.wait_for(self._something.wait(), EVERY_SECONDS)
+                async with asyncio.timeout(EVERY_SECONDS):
+                    await self._something.wait()
             except TimeoutError:
                 self._doubted.update(self._kinds())
             await asyncio.sleep(SETTLE_SECONDS)

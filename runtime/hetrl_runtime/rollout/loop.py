@@ -138,7 +138,8 @@ class RolloutLoop:
         is_coming = self._news is not None and self._needs_weights(self._news)
         seconds = WEIGHTS_SECONDS if is_coming else ANNOUNCEMENT_SECONDS
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._has_loaded.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._has_loaded.wait()
 
     # consumes: announcements   unblocks: _follow_policy
     async def _watch(self) -> None:
