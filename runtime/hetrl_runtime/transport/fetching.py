@@ -97,6 +97,7 @@ class Wanted:
     """Where patches are asked for: what they may be of."""
 
     as_patches: bool = False
+    wait_seconds: float = 10.0
 
 
 async def fetch_weights(
@@ -154,7 +155,7 @@ def fetch_request(
         have_version=wanted.have_version,
         resume_version=assembly.version,
         offset_bytes=assembly.received_bytes,
-        wait_seconds=10.0,
+        wait_seconds=wanted.wait_seconds,
         as_patches=wanted.as_patches,
         base_sha256=wanted.base.sha256 if wanted.base else b"",
         least_version=wanted.least_version,

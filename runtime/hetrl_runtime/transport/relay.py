@@ -10,7 +10,6 @@ later than its readers.
 
 import logging
 import socket
-import time
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -30,9 +29,8 @@ from hetrl_runtime.wire.values import Announcement
 
 log = logging.getLogger(__name__)
 
-RELAY_SECONDS = 60.0
-"""How long a relay that answers may have nothing: it waits for a slow link. One that does not
-answer is given up at once."""
+RELAY_SECONDS = 10.0
+"""How long a relay may have nothing on its way: it may hear of a version later than its readers."""
 
 
 class WeightSource:
@@ -70,41 +68,41 @@ class WeightSource:
         Raises:
             Refused, Unreachable: as the errors' own words say, of the trainer.
         """
-        snapshot = await self._from_relay(news, have_version=have_version)
-        if snapshot is None:
-            fetched = await fetch_weights(
-                self._launch, process=self._process, have_version=have_version, base=self._base
-            )
-            snapshot = replace(fetched, crossed_regions=self._launch.weights_cross_regions)
-        if self._server:
-            # Also of what a relay gave: when it is gone, any of us may be asked.
-            self._server.publish(snapshot, epoch=news.epoch)
-            self._base = snapshot
+        if self._server is None:
+            return await self._from_trainer(have_version)
+        if news.relay_address:
+            given = await self._from_relay(news, have_version=have_version)
+            if isinstance(given, Snapshot):
+                # When the relay is gone, any of us may be asked.
+                return self._passed_on(given, news.epoch, self._server)
+            log.warning("the trainer is asked, not %s: %s", news.relay_address, given)
+        with self._server.expecting():
+            fetched = await self._from_trainer(have_version)
+            crossed = replace(fetched, crossed_regions=True)
+            return self._passed_on(crossed, news.epoch, self._server)
+
+    async def _from_trainer(self, have_version: int) -> Snapshot:
+        return await fetch_weights(
+            self._launch, process=self._process, have_version=have_version, base=self._base
+        )
+
+    def _passed_on(self, snapshot: Snapshot, epoch: int, server: WeightServer) -> Snapshot:
+        server.publish(snapshot, epoch=epoch)
+        self._base = snapshot
         return snapshot
 
-    async def _from_relay(self, news: Announcement, *, have_version: int) -> Snapshot | None:
-        """Return a relay's weights; None where there is no relay, or it has none for us."""
-        if not news.relay_address or self._server is None:
-            return None
-        found = await self._asked(news, have_version=have_version)
-        if isinstance(found, Snapshot):
-            return found
-        log.warning("the trainer is asked, not %s: %s", news.relay_address, found)
-        return None
-
-    async def _asked(self, news: Announcement, *, have_version: int) -> Snapshot | str:
+    async def _from_relay(self, news: Announcement, *, have_version: int) -> Snapshot | str:
         """Return a relay's weights, or why there are none."""
-        wanted = Wanted(have_version=have_version, least_version=news.version, epoch=news.epoch)
+        wanted = Wanted(
+            have_version=have_version, least_version=news.version, epoch=news.epoch,
+            wait_seconds=RELAY_SECONDS,
+        )  # fmt: skip
         host, _, port = news.relay_address.rpartition(":")
-        give_up_at = time.monotonic() + RELAY_SECONDS
         assembly = Assembly()
         async with open_channel(Address(host=host, port=int(port)), self._launch.tls) as channel:
-            stub = WeightsStub(channel)
-            while time.monotonic() < give_up_at:
-                request = fetch_request(self._launch, self._process, wanted, assembly)
-                if outcome := await fetch_once(stub, request, assembly):
-                    return outcome
-        return f"nothing within {RELAY_SECONDS:g} s"
+            request = fetch_request(self._launch, self._process, wanted, assembly)
+            found = await fetch_once(WeightsStub(channel), request, assembly)
+        return found or f"nothing was on its way there for {RELAY_SECONDS:g} s"
 
 
 def _server(launch: Launch) -> WeightServer:

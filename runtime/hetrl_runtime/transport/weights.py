@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -68,6 +69,7 @@ class WeightServer:
         self._patches = Patches()
         self._changed = threading.Condition()
         self._is_closing = False
+        self._is_expecting = False
         self._digesting = ThreadPoolExecutor(1, thread_name_prefix="weights-digest")
         self._server = open_threaded_server(
             ThreadPoolExecutor(MAX_READERS, thread_name_prefix="weights")
@@ -105,13 +107,25 @@ class WeightServer:
             self._patches.add(snapshot.data)
             self._changed.notify_all()
 
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Let readers wait as long as the context lives: what they ask for is on its way here."""
+        self._expect(is_expecting=True)
+        try:
+            yield
+        finally:
+            self._expect(is_expecting=False)
+
     def wait_for(self, request: pb.FetchRequest) -> "_Digested | None":
         """Wait for a snapshot that a reader asks for; None when the wait is over."""
         wait_seconds = min(max(request.wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+
+        def is_over() -> bool:
+            return self._is_closing or self._answers(request)
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._is_closing or self._answers(request), timeout=wait_seconds
-            )
+            self._changed.wait_for(is_over, timeout=wait_seconds)
+            self._changed.wait_for(lambda: is_over() or not self._is_expecting)
             return self._snapshot if self._answers(request) else None
 
     def ways_to(self, version: int) -> Ways | None:
@@ -119,6 +133,11 @@ class WeightServer:
         with self._changed:
             is_newest = self._snapshot and self._snapshot.snapshot.version == version
             return self._patches.ways() if is_newest else None
+
+    def _expect(self, *, is_expecting: bool) -> None:
+        with self._changed:
+            self._is_expecting = is_expecting
+            self._changed.notify_all()
 
     def _answers(self, request: pb.FetchRequest) -> bool:
         if self._snapshot is None:

@@ -95,7 +95,7 @@ async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> No
     assert found.crossed_regions
 
 
-async def test_a_relay_that_has_nothing_is_not_waited_for_without_end(
+async def test_a_relay_that_fetches_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
@@ -107,6 +107,27 @@ async def test_a_relay_that_has_nothing_is_not_waited_for_without_end(
     ):
         found = await source.fetch(news(2, by=empty), have_version=1)
     assert bytes(found.data) == DATA[2]
+
+
+async def test_a_relay_whose_link_is_slow_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
+    launch = afar(tmp_path)
+    with (
+        WeightSource(launch, process="first") as slow,
+        WeightSource(launch, process="second") as source,
+    ):
+        # There is no trainer yet: that is as slow as a link can be.
+        fetching = asyncio.create_task(slow.fetch(news(1), have_version=0))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(source.fetch(news(1, by=slow), have_version=0))
+        done, _ = await asyncio.wait({waiting}, timeout=0.5)
+        assert not done
+
+        with trainer(launch, 1):
+            await fetching
+        assert not (await waiting).crossed_regions
 
 
 @pytest.mark.parametrize(
