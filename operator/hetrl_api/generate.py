@@ -34,6 +34,14 @@ def main(root: Path) -> None:
         file.write_text(text, encoding="utf-8")
 
 
+_COMMON = """
+    {{- with .Values.commonAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels: {{- include "hetrl.labels" . | nindent 4 }}"""
+"""The end of a CRD's metadata, as of all that the chart installs."""
+
+
 def _chart_template(crd: dict[str, Any]) -> str:
     """Return the CRD as the chart installs it.
 
@@ -44,7 +52,8 @@ def _chart_template(crd: dict[str, Any]) -> str:
         **crd,
         "metadata": {**crd["metadata"], "annotations": {"helm.sh/resource-policy": "keep"}},
     }
-    return f"{_HEADER}{{{{- if .Values.crds.install }}}}\n{_yaml(kept)}{{{{- end }}}}\n"
+    text = _yaml(kept).replace("\nspec:", f"{_COMMON}\nspec:", 1)
+    return f"{_HEADER}{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,8 +2,7 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job
+from hetrl_cli.patience import planning
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.show import show_frontier, show_plan
 from hetrl_cli.topology import asked_fleet
@@ -90,10 +90,8 @@ def command(
     if frontier_points:
         _frontier(fleet, job, points=frontier_points, output=output, runnable=runnable)
         return
-    outcome = plan(
-        fleet, job, should_stop=_deadline(job.planning.time_budget_seconds),
-        runnable_only=runnable or is_compared,
-    )  # fmt: skip
+    with planning(job.planning.time_budget_seconds) as is_over:
+        outcome = plan(fleet, job, should_stop=is_over, runnable_only=runnable or is_compared)
     if isinstance(outcome, Infeasible):
         _refuse(outcome, output=output, left_out=left_out)
     else:
@@ -127,10 +125,8 @@ def _compare(
 def _frontier(
     fleet: ClusterSnapshot, job: JobSpec, *, points: int, output: str, runnable: bool
 ) -> None:
-    found = frontier(
-        fleet, job, points=points, runnable_only=runnable,
-        should_stop=_deadline(points * job.planning.time_budget_seconds),
-    )  # fmt: skip
+    with planning(points * job.planning.time_budget_seconds) as is_over:
+        found = frontier(fleet, job, points=points, runnable_only=runnable, should_stop=is_over)
     if isinstance(found, Infeasible):
         _refuse(found, output=output, left_out=())
     elif output == "table":
@@ -138,11 +134,6 @@ def _frontier(
     else:
         plans = {"kind": "Frontier", "plans": [as_object(each, job) for each in found]}
         click.echo(_text(plans, output), nl=False)
-
-
-def _deadline(seconds: float) -> Callable[[], bool]:
-    ends_at = time.monotonic() + seconds
-    return lambda: time.monotonic() >= ends_at
 
 
 def _assumed(fleet: ClusterSnapshot) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ This reads the question and prints the answer; how a run goes is ``hetrl_planner
 """
 
 import json
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
 from hetrl_api.plan import HetRLPlan
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
+from hetrl_cli.patience import planning
 from hetrl_cli.simulation_table import show_simulation
 from hetrl_cli.topology import asked_fleet
 from hetrl_core.cluster import ClusterSnapshot
@@ -216,8 +216,8 @@ def _of_job(
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
-    ends_at = time.monotonic() + job.planning.time_budget_seconds
-    outcome = plan(fleet, job, should_stop=lambda: time.monotonic() >= ends_at)
+    with planning(job.planning.time_budget_seconds) as is_over:
+        outcome = plan(fleet, job, should_stop=is_over)
     if isinstance(outcome, Infeasible):
         click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
         raise SystemExit(2)

@@ -308,7 +308,23 @@ def test_every_value_has_a_default_and_a_word_about_it() -> None:
             assert line.strip().startswith("#"), following
 
 
-def test_every_object_carries_the_charts_labels() -> None:
-    for each in rendered('metrics.podMonitor.enabled="always"'):
-        if each["kind"] != "CustomResourceDefinition":
-            assert each["metadata"]["labels"]["app.kubernetes.io/part-of"] == "hetrl", each
+def test_every_object_carries_the_charts_labels_and_those_that_are_asked_for() -> None:
+    common = ('commonLabels={"team":"rl"}', 'commonAnnotations={"cost":"research"}')
+    for each in rendered('metrics.podMonitor.enabled="always"', 'alerts.enabled="always"',
+                         "networkPolicy.enabled=true", *common):  # fmt: skip
+        for metadata in (each["metadata"], *pods_of(each)):
+            assert metadata["labels"]["app.kubernetes.io/part-of"] == "hetrl", each
+            assert metadata["labels"]["team"] == "rl", each
+            assert metadata["annotations"]["cost"] == "research", each
+
+
+def pods_of(manifest: Any) -> list[Any]:
+    is_deployment = manifest["kind"] == "Deployment"
+    return [manifest["spec"]["template"]["metadata"]] if is_deployment else []
+
+
+def test_what_a_pod_is_given_does_not_hide_what_selects_it() -> None:
+    given = ('podLabels={"app.kubernetes.io/name":"mine","own":"1"}', 'commonLabels={"own":"2"}')
+    (found,) = (each for each in rendered(*given) if each["kind"] == "Deployment")
+    labels = found["spec"]["template"]["metadata"]["labels"]
+    assert found["spec"]["selector"]["matchLabels"].items() <= labels.items()

@@ -68,6 +68,8 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tolerations": ('[{"key":"mine","operator":"Exists"}]', ()),
     "affinity": ('{"podAntiAffinity":{}}', ()),
     "priorityClassName": ('"mine"', ()),
+    "commonLabels": ('{"mine":"1"}', ()),
+    "commonAnnotations": ('{"mine":"1"}', ()),
     "podAnnotations": ('{"mine":"1"}', ()),
     "podLabels": ('{"mine":"1"}', ()),
     "extraEnv": ('[{"name":"MINE","value":"1"}]', ()),

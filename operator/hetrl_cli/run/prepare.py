@@ -4,7 +4,6 @@ The job is read with the API server's own rules; paths are looked at before a pr
 stumble over them. Planning is the planner's.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from hetrl_api.planning import PlanningMode
 from hetrl_api.runtime import Traces
 from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
+from hetrl_cli.patience import planning
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import Engine, JobSpec, TracesSpec
@@ -132,13 +132,8 @@ def planned(prepared: Prepared) -> Plan:
     Raises:
         NotStartableError: there is no such plan; every reason in words.
     """
-    ends = time.monotonic() + prepared.spec.planning.time_budget_seconds
-    outcome = plan(
-        prepared.fleet,
-        prepared.spec,
-        should_stop=lambda: time.monotonic() > ends,
-        runnable_only=True,
-    )
+    with planning(prepared.spec.planning.time_budget_seconds) as is_over:
+        outcome = plan(prepared.fleet, prepared.spec, should_stop=is_over, runnable_only=True)
     if isinstance(outcome, Infeasible):
         reasons = (*outcome.reasons, *prepared.left_out)
         raise NotStartableError("the job fits nowhere: " + "; ".join(reasons))

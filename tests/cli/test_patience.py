@@ -1,0 +1,46 @@
+import os
+import pty
+import subprocess
+import sys
+
+WAITS = """
+import time
+from hetrl_cli.patience import planning
+with planning({seconds}) as is_over:
+    time.sleep(0.6)
+    print(is_over())
+"""
+
+
+def seen(seconds: float) -> tuple[str, str]:
+    """Standard output of a wait, and what a terminal at its standard error was sent."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITS.format(seconds=seconds)], stdout=subprocess.PIPE,
+        stderr=theirs, text=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    printed, _ = process.communicate(timeout=60)
+    os.close(theirs)
+    sent = os.read(ours, 1 << 20).decode()
+    os.close(ours)
+    return printed, sent
+
+
+def test_whoever_watches_sees_that_a_plan_is_being_made() -> None:
+    printed, sent = seen(5)
+    assert printed == "False\n"
+    assert "planning" in sent
+    assert "of at most 5 s" in sent
+
+
+def test_after_its_seconds_a_search_is_told_to_stop() -> None:
+    printed, _ = seen(0.1)
+    assert printed == "True\n"
+
+
+def test_where_nobody_watches_nothing_is_said() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITS.format(seconds=5)], check=True, capture_output=True,
+        text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("False\n", "")
