@@ -112,6 +112,9 @@ class Tenant:
     def pods(self) -> dict[str, dict[str, Any]]:
         return {each["metadata"]["name"]: each for each in self.get("pods")["items"]}
 
+    def uids(self) -> dict[str, str]:
+        return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
+
     def children(self) -> list[str]:
         kinds = "statefulsets,services,configmaps,secrets,hetrlplans,pods"
         found = self.get(kinds, "-l", "hetrl.dev/job-name")["items"]

@@ -87,6 +87,22 @@ def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
     eventually(lambda: tenant.children() == [], what="nothing of the job is left")
 
 
+def test_pods_of_a_job_outlive_an_upgrade_of_the_operator_and_its_rollback(
+    tenant: Tenant, tmp_path: Path
+) -> None:
+    training = {**the_example()["spec"]["training"], "steps": 100_000}
+    tenant.create(the_example(training=training))
+    tenant.wait_for_phase("Running")
+    before = tenant.uids()
+
+    install(tenant.cluster, tmp_path, {"workers": "16", "podLabels.upgraded": "yes"})
+    assert tenant.uids() == before
+    tenant.cluster.helm("rollback", "hetrl", "--namespace", SYSTEM, "--wait", "--timeout=5m")
+    done = tenant.step()
+    eventually(lambda: tenant.step() > done, what="steps are told to the operator of before")
+    assert tenant.uids() == before
+
+
 def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
     tenant: Tenant, tmp_path: Path
 ) -> None:
