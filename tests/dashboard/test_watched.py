@@ -77,7 +77,7 @@ def ended(address: str, choice: dict[str, str]) -> bool:
 
 def test_a_job_is_shown_and_recorded_until_it_is_deleted(served: Cluster, tmp_path: Path) -> None:
     a_job_that_runs(served, "math")
-    arguments = ["--job=math", "--namespace=watched", str(tmp_path)]
+    arguments = ["--job=math", "--namespace=watched", str(tmp_path / "records")]
 
     with dashboard(*arguments, kubeconfig=served.kubeconfig) as address:
         (choice,) = eventually(lambda: asked(address, "api/choices", board="job"))
@@ -91,7 +91,7 @@ def test_a_job_is_shown_and_recorded_until_it_is_deleted(served: Cluster, tmp_pa
         eventually(lambda: ended(address, choice))
 
     # What was recorded is a run like others.
-    with dashboard(str(tmp_path)) as address:
+    with dashboard(str(tmp_path / "records")) as address:
         (again,) = asked(address, "api/choices", board="job")
         assert again["hetrljob"].startswith("math-of-watched-")
 

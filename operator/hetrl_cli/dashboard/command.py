@@ -21,9 +21,7 @@ _RUNS = Path("runs")
 
 
 @click.command("dashboard")
-@click.argument(
-    "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--prometheus", "url", metavar="URL", help="Show what a Prometheus has scraped.")
 @click.option(
     "--job",
