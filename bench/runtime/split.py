@@ -49,7 +49,7 @@ from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Peers
 from hetrl_runtime.trainer.stop import StopSignal
 from hetrl_runtime.transport.coordinator_client import WorkerClient
-from hetrl_runtime.transport.relay import WeightSource
+from hetrl_runtime.transport.relay import weight_source
 
 NUM_REPLICAS = 3
 PLACES = 16
@@ -202,7 +202,7 @@ async def _work(launch: Launch, told: Pipeline, number: int) -> None:
         lengths=LONG, seed=number,
     )  # fmt: skip
     await engine.start()
-    with WeightSource(launch, process=process) as weights:
+    with weight_source(launch, process=process) as weights:
         async with WorkerClient(launch, process=process) as client:
             equipment = Equipment(
                 engine=engine, prompts=PromptFormat(Path(launch.model.source)),

@@ -74,6 +74,10 @@ def test_the_infeasible_job_is_infeasible() -> None:
 @pytest.mark.parametrize(
     ("job", "fleet"),
     [
+        ("qwen3-1.7b.yaml", "hetrl-fleet.yaml"),
+        ("qwen3-4b.yaml", "hetrl-fleet.yaml"),
+        ("qwen3-8b.yaml", "hetrl-fleet.yaml"),
+        ("qwen3-14b.yaml", "hetrl-fleet.yaml"),
         ("qwen2.5-1.5b-budget.yaml", "hetrl-fleet.yaml"),
         ("qwen3-8b-deadline.yaml", "hetrl-fleet.yaml"),
         ("qwen3-8b-ppo-regions.yaml", "regions-fleet.yaml"),

@@ -21,7 +21,7 @@ from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
-from hetrl_runtime.transport.relay import WeightSource
+from hetrl_runtime.transport.relay import weight_source
 from hetrl_runtime.wire.values import Ending
 
 
@@ -45,7 +45,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
-    with MetricsServer(registry, launch), WeightSource(launch, process=process) as weights:
+    with MetricsServer(registry, launch), weight_source(launch, process=process) as weights:
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (

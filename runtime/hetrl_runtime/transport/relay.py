@@ -10,9 +10,9 @@ later than its readers.
 
 import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from hetrl_core.launch import Address, Launch
 from hetrl_runtime.transport.channel import is_loopback, open_channel
@@ -33,13 +33,20 @@ RELAY_SECONDS = 10.0
 """How long a relay may have nothing on its way: it may hear of a version later than its readers."""
 
 
-class WeightSource:
-    """Where a worker gets weights from; a context manager, because it may be a relay."""
+@contextmanager
+def weight_source(launch: Launch, *, process: str) -> Iterator["WeightSource"]:
+    """Yield where a worker gets weights; where they cross regions it serves others meanwhile."""
+    with _server(launch) if launch.weights_cross_regions else nullcontext() as server:
+        yield WeightSource(launch, process=process, server=server)
 
-    def __init__(self, launch: Launch, *, process: str) -> None:
+
+class WeightSource:
+    """Where a worker gets weights: from its region's relay, or else from the trainer."""
+
+    def __init__(self, launch: Launch, *, process: str, server: WeightServer | None) -> None:
         self._launch = launch
         self._process = process
-        self._server = _server(launch) if launch.weights_cross_regions else None
+        self._server = server
         self._base: Snapshot | None = None
         """What came last, of which the next are changes where they cross regions."""
 
@@ -47,20 +54,6 @@ class WeightSource:
     def relay(self) -> Address | None:
         """Where we serve others of our region; None where weights come over fast links."""
         return _address(self._launch, port=self._server.port) if self._server else None
-
-    def __enter__(self) -> Self:
-        if self._server:
-            self._server.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._server:
-            self._server.__exit__(kind, error, traceback)
 
     async def fetch(self, news: Announcement, *, have_version: int) -> Snapshot:
         """Fetch the weights that were announced, or newer ones.

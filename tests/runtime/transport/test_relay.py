@@ -10,7 +10,7 @@ from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.roster import Member, Roster
 from hetrl_runtime.transport import relay
-from hetrl_runtime.transport.relay import WeightSource
+from hetrl_runtime.transport.relay import WeightSource, weight_source
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import Announcement
 from tests.runtime.launches import a_launch, free_port
@@ -70,8 +70,8 @@ def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
 async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) -> None:
     launch = afar(tmp_path)
     with (
-        WeightSource(launch, process="first") as first,
-        WeightSource(launch, process="second") as second,
+        weight_source(launch, process="first") as first,
+        weight_source(launch, process="second") as second,
     ):
         with trainer(launch, 1):
             fetched = await first.fetch(news(1), have_version=0)
@@ -81,7 +81,7 @@ async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) ->
         assert (fetched.crossed_regions, given.crossed_regions) == (True, False)
 
         # And who was given them can take the relay's place.
-        with WeightSource(launch, process="third") as third:
+        with weight_source(launch, process="third") as third:
             again = await third.fetch(news(1, by=second), have_version=0)
         assert bytes(again.data) == DATA[1]
 
@@ -89,7 +89,7 @@ async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) ->
 async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> None:
     launch = afar(tmp_path)
     gone = replace(news(2), relay_address=str(Address(host="127.0.0.1", port=free_port())))
-    with WeightSource(launch, process="second") as source, trainer(launch, 2):
+    with weight_source(launch, process="second") as source, trainer(launch, 2):
         found = await source.fetch(gone, have_version=1)
     assert bytes(found.data) == DATA[2]
     assert found.crossed_regions
@@ -101,8 +101,8 @@ async def test_a_relay_that_fetches_nothing_is_not_waited_for(
     monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
     launch = afar(tmp_path)
     with (
-        WeightSource(launch, process="first") as empty,
-        WeightSource(launch, process="second") as source,
+        weight_source(launch, process="first") as empty,
+        weight_source(launch, process="second") as source,
         trainer(launch, 2),
     ):
         found = await source.fetch(news(2, by=empty), have_version=1)
@@ -115,8 +115,8 @@ async def test_a_relay_whose_link_is_slow_is_waited_for(
     monkeypatch.setattr(relay, "RELAY_SECONDS", 0.0)
     launch = afar(tmp_path)
     with (
-        WeightSource(launch, process="first") as slow,
-        WeightSource(launch, process="second") as source,
+        weight_source(launch, process="first") as slow,
+        weight_source(launch, process="second") as source,
     ):
         # There is no trainer yet: that is as slow as a link can be.
         fetching = asyncio.create_task(slow.fetch(news(1), have_version=0))
@@ -142,8 +142,8 @@ async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
 ) -> None:
     launch = afar(tmp_path)
     with (
-        WeightSource(launch, process="first") as first,
-        WeightSource(launch, process="second") as second,
+        weight_source(launch, process="first") as first,
+        weight_source(launch, process="second") as second,
     ):
         with trainer(launch, 2):
             await first.fetch(news(2), have_version=1)
@@ -158,7 +158,7 @@ async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
 
 
 def test_where_links_are_fast_nobody_is_a_relay(tmp_path: Path) -> None:
-    with WeightSource(a_launch(tmp_path), process="near") as source:
+    with weight_source(a_launch(tmp_path), process="near") as source:
         assert source.relay is None
 
 
@@ -168,5 +168,5 @@ def test_a_pod_serves_under_its_own_name_in_the_job_s_domain(
     monkeypatch.setattr("socket.gethostname", lambda: "sums-rollout-l4-0-1")
     coordinator = Address(host="sums-coordinator-0.sums.team.svc", port=7400)
     launch = replace(afar(tmp_path), coordinator=coordinator)
-    with WeightSource(launch, process="rollout-l4-0-1") as source:
+    with weight_source(launch, process="rollout-l4-0-1") as source:
         assert str(source.relay) == f"sums-rollout-l4-0-1.sums.team.svc:{launch.weights.port}"
