@@ -221,11 +221,11 @@ def test_a_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]
     run.wait_until(lambda: len(run.pids()) >= 4 and any((run.out / "state").rglob("journal*")))
 
     run.process.kill()
-    run.finish()
+    _, said = run.finish()
 
     deadline = time.monotonic() + 60
     while run.pids():
-        assert time.monotonic() < deadline, f"still running: {run.pids()}"
+        assert time.monotonic() < deadline, f"still running: {run.pids()}\n{said}"
         time.sleep(0.1)
 
 

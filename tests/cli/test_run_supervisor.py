@@ -213,3 +213,32 @@ def test_when_the_owner_is_killed_the_warden_ends_its_processes() -> None:
     assert forgotten.poll() is None
     os.killpg(forgotten.pid, signal.SIGKILL)
     forgotten.wait(timeout=20)
+
+
+_DIES_AFTER_STARTING = """
+import asyncio, os, signal, subprocess
+from pathlib import Path
+from tests.cli.test_run_supervisor import Role, a_command, run
+
+popen = subprocess.Popen.__init__
+
+def start_and_die(self, arguments, **options):
+    popen(self, arguments, **options)
+    if arguments[0] == "/bin/sh":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen.__init__ = start_and_die
+lives = "echo $$ > $FOLDER/pid; sleep 60"
+asyncio.run(run(a_command(Path(os.environ["FOLDER"]), "coordinator-0", Role.COORDINATOR, lives)))
+"""
+
+
+def test_a_process_does_not_outlive_an_owner_that_is_killed_as_it_starts_it(tmp_path: Path) -> None:
+    owner = [sys.executable, "-c", _DIES_AFTER_STARTING]
+    ended = subprocess.run(
+        owner, env={**os.environ, "FOLDER": str(tmp_path)}, timeout=60, check=False
+    )
+
+    assert ended.returncode == -signal.SIGKILL
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+    wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))

@@ -6,7 +6,6 @@ Starting, waiting and ending one process. When to do so is the supervisor's.
 import asyncio
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,12 @@ from hetrl_cli.run.restart import Exit
 from hetrl_core.task import Role
 
 _TAIL_BYTES = 8192
+
+_ANNOUNCED = 'echo "+$$" >&0; exec "$@" </dev/null'
+"""What a process does before it is its command: it tells the warden, on its standard input.
+
+If we told it, a process would outlive us that we were killed after starting.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +44,21 @@ class Process:
         self._child = child
 
     @classmethod
-    async def start(cls, command: Command) -> "Process":
-        """Start the command in a process group of its own, appending to its log."""
+    async def start(cls, command: Command, *, warden: int) -> "Process":
+        """Start the command in a process group of its own, appending to its log.
+
+        ``warden`` is a file descriptor on which process groups are announced to one.
+        """
         with command.log.open("ab") as log:
             child = await asyncio.create_subprocess_exec(
-                *command.arguments,
-                stdin=subprocess.DEVNULL,
+                "/bin/sh", "-c", _ANNOUNCED, "sh", *command.arguments,
+                stdin=warden,
                 stdout=log,
                 stderr=log,
                 env=dict(command.environment),
                 # Ctrl-C reaches the whole foreground group; only the supervisor may hear it.
                 start_new_session=True,
-            )
+            )  # fmt: skip
         return cls(command, child)
 
     @property

@@ -7,7 +7,7 @@ rule; how far the run is, and whether it still moves, is watched elsewhere.
 
 import asyncio
 import contextlib
-import subprocess
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class Supervisor:
         for process in self._running:
             process.kill()
 
-    async def _keep(self, unit: Unit, warden: asyncio.StreamWriter) -> End:
+    async def _keep(self, unit: Unit, warden: int) -> End:
         policy = self._essential if unit.is_essential else self._rollout
         exits = self._essential_exits if unit.is_essential else []
         while True:
@@ -129,7 +129,7 @@ class Supervisor:
                     self._announce(f"{newest}; restarting in {after_seconds:g} s")
                     await asyncio.sleep(after_seconds)
 
-    async def _once(self, unit: Unit, warden: asyncio.StreamWriter) -> Exit:
+    async def _once(self, unit: Unit, warden: int) -> Exit:
         """Run the unit until all its processes are done, or the first of them dies."""
         async with contextlib.AsyncExitStack() as stack:
             ends = [
@@ -144,18 +144,16 @@ class Supervisor:
         return newest
 
     @contextlib.asynccontextmanager
-    async def _started(
-        self, command: Command, warden: asyncio.StreamWriter
-    ) -> AsyncIterator[Process]:
-        process = await Process.start(command)
-        warden.write(b"+%d\n" % process.group)
+    async def _started(self, command: Command, warden: int) -> AsyncIterator[Process]:
+        process = await Process.start(command, warden=warden)
         self._running.add(process)
         try:
             yield process
         finally:
             await process.stop(grace_seconds=GRACE_SECONDS)
             self._running.discard(process)
-            warden.write(b"-%d\n" % process.group)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(warden, b"-%d\n" % process.group)
 
 
 async def _cancel(tasks: "Iterable[asyncio.Task[End]]") -> None:
@@ -185,14 +183,17 @@ async def _end(tasks: "dict[asyncio.Task[End], Unit]", stop: "asyncio.Future[End
 
 
 @contextlib.asynccontextmanager
-async def _warden() -> AsyncIterator[asyncio.StreamWriter]:
-    warden = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "hetrl_cli.run.warden",
-        stdin=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    assert warden.stdin is not None
+async def _warden() -> AsyncIterator[int]:
+    """Yield where process groups are announced; when that is closed, those left are ended."""
+    listens, told = os.pipe()
     try:
-        yield warden.stdin
+        warden = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "hetrl_cli.run.warden", stdin=listens, start_new_session=True
+        )
     finally:
-        warden.stdin.close()
+        os.close(listens)
+    try:
+        yield told
+    finally:
+        os.close(told)
         await warden.wait()

@@ -1,9 +1,9 @@
 """Ends the processes of a run whose owner died without a chance to end them.
 
 ``python -m hetrl_cli.run.warden`` reads process groups from its standard input, ``+`` to
-watch and ``-`` to forget, a line each. When the input ends, for whatever reason, it stops
-the groups that are left. It needs no cooperation of the processes and catches their
-children too, which a parent-death signal does not.
+watch, which the group itself says, and ``-`` to forget, a line each. When the input ends, for
+whatever reason, it stops the groups that are left. It catches their children too, which a
+parent-death signal does not.
 """
 
 import os
