@@ -20,6 +20,16 @@ class Engine(StrEnum):
     TRANSFORMERS = "transformers"
 
 
+class WeightTransport(StrEnum):
+    """How weights reach rollouts of the trainer's region; over regions it always is gRPC."""
+
+    GRPC = "Grpc"
+    """Each fetches them, over mutual TLS."""
+
+    NCCL = "Nccl"
+    """The trainer broadcasts them: by NCCL between GPUs, by gloo otherwise, in the clear."""
+
+
 class Strategy(StrEnum):
     """Which search makes the plan."""
 
@@ -332,6 +342,7 @@ class JobSpec:
     rollout: RolloutSpec = field(default_factory=RolloutSpec)
     planning: PlanningSpec = field(default_factory=PlanningSpec)
     engine: Engine = Engine.VLLM
+    weight_transport: WeightTransport = WeightTransport.GRPC
     traces: TracesSpec | None = None
 
 

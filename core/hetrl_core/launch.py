@@ -11,7 +11,7 @@ from functools import cache
 from pydantic import TypeAdapter, ValidationError
 
 from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, TracesSpec, TrainingSpec
+from hetrl_core.job import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role
 from hetrl_core.training_split import UNDIVIDED, TrainingSplit
@@ -103,6 +103,9 @@ class Launch:
 
     weights_cross_regions: bool = False
     """Whether they come over a slow link: compressed then, as changes of those that are here."""
+
+    weight_transport: WeightTransport = WeightTransport.GRPC
+    """How they reach rollouts of the trainer's region."""
 
     rendezvous: Address
     """Where the training processes meet to form their process group."""

@@ -12,7 +12,7 @@ from hetrl_api.lists import Keyed
 from hetrl_api.resources import Labels
 from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
 from hetrl_api.source import ObjectName, SubPath
-from hetrl_core.job import Engine
+from hetrl_core.job import Engine, WeightTransport
 
 Image = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 VolumeName = Annotated[
@@ -43,13 +43,6 @@ class TrajectoryTransport(StrEnum):
     PROCESS_GROUP = "ProcessGroup"
 
 
-class WeightTransport(StrEnum):
-    """How weights travel."""
-
-    GRPC = "Grpc"
-    NCCL = "Nccl"
-
-
 class Transport(ApiModel):
     """How tensors travel between pods."""
 
@@ -57,16 +50,14 @@ class Transport(ApiModel):
     """Grpc. ProcessGroup is not supported yet."""
 
     weights: WeightTransport = WeightTransport.GRPC
-    """Grpc. Nccl is not supported yet."""
+    """How weights reach rollouts of the trainer's region: each fetches them over mutual TLS (Grpc),
+    or the trainer broadcasts them to all at once (Nccl: by NCCL between GPUs, by gloo otherwise),
+    faster but in the clear. Into other regions it always is Grpc."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         value_not_yet(
             "spec.runtime.transport.trajectories", name="trajectories", value="ProcessGroup",
             instead="trajectories travel by Grpc",
-        ),
-        value_not_yet(
-            "spec.runtime.transport.weights", name="weights", value="Nccl",
-            instead="weights travel by Grpc",
         ),
     )  # fmt: skip
 

@@ -62,6 +62,7 @@ def to_spec(
         rollout=_rollout(spec.rollout),
         planning=_planning(spec.planning, now=now),
         engine=spec.runtime.engine,
+        weight_transport=spec.runtime.transport.weights,
         traces=_traces(spec.runtime.telemetry),
     )
 

@@ -256,10 +256,6 @@ INVALID_JOBS = [
         "spec.runtime.transport.trajectories ProcessGroup is not supported yet",
     ),
     _case(
-        "weights by NCCL", {"spec.runtime.transport": {"weights": "Nccl"}},
-        "spec.runtime.transport.weights Nccl is not supported yet",
-    ),
-    _case(
         "many restarts within a window",
         {"spec.failurePolicy": {"windowSeconds": 60, "maxRestarts": 101}},
         "spec.failurePolicy.maxRestarts must be <= 100 with windowSeconds, got 101",

@@ -124,6 +124,7 @@ def a_job(
     data: Mapping[str, Any] | None = None,
     steps: int = STEPS,
     every: int = 10,
+    weights: str = "Grpc",
     **algorithm: Any,
 ) -> dict[str, Any]:
     return {
@@ -141,7 +142,7 @@ def a_job(
             "training": {"steps": steps, "learningRate": 1e-4, "checkpointEverySteps": every},
             "resources": {"maxGPUs": 3},
             "rollout": {"replicas": 2},
-            "runtime": {"engine": "transformers"},
+            "runtime": {"engine": "transformers", "transport": {"weights": weights}},
         },
     }  # fmt: skip
 
@@ -214,6 +215,22 @@ def test_an_interrupted_run_leaves_no_process_is_resumed_and_not_written_over(
 
     assert code == 1
     assert "continue its run with --resume" in said
+
+
+def test_weights_are_broadcast_also_after_a_member_died(start: Callable[..., Run]) -> None:
+    run = start(weights="Nccl", steps=12)
+
+    run.wait_for_step(3)
+    run.kill("rollout-")
+    code, said = run.finish()
+
+    assert code == 0, said
+    assert largest_staleness(run) <= 2
+    trainer = (run.out / "logs/trainer-l4-0-0.log").read_text()
+    rounds = [line for line in trainer.splitlines() if "weights broadcast:" in line]
+    assert sum("readers=2" in line for line in rounds) >= 5, trainer
+    last_version = int(rounds[-1].partition("version=")[2].split()[0])
+    assert last_version >= 10, trainer
 
 
 def test_a_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]) -> None:

@@ -100,6 +100,7 @@ def _shared(
         listen_host=LOOPBACK,
         coordinator=coordinator,
         weights=weights,
+        weight_transport=job.weight_transport,
         rendezvous=rendezvous,
         metrics_port=0,
         model=ModelFiles(

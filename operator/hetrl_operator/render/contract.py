@@ -48,6 +48,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
         region=pods.region,
         weights_cross_regions=weights_cross_regions(pods, deployment.sets),
+        weight_transport=spec.weight_transport,
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,
         model=ModelFiles(

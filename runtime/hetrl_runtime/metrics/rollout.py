@@ -14,7 +14,8 @@ class RolloutMetrics:
         )
         self.weight_sync_seconds = Histogram(
             "hetrl_weight_sync_seconds",
-            "Fetching and loading a version: link is intra or inter region, kind full or delta.",
+            "Fetching and loading a version: link is intra or inter region, "
+            "kind full, delta or broadcast.",
             ["link", "kind"],
             buckets=SECONDS_BUCKETS,
             registry=registry,

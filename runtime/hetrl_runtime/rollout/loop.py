@@ -206,7 +206,7 @@ class RolloutLoop:
         self._weight_sync_seconds = time.monotonic() - self._sync_began_at
         way = {
             "link": "inter" if snapshot.crossed_regions else "intra",
-            "kind": "delta" if snapshot.is_patched else "full",
+            "kind": _kind(snapshot),
         }
         self._metrics.weight_sync_seconds.labels(**way).observe(self._weight_sync_seconds)
         self._metrics.weight_sync_bytes.labels(**way).inc(len(snapshot.data))
@@ -331,6 +331,12 @@ class RolloutLoop:
         )
         self._client.report(status)
         self._series.show(status)
+
+
+def _kind(snapshot: Snapshot) -> str:
+    if snapshot.was_broadcast:
+        return "broadcast"
+    return "delta" if snapshot.is_patched else "full"
 
 
 def _ending(failures: ExceptionGroup[Exception]) -> Ending:

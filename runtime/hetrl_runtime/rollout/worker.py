@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.metrics.rollout import RolloutMetrics
@@ -21,7 +22,7 @@ from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
-from hetrl_runtime.transport.relay import weight_source
+from hetrl_runtime.transport.relay import Broadcast, weight_source
 from hetrl_runtime.wire.values import Ending
 
 
@@ -45,7 +46,10 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
     metrics = RolloutMetrics(registry)
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
-    with MetricsServer(registry, launch), weight_source(launch, process=process) as weights:
+    with (
+        MetricsServer(registry, launch),
+        weight_source(launch, process=process, broadcast=_broadcast(launch, process)) as weights,
+    ):
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
@@ -58,6 +62,15 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
                 metrics=metrics, tracer=tracer,
             )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
+
+
+def _broadcast(launch: Launch, process: str) -> Broadcast | None:
+    if launch.weight_transport is WeightTransport.GRPC or launch.weights_cross_regions:
+        return None
+    # It brings torch, which not every engine's process needs.
+    from hetrl_runtime.broadcast.receiver import Receiver  # noqa: PLC0415
+
+    return Receiver(launch, process=process)
 
 
 def engine_settings(

@@ -19,8 +19,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from hetrl_core.algorithm import AlgorithmType
+from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
+from hetrl_runtime.broadcast.sender import Sender
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
@@ -115,7 +117,7 @@ class Leader:
             writer = CheckpointWriter(self._checkpoints, metrics)
             open_parts.callback(writer.finish)
             open_parts.enter_context(MetricsServer(registry, self._launch))
-            weights = open_parts.enter_context(self._weight_server())
+            weights = self._opened_weights(open_parts)
             client = open_parts.enter_context(TrainerClient(self._launch, process=self._process))
             try:
                 return self._train(client, weights, writer, metrics)
@@ -270,11 +272,16 @@ class Leader:
         )
         client.report(self._status)
 
-    def _weight_server(self) -> WeightServer:
+    def _opened_weights(self, open_parts: ExitStack) -> WeightServer:
         launch = self._launch
         # The address in the contract is the one that peers dial; we listen where we are told.
         here = Address(host=launch.listen_host, port=launch.weights.port)
-        return WeightServer(job=launch.job, address=here, tls=launch.tls)
+        server = WeightServer(job=launch.job, address=here, tls=launch.tls)
+        sender = Sender(launch, server) if launch.weight_transport is WeightTransport.NCCL else None
+        open_parts.enter_context(server)
+        if sender:
+            open_parts.enter_context(sender)
+        return server
 
 
 def _link(span: Span, checked: Checked, *, version: int) -> None:

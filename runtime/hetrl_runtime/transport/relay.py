@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from typing import Protocol
 
 from hetrl_core.launch import Address, Launch
 from hetrl_runtime.transport.channel import is_loopback, open_channel
@@ -33,20 +34,38 @@ RELAY_SECONDS = 10.0
 """How long a relay may have nothing on its way: it may hear of a version later than its readers."""
 
 
+class Broadcast(Protocol):
+    """The trainer's region, where weights come to all of its workers at once."""
+
+    async def receive(self, *, have_version: int) -> Snapshot | str:
+        """Return the newest weights, or why they did not come this way."""
+        ...
+
+
 @contextmanager
-def weight_source(launch: Launch, *, process: str) -> Iterator["WeightSource"]:
+def weight_source(
+    launch: Launch, *, process: str, broadcast: Broadcast | None = None
+) -> Iterator["WeightSource"]:
     """Yield where a worker gets weights; where they cross regions it serves others meanwhile."""
     with _server(launch) if launch.weights_cross_regions else nullcontext() as server:
-        yield WeightSource(launch, process=process, server=server)
+        yield WeightSource(launch, process=process, server=server, broadcast=broadcast)
 
 
 class WeightSource:
-    """Where a worker gets weights: from its region's relay, or else from the trainer."""
+    """Where a worker gets weights: by broadcast, from its region's relay or from the trainer."""
 
-    def __init__(self, launch: Launch, *, process: str, server: WeightServer | None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        process: str,
+        server: WeightServer | None,
+        broadcast: Broadcast | None = None,
+    ) -> None:
         self._launch = launch
         self._process = process
         self._server = server
+        self._broadcast = broadcast
         self._base: Snapshot | None = None
         """What came last, of which the next are changes where they cross regions."""
 
@@ -62,7 +81,7 @@ class WeightSource:
             Refused, Unreachable: as the errors' own words say, of the trainer.
         """
         if self._server is None:
-            return await self._from_trainer(have_version)
+            return await self._from_near(have_version)
         if news.relay_address:
             given = await self._from_relay(news, have_version=have_version)
             if isinstance(given, Snapshot):
@@ -73,6 +92,16 @@ class WeightSource:
             fetched = await self._from_trainer(have_version)
             crossed = replace(fetched, crossed_regions=True)
             return self._passed_on(crossed, news.epoch, self._server)
+
+    async def _from_near(self, have_version: int) -> Snapshot:
+        """Fetch within the trainer's region: by broadcast where there is one."""
+        if self._broadcast is None:
+            return await self._from_trainer(have_version)
+        given = await self._broadcast.receive(have_version=have_version)
+        if isinstance(given, Snapshot):
+            return given
+        log.warning("the trainer is asked, no broadcast came: %s", given)
+        return await self._from_trainer(have_version)
 
     async def _from_trainer(self, have_version: int) -> Snapshot:
         return await fetch_weights(

@@ -56,6 +56,9 @@ class Snapshot:
     crossed_regions: bool = field(default=False, compare=False)
     """Whether they came to us over a slow link."""
 
+    was_broadcast: bool = field(default=False, compare=False)
+    """Whether they came over a process group."""
+
 
 class WeightServer:
     """Serves the newest snapshot to rollout workers, from threads of its process.
@@ -93,6 +96,16 @@ class WeightServer:
         self._server.stop(grace=1.0).wait()
         self._digesting.shutdown()
         self._patches.close()
+
+    def also_serve(self, add: Callable[[grpc.Server], None]) -> None:
+        """Serve something else at the same address; before this is entered."""
+        add(self._server)
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """What was published last."""
+        with self._changed:
+            return self._snapshot.snapshot if self._snapshot else None
 
     def publish(self, snapshot: Snapshot, *, epoch: int = 0) -> None:
         """Make a version the one that readers get from now on.
@@ -168,13 +181,7 @@ class _Servicer(WeightsServicer):
     def Fetch(  # noqa: N802  # the name is the protocol's
         self, request: pb.FetchRequest, context: grpc.ServicerContext
     ) -> Iterator[pb.WeightChunk]:
-        asked = JobIdentity(
-            namespace=request.job.namespace, name=request.job.name, uid=request.job.uid
-        )
-        if asked != self._job:
-            context.abort(
-                grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {self._job}"
-            )
+        require_job(request.job, self._job, context)
         digested = self._server.wait_for(request)
         if digested is None:
             return
@@ -191,6 +198,12 @@ class _Servicer(WeightsServicer):
             offset_bytes=offset_bytes,
             patches_of=payload.base_sha256,
         )
+
+
+def require_job(asked: pb.JobIdentity, ours: JobIdentity, context: grpc.ServicerContext) -> None:
+    """End a call of another job's process."""
+    if JobIdentity(namespace=asked.namespace, name=asked.name, uid=asked.uid) != ours:
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {ours}")
 
 
 def chunks(

@@ -395,6 +395,58 @@ class WeightChunk(_message.Message):
     base_sha256: bytes
     def __init__(self, version: _Optional[int] = ..., total_bytes: _Optional[int] = ..., offset_bytes: _Optional[int] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., sha256: _Optional[bytes] = ..., is_patches: _Optional[bool] = ..., base_sha256: _Optional[bytes] = ...) -> None: ...
 
+class AttendRequest(_message.Message):
+    __slots__ = ("job", "process", "instance", "have_version", "wait_seconds", "gpu")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    HAVE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    job: JobIdentity
+    process: str
+    instance: str
+    have_version: int
+    wait_seconds: float
+    gpu: str
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., instance: _Optional[str] = ..., have_version: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., gpu: _Optional[str] = ...) -> None: ...
+
+class BroadcastNotice(_message.Message):
+    __slots__ = ("invitation", "outcome")
+    INVITATION_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    invitation: BroadcastInvitation
+    outcome: BroadcastOutcome
+    def __init__(self, invitation: _Optional[_Union[BroadcastInvitation, _Mapping]] = ..., outcome: _Optional[_Union[BroadcastOutcome, _Mapping]] = ...) -> None: ...
+
+class BroadcastInvitation(_message.Message):
+    __slots__ = ("group", "store_host", "store_port", "rank", "size", "over_nccl", "version", "total_bytes")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STORE_HOST_FIELD_NUMBER: _ClassVar[int]
+    STORE_PORT_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OVER_NCCL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    store_host: str
+    store_port: int
+    rank: int
+    size: int
+    over_nccl: bool
+    version: int
+    total_bytes: int
+    def __init__(self, group: _Optional[str] = ..., store_host: _Optional[str] = ..., store_port: _Optional[int] = ..., rank: _Optional[int] = ..., size: _Optional[int] = ..., over_nccl: _Optional[bool] = ..., version: _Optional[int] = ..., total_bytes: _Optional[int] = ...) -> None: ...
+
+class BroadcastOutcome(_message.Message):
+    __slots__ = ("crc32c", "problem")
+    CRC32C_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    crc32c: int
+    problem: str
+    def __init__(self, crc32c: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class JournalEntry(_message.Message):
     __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended")
     EPOCH_BEGUN_FIELD_NUMBER: _ClassVar[int]

@@ -490,3 +490,80 @@ class Weights:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class BroadcastsStub:
+    """Served by the trainer to the rollout workers of its region, where weights are broadcast.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Attend = channel.unary_stream(
+                '/hetrl.v1.Broadcasts/Attend',
+                request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.AttendRequest.SerializeToString,
+                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.BroadcastNotice.FromString,
+                _registered_method=True)
+
+
+class BroadcastsServicer:
+    """Served by the trainer to the rollout workers of its region, where weights are broadcast.
+    """
+
+    def Attend(self, request, context):
+        """A worker wants another version than it has, over a process group. The first answer says where
+        its members meet, the second how it went; an empty stream means that there was none to send.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_BroadcastsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Attend': grpc.unary_stream_rpc_method_handler(
+                    servicer.Attend,
+                    request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.AttendRequest.FromString,
+                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.BroadcastNotice.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'hetrl.v1.Broadcasts', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('hetrl.v1.Broadcasts', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Broadcasts:
+    """Served by the trainer to the rollout workers of its region, where weights are broadcast.
+    """
+
+    @staticmethod
+    def Attend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/hetrl.v1.Broadcasts/Attend',
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.AttendRequest.SerializeToString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.BroadcastNotice.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
