@@ -100,8 +100,12 @@ class ProcessTable:
     ) -> None:
         """Wait until `ready()`; raise with the tail of the log `name` when it died or is late."""
         deadline = time.monotonic() + timeout_seconds
-        while not ready():
-            if not self.is_running(name):
+        while True:
+            # Asked before the look: what is ready may end between the two.
+            running = self.is_running(name)
+            if ready():
+                return
+            if not running:
                 raise ClusterError(f"{name} ended before {what}:\n{self.tail(name)}")
             if time.monotonic() > deadline:
                 waited = f"{name}: {what} not within {timeout_seconds:.0f} s"

@@ -76,8 +76,12 @@ class Run:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert self.process.poll() is None, f"ended too early: {self.finish()[1]}"
+        while True:
+            # Asked before the look: a run may end between the two.
+            runs = self.process.poll() is None
+            if condition():
+                return
+            assert runs, f"ended too early: {self.finish()[1]}"
             assert time.monotonic() < deadline, "it did not happen in time"
             time.sleep(0.1)
 
