@@ -96,7 +96,7 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 test: check docs test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
 
 test-slow: $(READY)
-	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster and not pods and not engine'
+	@$(BIN)/pytest -q -n 2 --dist worksteal --durations=20 --durations-min=10 -m 'slow and not cluster and not pods and not engine'
 
 test-oracles: $(READY) $(ORACLES_READY)
 	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles
@@ -105,8 +105,8 @@ test-engine: $(READY) $(VLLM_READY)
 	@.venv-vllm/bin/python -m pytest -q -m engine tests/runtime/rollout
 
 test-cluster: $(READY) $(VLLM_READY) images
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m 'cluster and not pods' tests
-	@$(BIN)/pytest -q e2e
+	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=20 --durations-min=10 -m 'cluster and not pods' tests
+	@$(BIN)/pytest -q --durations=10 --durations-min=10 e2e
 
 format: $(READY) ## Put the code into the form that check wants.
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
@@ -144,7 +144,7 @@ sbom: $(SBOM_READY) ## Write into runs/sbom what each image adds to its base, as
 	done
 
 e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our own, or on KUBECONFIG's.
-	@$(BIN)/pytest -q e2e
+	@$(BIN)/pytest -q --durations=10 --durations-min=10 e2e
 
 ## Measuring and proving -----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.images import build_images
 from e2e.prometheus import prometheus
 from e2e.release import CHART, SYSTEM, install
+from e2e.rights import rights_of_the_operator
 from e2e.tenant import EXAMPLES, Tenant, eventually, open_to_pods, tenant_in, the_example
 from tests.dashboard.serving import dashboard
 
@@ -283,3 +284,17 @@ def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
 
     tenant.wait_for_phase("Succeeded")
     assert tenant.status()["progress"]["step"] == 4
+
+
+def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant: Tenant) -> None:
+    """After the stories before, and one of what they do not need."""
+    if not tenant.cluster.state:
+        pytest.skip("an attached cluster's audit log is not ours to read")
+    training = {**the_example()["spec"]["training"], "steps": 100_000}
+    tenant.create(the_example(training=training, planning={"historyLimit": 0}))
+    tenant.wait_for_phase("Running")
+
+    found = rights_of_the_operator(tenant.cluster)
+
+    assert found.refused == ()
+    assert not found.unused

@@ -136,7 +136,7 @@ class ControlPlane:
                 f"--tls-private-key-file={serving.key}",
                 f"--client-ca-file={authority.certificate}",
                 "--authorization-mode=Node,RBAC",
-                "--enable-admission-plugins=NodeRestriction",
+                "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
                 "--allow-privileged",
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
                 f"--service-account-key-file={token_key.certificate}",

@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from e2e.faults.api import OURS, PATHS, Api, Json, NotFoundError, eventually
 
 JOB = "sums"
+LEAVING = "hetrl.dev/leaving"
+"""Of a node's annotations: it will soon be gone."""
+
 QUIET_SECONDS = 3.0
 """Nothing has changed for so long: the operator has nothing more to do, or is slow to see it."""
 
@@ -38,6 +41,7 @@ class Life:
             "scale": self.scale,
             "suspend": self.suspend,
             "resume": self.resume,
+            "replan": self.replan,
             "finish": self.finish,
             "delete": self.delete,
         }
@@ -66,6 +70,15 @@ class Life:
         self.api.merge(self._job_path, {"spec": {"suspend": False}})
         self.wait_for("Running")
 
+    def replan(self) -> None:
+        """Announce that the node of a rollout will go, and wait until nothing stands on it."""
+        node = self._pods("rollout")[-1]["spec"]["nodeName"]
+        self._announce(node, "for repair")
+        eventually(
+            lambda: self._has_left(node), what=f"the job has left {node}", seconds=STAGE_SECONDS
+        )
+        self.wait_for("Running")
+
     def finish(self) -> None:
         """Let the coordinator's process end well, as after the last step."""
         name = f"{self.name}-coordinator-0"
@@ -87,6 +100,12 @@ class Life:
             what="nothing is left of a deleted job",
             seconds=STAGE_SECONDS,
         )
+
+    def let_nodes_stay(self) -> None:
+        """Take back what was announced of nodes."""
+        for node in self.api.get("/api/v1/nodes")["items"]:
+            if LEAVING in node["metadata"].get("annotations", {}) and self._is_mine(node):
+                self._announce(node["metadata"]["name"], None)
 
     def path(self, kind: str) -> str:
         """Return where objects of a kind are."""
@@ -121,6 +140,22 @@ class Life:
                 before, since = now, time.monotonic()
             if time.monotonic() > ends_at:
                 raise TimeoutError(f"something changes for ever: {sorted(now.items())}")
+
+    def _pods(self, role: str) -> list[Json]:
+        found = self.objects("pods")
+        return [each for each in found if each["metadata"]["labels"]["hetrl.dev/role"] == role]
+
+    def _announce(self, node: str, why: str | None) -> None:
+        self.api.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {LEAVING: why}}})
+
+    def _is_mine(self, node: Json) -> bool:
+        return bool(self.pool["nodeSelector"].items() <= node["metadata"]["labels"].items())
+
+    def _has_left(self, node: str) -> bool:
+        """Tell whether rollouts run, and neither they nor the trainer on a node."""
+        placed = [*self._pods("rollout"), *self._pods("trainer")]
+        nodes = {each["spec"].get("nodeName") for each in placed}
+        return bool(self._pods("rollout")) and node not in nodes
 
     def _shows(self, phase: str) -> bool:
         try:

@@ -95,6 +95,7 @@ class Lane:
         for name, play in life.stages().items():
             play()
             states[name] = self._settled(life, name)
+        life.let_nodes_stay()
         record = tuple(self.proxy.record)
         self.proxy.use(nothing)
         return Story(
@@ -126,6 +127,7 @@ class Lane:
         eventually(
             lambda: not any(life.everything().values()), what="the last life is cleared away"
         )
+        life.let_nodes_stay()
 
 
 def violations(undisturbed: Story, disturbed: Story) -> list[str]:

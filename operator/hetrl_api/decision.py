@@ -1,4 +1,4 @@
-"""From the core's ``Plan`` to the spec of a HetRLPlan and back, without loss."""
+"""From the core's ``Plan`` to the spec of a HetRLPlan and back; all but digits of predictions."""
 
 from collections.abc import Sequence
 from itertools import groupby, islice
@@ -27,6 +27,7 @@ from hetrl_core.plan import (
     TrainingMode,
 )
 
+_DIGITS = 5
 MAX_REJECTED = 20
 """Alternatives kept in the object; a search may report more."""
 
@@ -37,7 +38,7 @@ def from_plan(plan: Plan) -> PlanSpec:
         strategy=plan.strategy,
         seed=plan.seed,
         ended_by=plan.ended_by,
-        gap_ratio=plan.gap,
+        gap_ratio=None if plan.gap is None else _shown(plan.gap),
         groups=tuple(_group_from(group) for group in plan.groups),
         prediction=_prediction_from(plan.prediction),
         rejected=tuple(
@@ -198,15 +199,20 @@ def _memory_to(memory: GroupMemory) -> MemoryUse:
 
 def _prediction_from(prediction: Prediction) -> PlanPrediction:
     return PlanPrediction(
-        step_seconds=prediction.step_seconds,
-        generation_seconds=prediction.generation_seconds,
-        training_seconds=prediction.training_seconds,
-        weight_sync_seconds=prediction.weight_sync_seconds,
-        samples_per_second=prediction.samples_per_second,
-        dollars_per_hour=prediction.dollars_per_hour,
-        mean_staleness=prediction.mean_staleness,
+        step_seconds=_shown(prediction.step_seconds),
+        generation_seconds=_shown(prediction.generation_seconds),
+        training_seconds=_shown(prediction.training_seconds),
+        weight_sync_seconds=_shown(prediction.weight_sync_seconds),
+        samples_per_second=_shown(prediction.samples_per_second),
+        dollars_per_hour=_shown(prediction.dollars_per_hour),
+        mean_staleness=_shown(prediction.mean_staleness),
         bottleneck=prediction.bottleneck,
     )
+
+
+def _shown(figure: float) -> float:
+    """Leave out digits that say nothing: kubectl prints all that there are."""
+    return float(f"{figure:.{_DIGITS}g}")
 
 
 def _prediction_to(prediction: PlanPrediction) -> Prediction:

@@ -47,7 +47,8 @@ class Transport(ApiModel):
     """How tensors travel between pods."""
 
     trajectories: TrajectoryTransport = TrajectoryTransport.GRPC
-    """Grpc. ProcessGroup is not supported yet."""
+    """Grpc, up to the trainer's first process, which gives them to its others by process group.
+    ProcessGroup is refused: what a dead worker had sent would be lost."""
 
     weights: WeightTransport = WeightTransport.GRPC
     """How weights reach rollouts of the trainer's region: each fetches them over mutual TLS (Grpc),

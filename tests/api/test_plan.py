@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,7 +104,7 @@ plans = st.builds(
     strategy=st.sampled_from(Strategy),
     groups=st.lists(groups(), min_size=1, max_size=4).map(tuple),
     prediction=st.just(a_prediction()),
-    gap=st.none() | st.floats(0, 1),
+    gap=st.none() | st.integers(0, 1000).map(lambda thousandths: thousandths / 1000),
     rejected=st.lists(st.just(Rejected(summary="tp2", reason="slower")), max_size=20).map(tuple),
     ended_by=st.sampled_from(["work", "time"]),
     seed=st.integers(0, 99),
@@ -116,6 +117,18 @@ def test_a_plan_survives_its_object_exactly(plan: Plan) -> None:
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)
 
     assert to_plan(PlanSpec.model_validate_json(text)) == plan
+
+
+def test_predictions_are_written_in_as_many_digits_as_one_reads() -> None:
+    exact = replace(a_prediction(), step_seconds=1.8043800792530182, dollars_per_hour=12.0)
+
+    plan = a_plan_of_10240_gpus([f"a100-{number}" for number in range(1280)])
+
+    written = from_plan(replace(plan, prediction=exact, gap=1 / 3))
+
+    assert written.prediction.step_seconds == 1.8044
+    assert written.prediction.dollars_per_hour == 12.0
+    assert written.gap_ratio == 0.33333
 
 
 def scattered(number: int) -> int:

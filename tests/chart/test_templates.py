@@ -157,7 +157,7 @@ def test_the_operator_writes_secrets_and_never_reads_them() -> None:
         if "secrets" in rule["resources"]
     ]
 
-    assert [rule["verbs"] for rule in of_secrets] == [["create", "patch", "delete"]]
+    assert [rule["verbs"] for rule in of_secrets] == [["create", "patch"]]
 
 
 def test_rights_on_jobs_end_at_the_namespaces_that_are_watched() -> None:
