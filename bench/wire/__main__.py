@@ -20,6 +20,7 @@ RUNS = Path("runs/proof-wire")
 RESULTS = Path("docs/results/wire.md")
 _NUM_KEPT_FLAT = 200_000
 _WARM_UP = 2000
+_TO_ALL_BYTES = 256 << 20
 
 
 def main() -> None:
@@ -35,6 +36,7 @@ def main() -> None:
         "trajectories": lambda: _trajectories(arguments.turns, arguments.trajectories),
         "memory": _memory,
         "stream": lambda: _stream(arguments.turns),
+        "readers": lambda: _readers(arguments.turns),
         "engine": _engine,
         "changes": _changes,
     }
@@ -85,6 +87,12 @@ def _stream(turns: int) -> dict[str, Any]:
     from bench.wire import weights  # noqa: PLC0415  # cases above are free of torch
 
     return weights.stream(turns)
+
+
+def _readers(turns: int) -> dict[str, Any]:
+    from bench.wire import readers  # noqa: PLC0415  # torch
+
+    return readers.to_all(_TO_ALL_BYTES, turns)
 
 
 def _engine() -> dict[str, Any]:

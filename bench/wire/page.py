@@ -81,6 +81,15 @@ against a bare grpc.aio server that yields the same chunks and a reader that dro
 TLS, CRC32C for every chunk on both ends. Ours also keeps what comes, in order. By processor time a
 side's rate is that of its busier end.
 """
+_READERS = """\
+## One version to several workers
+
+`spec.runtime.transport.weights`: each worker of the trainer's region fetches the version over
+mutual TLS (`Grpc`), or the trainer broadcasts it to all of them at once (`Nccl`; between
+processors, as here, by gloo, in the clear). The trainer has one core, all workers share the other,
+so what a worker spends is paid as often as there are workers, which on machines of their own it is
+not: there the trainer's side decides. Seconds until the last worker has all of it, checked.
+"""
 _ENGINE = """\
 ## All the way into an engine
 
@@ -105,6 +114,8 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
     yield _MEMORY
     yield from _shown(found.get("memory"), _memory)
     yield from _shown(found.get("stream"), _stream)
+    yield _READERS
+    yield from _shown(found.get("readers"), _readers)
     yield _ENGINE
     yield from _shown(found.get("engine"), _engine)
     yield _CHANGES
@@ -211,6 +222,20 @@ def _stream(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield _verdict(f"≥ {_WANTED_RATIO:.0%} by the clock", by_clock >= _WANTED_RATIO)
     yield _verdict(f"≥ {_WANTED_RATIO:.0%} by processor time", by_cpu >= _WANTED_RATIO)
+
+
+def _readers(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{found['bytes'] / _MEBIBYTE:.0f} MiB a version; medians of turns."
+    yield ""
+    yield "| workers | way | until all have it, s | trainer, CPU s | a worker, CPU s |"
+    yield "|---|---|---|---|---|"
+    for row in found["rows"]:
+        shown = [
+            statistics.median(each[name] for each in row["turns"])
+            for name in ("seconds", "trainer_cpu_seconds", "worker_cpu_seconds")
+        ]
+        figures = " | ".join(f"{each:.2f}" for each in shown)
+        yield f"| {row['readers']} | {row['way']} | {figures} |"
 
 
 def _engine(found: dict[str, Any]) -> Iterator[str]:
