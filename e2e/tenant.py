@@ -83,6 +83,11 @@ class Tenant:
     def create(self, job: dict[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
 
+    def change(self, spec: dict[str, Any], job: str = "arithmetic") -> None:
+        """Change fields of a job's spec."""
+        patch = json.dumps({"spec": spec})
+        self.kubectl("patch", "hetrljob", job, "--type=merge", "-p", patch)
+
     def get(self, *what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.kubectl("get", "-o", "json", *what))
         return found
@@ -114,6 +119,11 @@ class Tenant:
 
     def uids(self) -> dict[str, str]:
         return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
+
+    def rollouts(self) -> set[str]:
+        """Return the nodes on which rollouts stand."""
+        pods = self.get("pods", "-l", "hetrl.dev/role=rollout")["items"]
+        return {str(pod["spec"].get("nodeName")) for pod in pods}
 
     def children(self) -> list[str]:
         kinds = "statefulsets,services,configmaps,secrets,hetrlplans,pods"

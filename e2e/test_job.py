@@ -287,12 +287,28 @@ def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
 
 
 def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant: Tenant) -> None:
-    """After the stories before, and one of what they do not need."""
+    """Asked after the stories before, and one of a job that others change until it is gone."""
     if not tenant.cluster.state:
         pytest.skip("an attached cluster's audit log is not ours to read")
     training = {**the_example()["spec"]["training"], "steps": 100_000}
-    tenant.create(the_example(training=training, planning={"historyLimit": 0}))
+    tenant.create(
+        the_example(
+            training=training, planning={"historyLimit": 0}, ttlSecondsAfterFinished=0,
+            resources={"pools": [{"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 3}]},
+        )
+    )  # fmt: skip
     tenant.wait_for_phase("Running")
+    assert tenant.rollouts() == {"a100-0"}
+
+    pools = [
+        {"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 1},
+        {"name": "l4", "gpuProduct": "L4", "maxGPUs": 2},
+    ]
+    tenant.change({"resources": {"pools": pools}})
+    eventually(lambda: "l4-0" in tenant.rollouts(), what="a rollout on the other node")
+    tenant.wait_for_phase("Running")
+    tenant.change({"training": {"steps": 2}})
+    eventually(lambda: tenant.get("hetrljobs")["items"] == [], what="the job is done and gone")
 
     found = rights_of_the_operator(tenant.cluster)
 
