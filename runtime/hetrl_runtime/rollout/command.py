@@ -1,13 +1,13 @@
 """``hetrl rollout``: the command that a rollout worker's pod runs."""
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -75,19 +75,23 @@ async def _until_stopped(launch: Launch, ordinal: int) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    with contextlib.suppress(asyncio.CancelledError):
+    try:
         ending = await working
-        click.echo(f"the run ended: {ending.reason}", err=True)
+    except asyncio.CancelledError:
+        # Everything is given back and closed. The interpreter, with torch in it, would take
+        # seconds to go, and no timer runs while it does.
+        _leave()
+    click.echo(f"the run ended: {ending.reason}", err=True)
 
 
 def _leave_in_time() -> None:
     """Leave even if a model is being loaded, which nothing interrupts."""
-
-    def leave() -> None:
-        for child in multiprocessing.active_children():
-            child.kill()
-        os._exit(0)
-
-    timer = threading.Timer(FAREWELL_SECONDS, leave)
+    timer = threading.Timer(FAREWELL_SECONDS, _leave)
     timer.daemon = True
     timer.start()
+
+
+def _leave() -> NoReturn:
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(0)
