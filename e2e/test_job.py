@@ -111,8 +111,14 @@ def test_a_suspended_job_goes_on_from_its_checkpoint_at_the_same_step(
     tenant.claim("checkpoints", tmp_path)
     training = {**the_example()["spec"]["training"], "steps": 2000}
     storage = {"checkpoints": {"persistentVolumeClaim": "checkpoints"}}
-    tenant.create(the_example(training=training, storage=storage))
+    runtime = {"engine": "transformers", "transport": {"weights": "Nccl"}}
+    tenant.create(the_example(training=training, storage=storage, runtime=runtime))
     eventually(lambda: tenant.step() >= 2, what="steps are done")
+    # The other rollout is in another region, where weights go by gRPC whatever is asked.
+    eventually(
+        lambda: "readers=1" in tenant.hetrl("logs", "arithmetic", "--role=trainer"),
+        what="weights are broadcast to the rollout of the trainer's region",
+    )
 
     assert "Running" in tenant.hetrl("status")
     assert tenant.hetrl("suspend", "arithmetic") == "arithmetic suspended\n"
