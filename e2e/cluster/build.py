@@ -93,6 +93,14 @@ KUEUE_KINDS = ToolModule(
 )
 """Its CustomResourceDefinitions alone, which need no build."""
 
+JOBSET = ToolModule(
+    name="jobset",
+    programs={"jobset": "sigs.k8s.io/jobset"},
+    source_module="sigs.k8s.io/jobset",
+    copied=("config/components/crd/bases", "config/components/webhook"),
+)
+"""Built only to be measured beside us."""
+
 
 def program(name: str) -> Path:
     """Return the path of a built program, building its module on the first call."""

@@ -54,7 +54,10 @@ CASES: Mapping[str, tuple[tuple[NodePool, ...], Case]] = {
     "crowd-3000": (evenly(1500), _crowd(3000)),
     "cycles": (_NODES, lambda on: asyncio.run(cycles.cycled(on, cycles=2000, samples=20))),
     "start-first": (_FEW, lambda on: asyncio.run(start.first_set(on))),
-    "start-fifty": (_FEW, lambda on: asyncio.run(start.beside_a_client(on, rounds=3))),
+    "start-fifty": (
+        _FEW,
+        lambda on: start.beside_others(on, RUNS / "start-fifty", rounds=3),
+    ),
     "race-two": (_TWO, lambda on: asyncio.run(race.two(on, gpus=16))),
     "race-fifty": (_TWO, lambda on: asyncio.run(race.fifty(on, gpus=16))),
 }

@@ -1,16 +1,21 @@
-"""Fifty jobs from submission to pods that run, beside their StatefulSets applied by a client.
+"""Fifty jobs from submission to pods that run, beside the same pods made in other ways.
 
-Both on one cluster, one after the other, several times in turn: what the scheduler, the
-controllers and kwok need is in both.
+A client applies the StatefulSets that the jobs had; JobSet makes Jobs of their pods. All on one
+cluster, one after the other, several times in turn: what the scheduler, the controllers and kwok
+need is in each.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from bench.proof.load.growth import JOBS, quiet, removed
+from e2e.cluster.jobset import PATH as JOBSETS
+from e2e.cluster.jobset import jobset_on
 from e2e.faults.api import PATHS
 from e2e.faults.life import a_job
 from e2e.load.client import Client, all_of, client, until
@@ -22,6 +27,8 @@ TRAINERS, ROLLOUTS = 2, 4
 PODS_PER_JOB = 1 + TRAINERS + ROLLOUTS
 _MOST_SECONDS = 900.0
 _SETS, _PODS = (PATHS[each].format(NAMESPACE) for each in ("statefulsets", "pods"))
+_JOBSETS = JOBSETS.format(NAMESPACE)
+_WITH_ALL = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
 _OF_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
                   "ownerReferences", "annotations")  # fmt: skip
 
@@ -49,14 +56,20 @@ async def first_set(stage: Stage) -> dict[str, Any]:
     return {"seconds": round(seconds, 3), "load_average": [load, load_average()]}
 
 
-async def beside_a_client(stage: Stage, *, rounds: int) -> dict[str, Any]:
-    """Start the jobs, then what they consist of, in turn."""
-    found: dict[str, list[float]] = {"operator": [], "client": []}
+def beside_others(stage: Stage, folder: Path, *, rounds: int) -> dict[str, Any]:
+    """Start the jobs, then what they consist of, in turn; JobSet's log is in the folder."""
+    with jobset_on(stage.cluster, folder):
+        return asyncio.run(_in_turn(stage, rounds))
+
+
+async def _in_turn(stage: Stage, rounds: int) -> dict[str, Any]:
+    found: dict[str, list[float]] = {"operator": [], "client": [], "jobset": []}
     loads = [load_average()]
     for _ in range(rounds):
         seconds, sets = await _by_the_operator(stage)
         found["operator"].append(seconds)
         found["client"].append(await _by_a_client(stage, sets))
+        found["jobset"].append(await _by_jobset(stage, sets))
         loads.append(load_average())
     return {"num_jobs": NUM_JOBS, "pods": NUM_JOBS * PODS_PER_JOB, **found, "load_average": loads}
 
@@ -82,6 +95,51 @@ async def _by_a_client(stage: Stage, sets: Sequence[dict[str, Any]]) -> float:
         await all_of(user.ask("DELETE", f"{_SETS}/{each['metadata']['name']}") for each in bare)
         await until(lambda: _none(user), what="its pods are gone", seconds=_MOST_SECONDS)
     return seconds
+
+
+async def _by_jobset(stage: Stage, sets: Sequence[dict[str, Any]]) -> float:
+    loop = asyncio.get_running_loop()
+    by_job = sorted(sets, key=_job)
+    bodies = [_jobset(job, tuple(of_it)) for job, of_it in groupby(by_job, key=_job)]
+    async with client(stage.admin) as user:
+        started = loop.time()
+        await all_of(user.ask("POST", _JOBSETS, each) for each in bodies)
+        seconds = await _until_all_run(user, started)
+        await all_of(
+            user.ask("DELETE", f"{_JOBSETS}/{each['metadata']['name']}", _WITH_ALL)
+            for each in bodies
+        )
+        await until(lambda: _none(user), what="its pods are gone", seconds=_MOST_SECONDS)
+    return seconds
+
+
+def _job(body: dict[str, Any]) -> str:
+    return str(body["metadata"]["labels"]["hetrl.dev/job-name"])
+
+
+def _jobset(job: str, sets: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the same pods as a JobSet: a Job for each StatefulSet."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": job},
+        "spec": {"replicatedJobs": [_replicated(each) for each in sets]},
+    }
+
+
+def _replicated(body: dict[str, Any]) -> dict[str, Any]:
+    pods, template = body["spec"]["replicas"], body["spec"]["template"]
+    left_out = {"schedulingGates", "subdomain", "restartPolicy"}
+    spec = {k: v for k, v in template["spec"].items() if k not in left_out}
+    pod = {"metadata": {"labels": template["metadata"]["labels"]}, "spec": spec}
+    pod["spec"]["restartPolicy"] = "Never"
+    return {
+        "name": body["metadata"]["labels"]["hetrl.dev/pod-set"],
+        "replicas": 1,
+        "template": {"spec": {
+            "parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod,
+        }},
+    }  # fmt: skip
 
 
 def _bare(body: dict[str, Any]) -> dict[str, Any]:
