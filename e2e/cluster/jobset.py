@@ -46,12 +46,5 @@ def _configuration(neighbour: Neighbour) -> dict[str, Any]:
     return {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
         "kind": "Configuration",
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{neighbour.health_port}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {
-            "host": "127.0.0.1", "port": neighbour.webhook_port,
-            "certDir": str(neighbour.certificates),
-        },
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
-    }  # fmt: skip
+        **neighbour.listening(),
+    }

@@ -55,21 +55,14 @@ def _configuration(neighbour: Neighbour) -> dict[str, Any]:
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "namespace": NAMESPACE,
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{neighbour.health_port}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {
-            "host": "127.0.0.1", "port": neighbour.webhook_port,
-            "certDir": str(neighbour.certificates),
-        },
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
+        **neighbour.listening(),
         # An API server of its own, on a port that is not to be chosen either.
         "featureGates": {"VisibilityOnDemand": False},
         "integrations": {
             "frameworks": ["batch/job"],
             "externalFrameworks": ["HetRLJob.v1alpha1.hetrl.dev"],
         },
-    }  # fmt: skip
+    }
 
 
 def _kind(path: Path, neighbour: Neighbour) -> dict[str, Any]:

@@ -84,6 +84,18 @@ class Neighbour:
         named = {"name": f"{self.name}-{body['kind'].lower()}"}
         return {**body, "metadata": named, "webhooks": webhooks}
 
+    def listening(self) -> dict[str, Any]:
+        """Return what a configuration says of ports and certificates, for one replica alone."""
+        return {
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health_port}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {
+                "host": "127.0.0.1", "port": self.webhook_port, "certDir": str(self.certificates),
+            },
+            "leaderElection": {"leaderElect": False},
+            "internalCertManagement": {"enable": False},
+        }  # fmt: skip
+
     def client(self, path: str) -> dict[str, str]:
         """Return how the API server asks it."""
         bundle = base64.b64encode(self.authority).decode()

@@ -179,7 +179,9 @@ def pod_seen(body: Body) -> PodSeen | None:
     """Read a pod of a job; None where it does not carry our labels."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels = metadata.get("labels") or {}
-    if ROLE not in labels or POD_SET not in labels:
+    ordinal = metadata["name"].rpartition("-")[2]
+    # Whoever wears our labels without being of a StatefulSet is somebody else's.
+    if ROLE not in labels or POD_SET not in labels or not ordinal.isdecimal():
         return None
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     container: Body = next(iter(status.get("containerStatuses") or ()), {})
@@ -189,7 +191,7 @@ def pod_seen(body: Body) -> PodSeen | None:
         uid=metadata["uid"],
         pod_set=labels[POD_SET],
         role=Role(labels[ROLE]),
-        ordinal=int(metadata["name"].rpartition("-")[2]),
+        ordinal=int(ordinal),
         created_at=_time(metadata["creationTimestamp"]),
         node=spec.get("nodeName") or "",
         scheduled_at=_since(conditions, "PodScheduled", status="True"),

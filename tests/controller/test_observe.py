@@ -43,6 +43,13 @@ def test_a_pod_of_somebody_else_is_not_seen() -> None:
     assert observe.pod_seen(body) is None
 
 
+def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen() -> None:
+    body = a_pod_object()
+    body["metadata"]["name"] = "sums-trainer-0-wd72r"
+
+    assert observe.pod_seen(body) is None
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [
