@@ -38,7 +38,7 @@ RESYNC_SECONDS = 600.0
 """After so long every job is looked at again, should a watch have lost an event."""
 
 TOLD_EVERY_SECONDS = 1.0
-"""Between two statuses of a job in which nothing but the number of its pods has changed."""
+"""Between two statuses of a job by which nothing has turned; see ``decide.telling``."""
 
 REFUSED_RETRY_SECONDS = 15.0
 """Until a write is tried again that somebody must first make possible."""
@@ -149,12 +149,12 @@ class Controller:
         return self._again(key, job, decision, outcome)
 
     def _paced(self, job: JobSeen, decision: Decision) -> Decision:
-        """Leave a status to a later round that only counts pods, and was just told."""
-        status, now = decision.status, time.monotonic()
-        if status is None:
+        """Leave a status to a later round in which nothing has turned, and that was just told."""
+        now = time.monotonic()
+        if decision.status is None:
             return decision
         left = self._told_at.get(job.uid, -math.inf) + TOLD_EVERY_SECONDS - now
-        if left > 0 and can_wait(job.status, status.status):
+        if left > 0 and can_wait(job.status, decision):
             wake = min(left, decision.wake_after_seconds or left)
             return replace(decision, status=None, wake_after_seconds=wake)
         self._told_at[job.uid] = now

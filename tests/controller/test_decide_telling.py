@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from hetrl_core.plan import Infeasible
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.telling import can_wait
-from hetrl_operator.observed import PodSeen
+from hetrl_operator.observed import PlanningSeen, PodSeen
 from tests.controller.values import (
     NOW,
     PODS,
@@ -37,9 +38,9 @@ def waits(before: tuple[PodSeen, ...], after: tuple[PodSeen, ...], **news: Any) 
     first = decide(seen, NOW, SETTINGS).status
     assert first
     shown = replace(job, status=first.status)
-    second = decide(replace(seen, job=shown, pods=after, **news), NOW, SETTINGS).status
-    assert second, "there is news"
-    return can_wait(first.status, second.status)
+    second = decide(replace(seen, job=shown, pods=after, **news), NOW, SETTINGS)
+    assert second.status, "there is news"
+    return can_wait(first.status, second)
 
 
 def test_a_count_of_pods_can_wait() -> None:
@@ -47,6 +48,30 @@ def test_a_count_of_pods_can_wait() -> None:
 
     assert waits((*others, waiting(SECOND), third), (*others, SECOND, third))
     assert waits((*others, SECOND, third), (*others, waiting(SECOND), third))
+
+
+def test_another_reason_can_wait() -> None:
+    others, starts = (COORDINATOR, *TWO, THIRD), waiting(TRAINER)
+    pulls = replace(starts, waiting_reason="ImagePullBackOff", waiting_message="no such image")
+
+    assert waits((*others, starts), (*others, pulls))
+
+
+def test_what_is_announced_is_told_at_once() -> None:
+    asked = an_observation(a_job(), plans=())
+    key = asked.planning.spec_key
+    asks = replace(asked, planning=PlanningSeen(spec_key=key, key="now", is_running=True))
+    refused = replace(
+        asked.planning, key="now", answer_key="now", answer=Infeasible(reasons=("no GPU",))
+    )
+    first = decide(asks, NOW, SETTINGS).status
+    assert first
+
+    shown = replace(asks.job, status=first.status)
+    second = decide(replace(asks, job=shown, planning=refused), NOW, SETTINGS)
+
+    assert [each.reason for each in second.events] == ["PlanInfeasible"]
+    assert not can_wait(first.status, second)
 
 
 @pytest.mark.parametrize("pod", [COORDINATOR, TRAINER])

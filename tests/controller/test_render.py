@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from hetrl_api.status import JobStatus, Phase
 from hetrl_core.job import TracesSpec
 from hetrl_core.launch import from_json
 from hetrl_core.podset import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import SPEC_HASH, child_name
-from hetrl_operator.render import Deployment, certificates, children, restart_hash
+from hetrl_operator.render import Deployment, certificates, children, digests
+from hetrl_operator.render.restart import restart_hash
 from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
 
 
@@ -29,6 +31,13 @@ def of_kind(manifests: tuple[Manifest, ...], kind: str) -> dict[str, Any]:
     found = {each["metadata"]["name"]: each for each in manifests if each["kind"] == kind}
     assert found
     return found
+
+
+def signed(deployment: Deployment) -> dict[tuple[str, str], str]:
+    return {
+        (each["kind"], each["metadata"]["name"]): each["metadata"]["annotations"][SPEC_HASH]
+        for each in children(deployment)
+    }
 
 
 def pod_of(deployment: Deployment, name: str) -> dict[str, Any]:
@@ -58,11 +67,42 @@ def test_the_same_input_gives_the_same_manifests() -> None:
     ],
 )
 def test_a_digest_tells_changed_manifests_from_unchanged_ones(changes: dict[str, Any]) -> None:
-    def digests(deployment: Deployment) -> list[str]:
-        made = children(deployment)
-        return [each["metadata"]["annotations"][SPEC_HASH] for each in made]
+    assert signed(a_deployment()) != signed(a_deployment(**changes))
 
-    assert digests(a_deployment()) != digests(a_deployment(**changes))
+
+OTHER_SETTINGS = replace(SETTINGS, pull_policy="Always")
+JOB = a_deployment().job
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"job": replace(JOB, namespace="elsewhere")}, id="namespace"),
+        pytest.param({"job": replace(JOB, name="other")}, id="name"),
+        pytest.param({"job": replace(JOB, uid="another")}, id="uid"),
+        pytest.param({"wish": wish_of(a_job(training={"steps": 11}))}, id="spec"),
+        pytest.param({"plan": a_plan_seen(JOB, a_plan(trainers=2))}, id="plan"),
+        pytest.param({"plan": replace(a_deployment().plan, key="f" * 32)}, id="plan's key"),
+        pytest.param({"sets": pod_sets(a_plan(rollouts=("l4-0",)))}, id="pod sets"),
+        pytest.param({"running": frozenset({Role.COORDINATOR})}, id="roles that run"),
+        pytest.param({"settings": OTHER_SETTINGS}, id="settings"),
+    ],
+)
+def test_remembered_digests_are_those_of_the_manifests(changes: dict[str, Any]) -> None:
+    first = a_deployment()
+    second = replace(first, **changes)
+
+    for each in (first, second, first):
+        assert digests(each).objects == signed(each)
+        assert digests(each).restarts == {pods.name: restart_hash(each, pods) for pods in each.sets}
+    assert digests(first) != digests(second)
+
+
+def test_a_status_does_not_have_digests_made_anew() -> None:
+    deployment = a_deployment()
+    later = replace(deployment, job=replace(deployment.job, status=JobStatus(phase=Phase.RUNNING)))
+
+    assert digests(later) is digests(deployment)
 
 
 def test_every_object_goes_with_its_job() -> None:

@@ -131,8 +131,7 @@ def _start(found: Records) -> list[str]:
             "",
             f"{fifty['num_jobs']} jobs at once, each of two trainer and four rollout pods and a "
             f"coordinator ({fifty['pods']} pods on {fifty['nodes']} nodes), beside their "
-            "StatefulSets applied by a client, and the same pods as JobSets (v0.10.1), in turn. "
-            "The others' pods wear our labels too: the idle operator sees them, which slows them.",
+            "StatefulSets applied by a client, and the same pods as JobSets (v0.10.1), in turn.",
             "",
             "| round | jobs | StatefulSets alone | ratio | JobSets | ratio |",
             "|---|---|---|---|---|---|",

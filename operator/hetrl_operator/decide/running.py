@@ -32,7 +32,7 @@ from hetrl_operator.decide.round import Round, sets_of
 from hetrl_operator.decide.stopping import queued
 from hetrl_operator.observed import Observed, Wish
 from hetrl_operator.reasons import ConditionType, EventReason
-from hetrl_operator.render import Deployment, restart_hash
+from hetrl_operator.render import Deployment, digests
 from hetrl_operator.settings import PodSettings
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ def _deployed(
 
 
 def _wanted(deployment: Deployment) -> Wanted:
-    hashes = {each.name: restart_hash(deployment, each) for each in deployment.sets}
-    return Wanted(sets=deployment.sets, restart_hashes=hashes)
+    return Wanted(sets=deployment.sets, restart_hashes=digests(deployment).restarts)
 
 
 def _gang_events(lifted: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:

@@ -6,7 +6,7 @@ certificates are made where they are written, because they are not a function of
 
 from hetrl_operator.render.children import certificates, children, identity
 from hetrl_operator.render.deployment import Deployment
+from hetrl_operator.render.digests import digests
 from hetrl_operator.render.plan import plan_manifest
-from hetrl_operator.render.restart import restart_hash
 
-__all__ = ["Deployment", "certificates", "children", "identity", "plan_manifest", "restart_hash"]
+__all__ = ["Deployment", "certificates", "children", "digests", "identity", "plan_manifest"]
