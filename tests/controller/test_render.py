@@ -81,7 +81,9 @@ JOB = a_deployment().job
         pytest.param({"job": replace(JOB, name="other")}, id="name"),
         pytest.param({"job": replace(JOB, uid="another")}, id="uid"),
         pytest.param({"wish": wish_of(a_job(training={"steps": 11}))}, id="spec"),
-        pytest.param({"plan": a_plan_seen(JOB, a_plan(trainers=2))}, id="plan"),
+        pytest.param(
+            {"plan": replace(a_plan_seen(JOB, a_plan(trainers=2)), uid="another")}, id="plan"
+        ),
         pytest.param({"plan": replace(a_deployment().plan, key="f" * 32)}, id="plan's key"),
         pytest.param({"sets": pod_sets(a_plan(rollouts=("l4-0",)))}, id="pod sets"),
         pytest.param({"running": frozenset({Role.COORDINATOR})}, id="roles that run"),

@@ -4,9 +4,8 @@ A job is looked at dozens of times while its pods come up, and nearly always its
 they should be: to see that, nothing need be rendered anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from hetrl_operator.labels import SPEC_HASH
 from hetrl_operator.render.children import children
@@ -27,43 +26,53 @@ class Digests:
     """By pod set: what its pods are replaced for when it changes."""
 
 
+_remembered: dict[Hashable, Digests] = {}
+"""The least recently used is first."""
+
+
 def digests(deployment: Deployment) -> Digests:
-    """Return the digests of a deployment, from memory where it was asked for before."""
-    return _digests(_Rendered(deployment))
+    """Return the digests of a deployment, from memory where it was asked for lately."""
+    key = _key(deployment)
+    found = _remembered.pop(key, None) or _rendered(deployment)
+    _remembered[key] = found
+    if len(_remembered) > _MOST_KEPT:
+        del _remembered[next(iter(_remembered))]
+    return found
 
 
-class _Rendered:
-    """A deployment, equal to others of which all that rendering reads is the same.
+def _key(deployment: Deployment) -> Hashable:
+    """Return all that rendering reads.
 
-    Of the job that is its identity alone, for its status changes all the time. What was asked and
-    the plan count as the same only where they are one object: to compare a plan of thousands of
-    GPUs takes as long as to render it.
+    Of the job that is its identity alone, for its status changes all the time. Of the plan it is
+    its uid: what a HetRLPlan says cannot change. To compare all that was asked takes as long as to
+    render it, so that counts as the same only where it is one object.
     """
+    job, plan = deployment.job, deployment.plan
+    return (
+        (job.namespace, job.name, job.uid),
+        (plan.uid, plan.key),
+        (_Same(deployment.wish), _Same(deployment.settings)),
+        deployment.sets,
+        deployment.running,
+    )
 
-    __slots__ = ("_parts", "deployment")
 
-    def __init__(self, deployment: Deployment) -> None:
-        job, plan = deployment.job, deployment.plan
-        self.deployment = deployment
-        self._parts = (
-            (job.namespace, job.name, job.uid),
-            *(id(each) for each in (deployment.wish, plan.plan, deployment.settings)),
-            plan.key,
-            deployment.sets,
-            deployment.running,
-        )
+class _Same:
+    """An object that equals itself alone, and is kept, so that no other can take its place."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: object) -> None:
+        self._kept = kept
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rendered) and self._parts == other._parts
+        return isinstance(other, _Same) and self._kept is other._kept
 
     def __hash__(self) -> int:
-        return hash(self._parts)
+        return id(self._kept)
 
 
-@lru_cache(maxsize=_MOST_KEPT)
-def _digests(rendered: _Rendered) -> Digests:
-    # The entry holds the deployment, so that no other object can come to have its parts' ids.
-    deployment = rendered.deployment
+def _rendered(deployment: Deployment) -> Digests:
     manifests = children(deployment)
     return Digests(
         objects={

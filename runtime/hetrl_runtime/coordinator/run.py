@@ -12,9 +12,10 @@ from hetrl_core.launch import Launch
 from hetrl_core.podset import slug
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator import history, journal
-from hetrl_runtime.coordinator.deadlines import ROLLOUT_FAILED, SignsOfLife, verdict
+from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.history import Recorded
 from hetrl_runtime.coordinator.journal import Journal
+from hetrl_runtime.coordinator.patience import Patience
 from hetrl_runtime.coordinator.progress import Standing
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.publicity import Publicity
@@ -53,9 +54,6 @@ GONE_SECONDS = 10.0
 FORGOTTEN_SECONDS = 60.0
 """Thirty heartbeats: a process so silent is no member any more, and registers if it returns."""
 
-MOST_GIVEN_UP = 50
-"""Prompts given up in a row after which no prompt is expected to work."""
-
 
 class Run:
     """Everything that the coordinator knows and does."""
@@ -93,7 +91,7 @@ class Run:
         self._started_at = now
         self._accepted_at: float | None = None
         self._batch_out_since: float | None = None
-        self._given_up_in_a_row = 0
+        self._patience = Patience(prompts)
         self._sift = Sift(launch.algorithm)
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
         recovered = history.replay(self.state, journal.read(path), now=now)
@@ -335,7 +333,7 @@ class Run:
                     self._journal.append(history.accepted(found))
                     self._accepted_at = now
                     self._traces.accepted(found, now=now)
-                    self._given_up_in_a_row = 0
+                    self._patience.renew()
                     self._leave_out_silent(found.group)
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
@@ -382,17 +380,8 @@ class Run:
         self.state.abandon(failed.group)
         self._journal.append(history.abandoned(failed.group))
         self._traces.abandoned(failed.group, "given up")
-        self._given_up_in_a_row += 1
-        line = self._prompts.of_group(failed.group).line
-        log.warning("prompt given up: line=%d error=%s", line, failed.error)
-        if self._given_up_in_a_row >= min(MOST_GIVEN_UP, len(self._prompts)):
-            self.end(
-                Ending(
-                    reason=ROLLOUT_FAILED,
-                    message=f"{self._given_up_in_a_row} prompts in a row could not be generated, "
-                    f"the last (line {line}) because: {failed.error}",
-                )
-            )
+        if ending := self._patience.given_up(failed):
+            self.end(ending)
 
     def _prompt_lease(self, group: int, members: tuple[int, ...]) -> PromptLease:
         prompt = self._prompts.of_group(group)
