@@ -21,6 +21,9 @@ from hetrl_operator.throttle import Throttle
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 REQUEST_SECONDS = 30.0
 
+_MOST_CONNECTIONS = 32
+"""Each keeps some 190 KiB for TLS, and more are no faster: API servers queue what is too much."""
+
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -167,6 +170,7 @@ async def connect(metrics: RequestMetrics, *, throttle: Throttle) -> KubernetesA
     await log_in()
     # Else aiohttp reads .netrc and the environment at every request, in threads.
     configuration.client_session_kwargs = {"trust_env": False}
+    configuration.connection_pool_maxsize = _MOST_CONNECTIONS
     configuration.proxy = configuration.proxy or _proxy(configuration.host)
     return KubernetesApi(client.ApiClient(configuration), metrics, throttle=throttle, log_in=log_in)
 

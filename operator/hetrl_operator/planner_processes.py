@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from pebble import ProcessExpired, ProcessPool
 
+from hetrl_operator.asked import Asked
 from hetrl_operator.observed import Answer, PlannerTrouble
-from hetrl_operator.plan_worker import Asked, answer, limit_memory, wake
+from hetrl_operator.planner_entry import answer, limit_memory, wake
 from hetrl_operator.reasons import Reason
 from hetrl_operator.settings import PlannerSettings
 

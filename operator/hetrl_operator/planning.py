@@ -22,6 +22,7 @@ from hetrl_core.job import JobSpec, MeetDeadline
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.answers import Answers
+from hetrl_operator.asked import Asked, Standing
 from hetrl_operator.eligible import Eligible, FleetView
 from hetrl_operator.ledger import Ledger, gpus_by_machine
 from hetrl_operator.observe import JobKey
@@ -34,7 +35,6 @@ from hetrl_operator.observed import (
     PlanSeen,
     Wish,
 )
-from hetrl_operator.plan_worker import Asked, Standing
 from hetrl_operator.planner_processes import PlannerProcesses
 from hetrl_operator.settings import PlannerSettings
 from hetrl_planner.question import Question, question

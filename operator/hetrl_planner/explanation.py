@@ -12,7 +12,8 @@ from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on
-from hetrl_planner.plan_job import goal_of, space_of
+from hetrl_planner.goals import goal_of
+from hetrl_planner.plan_job import space_of
 
 WORTH_SAYING = 5e-4
 """Shares below this are left out."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hetrl_core.job import JobSpec, MaximiseThroughput, MeetDeadline, MinimiseCost
+
 DOLLARS_PER_GPU = 0.01
 """Added to the price of each GPU and hour while comparing, so that none is taken idle even
 where GPUs cost nothing."""
@@ -37,3 +39,14 @@ class FewestGpus:
 
 
 Goal = Fastest | Cheapest | FewestGpus
+
+
+def goal_of(job: JobSpec) -> Goal:
+    """Return what makes a plan of the job good; a deadline is a required step length."""
+    match job.planning.objective:
+        case MaximiseThroughput():
+            return Fastest()
+        case MinimiseCost(required_samples_per_second=required):
+            return Cheapest(job.algorithm.global_batch_size / required)
+        case MeetDeadline(seconds_left=left):
+            return Cheapest(left / job.training.steps)

@@ -4,13 +4,17 @@ A mean is always that of the lengths as generated, after the cut, because that i
 reports. Drawing takes the caller's generator.
 """
 
-from dataclasses import dataclass
-from math import erf, exp, inf, log, sqrt
-from typing import Protocol
+from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from itertools import pairwise
+from math import erf, exp, fsum, inf, log, sqrt
+from typing import TYPE_CHECKING, Protocol
 
 from hetrl_planner.refusals import above, at_least
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _Z95 = 1.6448536269514722
 _Z99 = 2.3263478740408408
@@ -96,18 +100,18 @@ class LogNormal:
         """Return the mean of the longest of so many: ``E[max] = integral of 1 - F(x)^n``."""
         if self.log_sigma == 0:
             return self.mean_tokens
-        points = np.linspace(0.0, float(self.max_tokens), _POINTS)
+        width = self.max_tokens / (_POINTS - 1)
         below = [0.0] + [
-            _normal_cdf((log(point) - self.log_mean) / self.log_sigma) for point in points[1:]
+            _normal_cdf((log(number * width) - self.log_mean) / self.log_sigma)
+            for number in range(1, _POINTS)
         ]
-        return float(np.trapezoid(1 - np.array(below) ** count, points))
+        above_it = [1 - share**count for share in below]
+        return width * fsum((left + right) / 2 for left, right in pairwise(above_it))
 
     def draw(self, generator: np.random.Generator, count: int) -> list[int]:
         """Draw so many lengths."""
         drawn = generator.lognormal(self.log_mean, self.log_sigma, size=count)
-        whole = np.clip(np.rint(drawn), 1, self.max_tokens).astype(np.int64)
-        lengths: list[int] = whole.tolist()
-        return lengths
+        return [min(max(1, round(each)), self.max_tokens) for each in drawn.tolist()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,19 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import (
-    JobSpec,
-    MaximiseThroughput,
-    MeetDeadline,
-    MinimiseCost,
-    Strategy,
-)
+from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.collection import collecting_rarely
 from hetrl_planner.explain import reasons_against
-from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
+from hetrl_planner.goals import Fastest, Limits, goal_of
 from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.narrowing import narrowed
 from hetrl_planner.playoff import best_played
@@ -127,17 +121,6 @@ def _gap(portfolio: Portfolio, decided: Decided) -> float | None:
     )
     value = portfolio.objective.value(decided.evaluation)
     return max(0.0, 1 - known.value / value) if known and value else None
-
-
-def goal_of(job: JobSpec) -> Goal:
-    """Return what makes a plan of the job good; a deadline is a required step length."""
-    match job.planning.objective:
-        case MaximiseThroughput():
-            return Fastest()
-        case MinimiseCost(required_samples_per_second=required):
-            return Cheapest(job.algorithm.global_batch_size / required)
-        case MeetDeadline(seconds_left=left):
-            return Cheapest(left / job.training.steps)
 
 
 def _refusals(job: JobSpec) -> tuple[str, ...]:

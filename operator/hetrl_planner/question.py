@@ -12,8 +12,8 @@ from typing import Any
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_planner.goals import goal_of
 from hetrl_planner.narrowing import narrowed
-from hetrl_planner.plan_job import goal_of
 from hetrl_planner.workload import Workload, workload
 
 

@@ -8,13 +8,14 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.goals import goal_of
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.objective import Objective, Score
-from hetrl_planner.plan_job import goal_of, space_of
+from hetrl_planner.plan_job import space_of
 from hetrl_planner.search import Space
 
 Rollouts = tuple[ReplicaGroup, ...]

@@ -4,13 +4,15 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
 
 from hetrl_core.plan import Plan
+from hetrl_operator.asked import Asked
 from hetrl_operator.observed import Answer, PlannerTrouble
-from hetrl_operator.plan_worker import Asked
 from hetrl_operator.planner_processes import PlannerProcesses
 from hetrl_operator.reasons import Reason
 from hetrl_operator.settings import PlannerSettings
@@ -72,3 +74,10 @@ async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
         assert found.reason == Reason.PLANNER_FAILED
         assert "before it took" in found.message
         assert isinstance(await answer_of(processes), Plan)
+
+
+def test_the_operators_own_process_holds_no_solver() -> None:
+    loaded = "import sys, hetrl_operator.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True)
+    solvers = {"numpy", "pulp", "highspy", "networkx", "hetrl_planner.plan_job"}
+    assert solvers.isdisjoint(done.stdout.decode().split())

@@ -13,10 +13,10 @@ from e2e.cluster.machines import KINDS, NodePool
 from hetrl_api.topology import HetRLTopology
 from hetrl_core.plan import Plan
 from hetrl_operator.actions import StartPlanning
+from hetrl_operator.asked import Asked
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import Body, JobKey, slim_node
 from hetrl_operator.observed import Answer, JobSeen, Occupied
-from hetrl_operator.plan_worker import Asked
 from hetrl_operator.planner_processes import PlannerProcesses
 from hetrl_operator.planning import Planning
 from hetrl_operator.settings import PlannerSettings
