@@ -30,7 +30,7 @@ from hetrl_operator.apply import Done, Outcome, TryAgain, Writer
 from hetrl_operator.census import Census
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_seen
-from hetrl_operator.observed import JobSeen, Observed
+from hetrl_operator.observed import Observed
 from hetrl_operator.planning import Planning
 from hetrl_operator.queue import WorkQueue
 from hetrl_operator.queueing.admission import workload_seen
@@ -126,8 +126,7 @@ class Performer:
         value = _read(kind, body)
         if value is None:
             return
-        owned = value if isinstance(value, JobSeen) else (job.uid, value)
-        self.recent.wrote(place, owned, resource_version=version)
+        self.recent.wrote(place, value, owner=job.uid, resource_version=version)
         # Should the watches not show it, what they do show counts from then on.
         self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
 

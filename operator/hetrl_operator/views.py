@@ -232,6 +232,4 @@ class Views:
             for each in index.get((job.namespace, job.name), ())
             if (kind, job.namespace, each.name) not in self.gone
         }
-        written = self.recent.of(kind, job.namespace)
-        ours = {name: each for name, (owner, each) in written.items() if owner == job.uid}
-        return {**shown, **ours}.values()
+        return {**shown, **self.recent.of(kind, job.uid)}.values()

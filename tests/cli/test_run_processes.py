@@ -128,6 +128,7 @@ def a_job(
     data: Mapping[str, Any] | None = None,
     steps: int = STEPS,
     every: int = 10,
+    rate: float = 1e-4,
     weights: str = "Grpc",
     **algorithm: Any,
 ) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def a_job(
                 **(data or {}),
             },
             "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
-            "training": {"steps": steps, "learningRate": 1e-4, "checkpointEverySteps": every},
+            "training": {"steps": steps, "learningRate": rate, "checkpointEverySteps": every},
             "resources": {"maxGPUs": 3},
             "rollout": {"replicas": 2},
             "runtime": {"engine": "transformers", "transport": {"weights": weights}},
@@ -222,19 +223,26 @@ def test_an_interrupted_run_leaves_no_process_is_resumed_and_not_written_over(
 
 
 def test_weights_are_broadcast_also_after_a_member_died(start: Callable[..., Run]) -> None:
-    run = start(weights="Nccl", steps=12)
+    # It learns next to nothing, lest all answers are right before both workers are back.
+    run = start(weights="Nccl", steps=10_000, rate=1e-7)
 
-    run.wait_for_step(3)
+    run.wait_until(lambda: rounds_of_both(run) >= 3)
     run.kill("rollout-")
+    before = rounds_of_both(run)
+    # One may have been under way.
+    run.wait_until(lambda: rounds_of_both(run) >= before + 3)
+    run.process.send_signal(signal.SIGINT)
     code, said = run.finish()
 
-    assert code == 0, said
+    assert code == 128 + signal.SIGINT, said
     assert largest_staleness(run) <= 2
-    trainer = (run.out / "logs/trainer-l4-0-0.log").read_text()
-    rounds = [line for line in trainer.splitlines() if "weights broadcast:" in line]
-    assert sum("readers=2" in line for line in rounds) >= 5, trainer
-    last_version = int(rounds[-1].partition("version=")[2].split()[0])
-    assert last_version >= 10, trainer
+
+
+def rounds_of_both(run: Run) -> int:
+    """Count the broadcasts to both workers."""
+    log = run.out / "logs/trainer-l4-0-0.log"
+    lines = log.read_text().splitlines() if log.exists() else ()
+    return sum("weights broadcast:" in line and "readers=2" in line for line in lines)
 
 
 def test_a_run_whose_owner_is_killed_leaves_no_process(start: Callable[..., Run]) -> None:

@@ -72,3 +72,23 @@ def test_ends_are_not_remembered_for_ever(recent: RecentWrites[str], clock: Cloc
         clock.now += FORGOTTEN_AFTER_SECONDS / 10
 
     assert len(recent._ended) <= 12
+
+
+def test_writes_are_found_by_the_job_that_they_belong_to(
+    recent: RecentWrites[str], clock: Clock
+) -> None:
+    other = ("Pod", "default", "code-trainer-0")
+    recent.wrote(POD, "ours", resource_version="7", owner="math")
+    recent.wrote(other, "theirs", resource_version="8", owner="code")
+    recent.wrote(("Service", "default", "math"), "ours", resource_version="9", owner="math")
+
+    assert recent.of("Pod", "math") == {"math-trainer-0": "ours"}
+    recent.wrote(POD, "another job's by now", resource_version="10", owner="later")
+
+    assert recent.of("Pod", "math") == {}
+    assert recent.of("Pod", "later") == {"math-trainer-0": "another job's by now"}
+    recent.shown(POD, resource_version="10", is_deleted=False)
+    assert recent.of("Pod", "later") == {}
+    clock.now += FORGOTTEN_AFTER_SECONDS + 1
+    assert recent.of("Pod", "code") == {}
+    assert len(recent._owned) == 1, "of what nobody asks for any more"

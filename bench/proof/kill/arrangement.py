@@ -34,6 +34,9 @@ class Work:
     patience_seconds: float = 120.0
     """Of the processes with each other: their start-up deadline."""
 
+    are_weights_broadcast: bool = False
+    """To both rollouts at once, over gloo; else each fetches them."""
+
 
 def make_claim(folder: Path, *, warm_up_steps: int = 600) -> Path:
     """Make the model and its problems once; what is there already stays."""
@@ -99,6 +102,9 @@ def _job(work: Work) -> dict[str, Any]:
             "resources": {"maxGPUs": 3},
             "rollout": {"replicas": 2},
             "startupDeadlineSeconds": int(work.patience_seconds),
-            "runtime": {"engine": "transformers"},
+            "runtime": {
+                "engine": "transformers",
+                "transport": {"weights": "Nccl" if work.are_weights_broadcast else "Grpc"},
+            },
         },
     }  # fmt: skip

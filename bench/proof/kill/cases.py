@@ -39,6 +39,11 @@ CASES = (
         for seed in SEEDS
     ),
     Case(
+        name="broadcast", what=f"{STRIKES_A_SEED} kills at random moments while weights are "
+        "broadcast", befalls=mishaps.kills_amid_broadcasts(STRIKES_A_SEED),
+        work=Work(steps=100, are_weights_broadcast=True),
+    ),
+    Case(
         name="points", what="each process dies at every named point", befalls=mishaps.points,
         work=Work(steps=60),
     ),

@@ -60,6 +60,24 @@ def kills(count: int) -> Befalls:
     return befall
 
 
+def kills_amid_broadcasts(count: int) -> Befalls:
+    """Strike likewise where the trainer broadcasts: whoever dies is a member of its rounds."""
+
+    async def befall(stage: Stage) -> None:
+        await kills(count)(stage)
+        went = _times_said(stage, "weights broadcast: version=")
+        failed = _times_said(stage, "not broadcast: version=")
+        stage.counts.update({"versions broadcast": went, "broadcasts that failed": failed})
+        stage.expect(went > 0, "versions were broadcast")
+
+    return befall
+
+
+def _times_said(stage: Stage, words: str) -> int:
+    logs = stage.folder.logs.glob("trainer-*.log")
+    return sum(each.read_text(errors="replace").count(words) for each in logs)
+
+
 async def points(stage: Stage) -> None:
     """Let each process die at each of its points, one start after the other."""
     named = {each.partition(":")[0] for each in _every_point()}
