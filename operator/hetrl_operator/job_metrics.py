@@ -83,17 +83,21 @@ class _Gauges:
         self, name: str, help_: str, labels: tuple[str, ...], registry: CollectorRegistry
     ) -> None:
         self._gauge = Gauge(name, help_, [*_LABELS, *labels], registry=registry)
-        self._shown: dict[JobName, set[tuple[str, ...]]] = {}
+        self._shown: dict[JobName, dict[tuple[str, ...], float]] = {}
 
     def show(self, job: JobName, values: Mapping[tuple[str, ...], float]) -> None:
-        for labels in self._shown.get(job, set()) - values.keys():
+        shown = self._shown.get(job, {})
+        # To find a series takes the library longer than most rounds' other work.
+        if shown == values:
+            return
+        for labels in shown.keys() - values.keys():
             self._gauge.remove(*job, *labels)
         for labels, value in values.items():
             self._gauge.labels(*job, *labels).set(value)
-        self._shown[job] = set(values)
+        self._shown[job] = dict(values)
 
     def drop(self, job: JobName) -> None:
-        for labels in self._shown.pop(job, set()):
+        for labels in self._shown.pop(job, {}):
             self._gauge.remove(*job, *labels)
 
 
