@@ -14,6 +14,12 @@ _CREATED, _FORBIDDEN = 201, 403
 NEVER_LOGGED = frozenset({("update", "hetrljobs/finalizers")})
 """Asked by admission (OwnerReferencesPermissionEnforcement) within requests for other objects."""
 
+_KIND_UNKNOWN_YET = "cannot find RESTMapping"
+"""Not about rights: that admission forbids the objects of a kind whose CRD it has not seen yet.
+
+Its discovery is up to some ten seconds old, and these stories begin with the CRDs.
+"""
+
 Right = tuple[str, str]
 """A verb, and a plural with its subresource."""
 
@@ -41,9 +47,9 @@ def rights_of_the_operator(cluster: Cluster) -> Rights:
         granted=_granted(cluster),
         used=frozenset((verb, each.resource) for each in asked for verb in _verbs(each)),
         refused=tuple(
-            f"{each.verb} {each.resource} {each.namespace}/{each.name}"
+            f"{each.verb} {each.resource} {each.namespace}/{each.name}: {each.message}"
             for each in asked
-            if each.code == _FORBIDDEN
+            if each.code == _FORBIDDEN and _KIND_UNKNOWN_YET not in each.message
         ),
     )
 

@@ -24,6 +24,9 @@ class Entry:
     namespace: str
     name: str
     code: int
+    message: str
+    """Why it was refused; empty where it was not."""
+
     at: datetime
     answered_at: datetime
 
@@ -78,6 +81,7 @@ def _entry(line: dict[str, object]) -> Entry | None:
         namespace=str(reference.get("namespace", "")),
         name=str(reference.get("name", "")),
         code=int(status.get("code", 0)),
+        message=str(status.get("message", "")),
         at=datetime.fromisoformat(str(line["requestReceivedTimestamp"])),
         answered_at=datetime.fromisoformat(str(line["stageTimestamp"])),
     )

@@ -1,4 +1,4 @@
-"""The only writer: actions become requests, and answers become outcomes.
+"""The only writer: actions become requests; what their answers mean is left to ``outcomes``.
 
 Objects are written by server-side apply, deletions name the uid that they mean. Conflicts,
 throttling and refusals are expected and come back as values.
@@ -7,7 +7,6 @@ throttling and refusals are expected and come back as values.
 import base64
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -30,11 +29,12 @@ from hetrl_operator.actions import (
     TellWorkload,
     WriteStatus,
 )
-from hetrl_operator.kubernetes_api import APPLY, MERGE, STRATEGIC_MERGE, KubernetesApi, Reply
+from hetrl_operator.kubernetes_api import APPLY, MERGE, STRATEGIC_MERGE, KubernetesApi
 from hetrl_operator.labels import API_VERSION, FIELD_MANAGER, FINALIZER, GANG_GATE, of_child
 from hetrl_operator.observed import ChildSeen, JobSeen
+from hetrl_operator.outcomes import Done, Outcome, TryAgain, outcome_of, outcome_of_reading
 from hetrl_operator.queueing import kueue
-from hetrl_operator.reasons import Reason
+from hetrl_operator.render.deployment import owner_of
 
 _PATHS = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
@@ -47,45 +47,7 @@ _PATHS = {
     "StatefulSet": "/apis/apps/v1/namespaces/{namespace}/statefulsets",
     "Workload": f"{kueue.PATH}/namespaces/{{namespace}}/workloads",
 }
-_NOT_FOUND, _CONFLICT, _FORBIDDEN = 404, 409, 403
-_PASSING = {0, 401, 408, 410, 429}
-"""No answer, a token that has just expired, and three that say: not now."""
-
-_SERVER_ERROR = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """It is as it was asked, or what it was about is gone already."""
-
-    object: Mapping[str, Any]
-    """As the API server has it now; empty where it has none."""
-
-    is_missing: bool = False
-    """It was gone already, which the watches did not show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryAgain:
-    """It may work when we look again."""
-
-    message: str
-    after_seconds: float = 0.0
-    is_missing: bool = False
-    """What was to be changed is not there, which the watches do not show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """The API server will not do it; somebody has to change something."""
-
-    reason: str
-    """A reason of condition ResourcesCreated."""
-
-    message: str
-
-
-Outcome = Done | TryAgain | Refused
+_NOT_FOUND, _CONFLICT = 404, 409
 _Queueing = SubmitWorkload | RequeueWorkload | TellWorkload
 _Plain = (
     Apply
@@ -147,7 +109,7 @@ class Writer:
             return _NOT_OURS
         body = _event(job, event, now=datetime.now(UTC))
         path = _path("Event", job.namespace)
-        return _outcome(await self._api.request("POST", path, body=body), kind="Event")
+        return outcome_of(await self._api.request("POST", path, body=body), kind="Event")
 
     async def _apply(self, job: JobSeen, manifest: Mapping[str, Any], *, known: bool) -> Outcome:
         """Apply a manifest; an object that we do not know is not taken from its owner."""
@@ -157,7 +119,7 @@ class Writer:
         reply = await self._api.request(
             "PATCH", path, query=query, body=manifest, content_type=APPLY
         )
-        return _outcome(reply, kind=f"{kind} {manifest['metadata']['name']}")
+        return outcome_of(reply, kind=f"{kind} {manifest['metadata']['name']}")
 
     async def _annotate(self, job: JobSeen, action: AnnotatePlan) -> Outcome:
         """Change these annotations and nothing else: the plan may be somebody else's."""
@@ -168,7 +130,7 @@ class Writer:
         )
         if reply.status in {_NOT_FOUND, _CONFLICT}:
             return Done(object={}, is_missing=True)
-        return _outcome(reply, kind=f"HetRLPlan {action.name}")
+        return outcome_of(reply, kind=f"HetRLPlan {action.name}")
 
     async def _finalize(self, job: JobSeen, *, is_held: bool) -> Outcome:
         """Own our finalizer and nothing else of the job; the uid keeps a new one from appearing."""
@@ -183,7 +145,7 @@ class Writer:
         reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
         if reply.status in {_NOT_FOUND, _CONFLICT}:
             return Done(object={})
-        return _outcome(reply, kind=f"finalizer of {job.name}")
+        return outcome_of(reply, kind=f"finalizer of {job.name}")
 
     async def _delete(self, job: JobSeen, action: Delete | DeleteJob) -> Outcome:
         """Delete one object, or the job itself."""
@@ -202,7 +164,7 @@ class Writer:
         reply = await self._api.request("DELETE", path, body=options)
         if reply.status == _NOT_FOUND:
             return Done(object={}, is_missing=True)
-        return _outcome(reply, kind=f"{kind} {name}")
+        return outcome_of(reply, kind=f"{kind} {name}")
 
     async def _lift(self, job: JobSeen, action: LiftGate) -> Outcome:
         path = f"{_path('Pod', job.namespace)}/{action.pod}"
@@ -214,7 +176,7 @@ class Writer:
             "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body,
             content_type=STRATEGIC_MERGE,
         )  # fmt: skip
-        return _outcome(reply, kind=f"Pod {action.pod}")
+        return outcome_of(reply, kind=f"Pod {action.pod}")
 
     async def _write_workload(self, job: JobSeen, action: _Queueing) -> Outcome:
         match action:
@@ -232,7 +194,7 @@ class Writer:
         group, kind = _PRIORITIES[action.priority.is_kueues]
         reply = await self._api.request("GET", _priority_path(action.priority))
         if not reply.is_success:
-            return _unread(reply, kind=f"{kind} {action.priority.name}")
+            return outcome_of_reading(reply, kind=f"{kind} {action.priority.name}")
         spec = {
             **action.manifest["spec"],
             "priorityClassRef": {"group": group, "kind": kind, "name": action.priority.name},
@@ -249,7 +211,7 @@ class Writer:
         reply = await self._api.request(
             "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=MERGE
         )
-        return _outcome(reply, kind=f"Workload {action.name}")
+        return outcome_of(reply, kind=f"Workload {action.name}")
 
     async def _tell(self, job: JobSeen, action: TellWorkload) -> Outcome:
         body = {
@@ -261,7 +223,7 @@ class Writer:
         path = f"{_path('Workload', job.namespace)}/{action.name}/status"
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
-        return _outcome(reply, kind=f"Workload {action.name}")
+        return outcome_of(reply, kind=f"Workload {action.name}")
 
     async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
         body = {
@@ -273,7 +235,7 @@ class Writer:
         path = f"{_path('HetRLJob', job.namespace)}/{job.name}/status"
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
-        return _outcome(reply, kind=f"status of {job.name}")
+        return outcome_of(reply, kind=f"status of {job.name}")
 
 
 _PRIORITIES = {
@@ -288,40 +250,8 @@ def _priority_path(priority: PriorityClass) -> str:
     return f"/apis/scheduling.k8s.io/v1/priorityclasses/{priority.name}"
 
 
-def _unread(reply: Reply, *, kind: str) -> Outcome:
-    """Say why a class could not be read; one that does not exist is for somebody to make."""
-    if reply.status == _NOT_FOUND:
-        return Refused(reason=Reason.APPLY_FAILED, message=f"{kind} does not exist")
-    return _outcome(reply, kind=kind)
-
-
 def _path(kind: str, namespace: str) -> str:
     return _PATHS[kind].format(namespace=namespace)
-
-
-def _outcome(reply: Reply, *, kind: str) -> Outcome:
-    if reply.is_success:
-        return Done(object=reply.body)
-    text = f"{kind}: {reply.message}"
-    if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and not _is_field_conflict(reply)):
-        # Gone, or another object of that name by now.
-        return TryAgain(message=text, is_missing=True)
-    if reply.status in _PASSING or reply.status >= _SERVER_ERROR:
-        return TryAgain(message=text, after_seconds=reply.retry_after_seconds or 0.0)
-    return Refused(reason=_reason(reply), message=text)
-
-
-def _is_field_conflict(reply: Reply) -> bool:
-    causes = (reply.body.get("details") or {}).get("causes") or ()
-    return any(each.get("reason") == "FieldManagerConflict" for each in causes)
-
-
-def _reason(reply: Reply) -> str:
-    if reply.status == _CONFLICT:
-        return Reason.CONFLICT
-    if reply.status == _FORBIDDEN:
-        return Reason.QUOTA_EXCEEDED if "quota" in reply.message else Reason.FORBIDDEN
-    return Reason.APPLY_FAILED
 
 
 def _secret(job: JobSeen, action: IssueCertificates) -> dict[str, Any]:
@@ -331,14 +261,6 @@ def _secret(job: JobSeen, action: IssueCertificates) -> dict[str, Any]:
         dns_names=action.dns_names,
         now=datetime.now(UTC),
     )
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": "HetRLJob",
-        "name": job.name,
-        "uid": job.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -346,7 +268,7 @@ def _secret(job: JobSeen, action: IssueCertificates) -> dict[str, Any]:
             "name": action.secret,
             "namespace": job.namespace,
             "labels": of_child(job.name, job.uid),
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_of(job)],
         },
         "type": "Opaque",
         "data": {name: base64.b64encode(text).decode() for name, text in issued.files().items()},

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hetrl_operator.actions import Decision
-from hetrl_operator.apply import Done, Outcome, Refused, TryAgain
 from hetrl_operator.census import Census
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition, has_ended, holds
@@ -24,6 +23,7 @@ from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey
 from hetrl_operator.observed import JobSeen, Observed, ProgressSeen, WriteTrouble
 from hetrl_operator.observer import Observer
+from hetrl_operator.outcomes import Done, Outcome, Refused, TryAgain
 from hetrl_operator.performer import Performer
 from hetrl_operator.planning import Planning
 from hetrl_operator.queue import WorkQueue

@@ -26,11 +26,12 @@ from hetrl_operator.actions import (
     WriteStatus,
     steps,
 )
-from hetrl_operator.apply import Done, Outcome, TryAgain, Writer
+from hetrl_operator.apply import Writer
 from hetrl_operator.census import Census
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import JobKey, child_seen, job_seen, plan_seen, pod_seen
 from hetrl_operator.observed import Observed
+from hetrl_operator.outcomes import Done, Outcome, TryAgain
 from hetrl_operator.planning import Planning
 from hetrl_operator.queue import WorkQueue
 from hetrl_operator.queueing.admission import workload_seen

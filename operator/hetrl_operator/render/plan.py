@@ -14,6 +14,7 @@ from hetrl_operator.labels import (
     of_child,
 )
 from hetrl_operator.observed import JobSeen
+from hetrl_operator.render.deployment import owner_of
 
 
 def plan_manifest(
@@ -53,16 +54,7 @@ def plan_manifest(
             | ({REPLACES: replaces} if replaces else {})
             | ({FLEET_HASH: fleet} if fleet else {})
             | ({IN_FORCE: job.name} if in_force else {}),
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": "HetRLJob",
-                    "name": job.name,
-                    "uid": job.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_of(job)],
         },
         "spec": from_plan(plan).model_dump(mode="json", by_alias=True, exclude_none=True),
     }

@@ -1,0 +1,84 @@
+"""What an answer of the API server means for the write that it answers."""
+
+import pytest
+
+from hetrl_operator.kubernetes_api import Reply
+from hetrl_operator.outcomes import Done, Outcome, Refused, TryAgain, outcome_of, outcome_of_reading
+from hetrl_operator.reasons import Reason
+
+NEW_CRDS = (
+    'cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion '
+    'hetrl.dev/v1alpha1 Kind HetRLJob: no matches for kind "HetRLJob"'
+)  # fmt: skip
+OUR_FIELDS_ARE_ANOTHERS = {"causes": [{"reason": "FieldManagerConflict"}]}
+
+
+def reply(status: int, message: str = "so it is", *, after: float | None = None) -> Reply:
+    return Reply(status=status, body={"message": message}, retry_after_seconds=after)
+
+
+def told(message: str) -> str:
+    return f"Service a: {message}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        pytest.param(
+            reply(0, "refused"), TryAgain(message=told("refused")), id="no answer"
+        ),
+        pytest.param(
+            reply(401), TryAgain(message=told("so it is")), id="an expired token"
+        ),
+        pytest.param(
+            reply(429, after=3.0), TryAgain(message=told("so it is"), after_seconds=3.0),
+            id="as late as the server asks",
+        ),
+        pytest.param(reply(503), TryAgain(message=told("so it is")), id="a server in trouble"),
+        pytest.param(
+            reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"
+        ),
+        pytest.param(
+            reply(409), TryAgain(message=told("so it is"), is_missing=True),
+            id="another object of that name",
+        ),
+        pytest.param(
+            Reply(status=409, body={"message": "mine", "details": OUR_FIELDS_ARE_ANOTHERS}),
+            Refused(reason=Reason.CONFLICT, message=told("mine")),
+            id="another manager's field",
+        ),
+        pytest.param(
+            reply(403, NEW_CRDS), TryAgain(message=told(NEW_CRDS), after_seconds=2.0),
+            id="CRDs that admission has not seen yet",
+        ),
+        pytest.param(
+            reply(403, "exceeded quota: small"),
+            Refused(reason=Reason.QUOTA_EXCEEDED, message=told("exceeded quota: small")),
+            id="a quota",
+        ),
+        pytest.param(
+            reply(403), Refused(reason=Reason.FORBIDDEN, message=told("so it is")), id="no right"
+        ),
+        pytest.param(
+            reply(422), Refused(reason=Reason.APPLY_FAILED, message=told("so it is")),
+            id="an invalid object",
+        ),
+    ],
+)  # fmt: skip
+def test_an_answer_is_done_passes_or_is_for_somebody_to_mend(
+    answer: Reply, outcome: Outcome
+) -> None:
+    assert outcome_of(answer, kind="Service a") == outcome
+
+
+def test_what_was_written_is_returned_as_the_server_has_it() -> None:
+    written = {"metadata": {"uid": "1"}}
+
+    assert outcome_of(Reply(status=201, body=written), kind="Service a") == Done(object=written)
+
+
+def test_what_cannot_be_read_because_it_is_not_there_is_for_somebody_to_make() -> None:
+    refused = Refused(reason=Reason.APPLY_FAILED, message="PriorityClass high does not exist")
+
+    assert outcome_of_reading(reply(404), kind="PriorityClass high") == refused
+    assert isinstance(outcome_of_reading(reply(500), kind="PriorityClass high"), TryAgain)
