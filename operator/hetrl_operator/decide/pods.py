@@ -48,11 +48,12 @@ def has_failed(pod: PodSeen) -> bool:
 
 def names_and_reasons(pods: Iterable[PodSeen]) -> str:
     """Say which pods are not ready, and why, as far as Kubernetes tells."""
+    there = tuple(pods)
     waiting = sorted(
-        (pod for pod in pods if pod.is_deleting or not pod.is_ready), key=lambda pod: pod.name
+        (pod for pod in there if pod.is_deleting or not pod.is_ready), key=lambda pod: pod.name
     )
     if not waiting:
-        return "every pod that there is is ready"
+        return "the others do not exist yet" if there else "no pod exists yet"
     said = [f"{pod.name}: {trouble(pod)}" for pod in waiting[:_MOST_NAMED]]
     more = len(waiting) - _MOST_NAMED
     return "; ".join(said) + (f"; and {more} more pods" if more > 0 else "")
