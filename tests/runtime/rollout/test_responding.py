@@ -13,6 +13,7 @@ from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
 from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
+from tests.runtime.rollout.turns import check_turns, has_called, sampled_log_probs
 
 pytestmark = pytest.mark.slow
 
@@ -61,38 +62,19 @@ def responses(model: Path, prompts: PromptFormat) -> list[Generation]:
 
 
 def test_what_a_tool_writes_comes_after_each_call_and_has_no_version(responses, prompts):
-    assert prompts.calls
-    called = [each for each in responses if TOOL_VERSION in each.versions]
-    assert len(called) > 5
+    assert len([each for each in responses if has_called(each)]) > 5
 
-    for each in called:
-        first = each.versions.index(TOOL_VERSION)
-        assert each.tokens[first - 1] == prompts.calls.end_token
-        written = tuple(
-            token
-            for token, version in zip(each.tokens[first:], each.versions[first:], strict=True)
-            if version == TOOL_VERSION
-        )
-        assert prompts.decode(written).startswith("<tool_response>")
-        assert set(each.versions) == {0, TOOL_VERSION}
-        assert all(
-            each.log_probs[at] == 0 for at, v in enumerate(each.versions) if v == TOOL_VERSION
-        )
+    for each in responses:
+        check_turns(each, prompts)
 
 
 def test_log_probs_are_those_of_the_whole_prefix_with_what_the_tools_wrote(responses, model):
     reference = Reference({0: model}, temperature=2.0)
     each = max(responses, key=lambda each: each.versions.count(TOOL_VERSION))
-    sampled = [at for at, version in enumerate(each.versions) if version != TOOL_VERSION]
-    as_if_all_were = Generation(
-        tokens=each.tokens, log_probs=each.log_probs, versions=(0,) * len(each.tokens),
-        finish_reason=each.finish_reason,
-    )  # fmt: skip
 
-    expected = reference.chosen(PROMPT, as_if_all_were)
+    found, expected = sampled_log_probs(reference, PROMPT, each)
 
-    found = [each.log_probs[at] for at in sampled]
-    assert found == pytest.approx([expected[at] for at in sampled], abs=1e-4)
+    assert found == pytest.approx(expected, abs=1e-4)
 
 
 def test_results_count_towards_the_limit_and_one_without_room_is_left_out(responses, prompts):

@@ -17,7 +17,7 @@ import pytest_asyncio
 import torch
 from safetensors.torch import load_file, save_file
 
-from hetrl_core.job import Engine
+from hetrl_core.job import Engine, Tool
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -27,8 +27,11 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.errors import EngineFailedError
-from tests.runtime.rollout.models import EOS, save_tiny_qwen3
+from hetrl_runtime.rollout.prompts import PromptFormat
+from hetrl_runtime.rollout.responding import respond
+from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference
+from tests.runtime.rollout.turns import check_turns, has_called, sampled_log_probs
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="needs vLLM: make setup-vllm"),
@@ -63,13 +66,18 @@ def _one_machine() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def prompts(folders: dict[int, Path]) -> PromptFormat:
+    return PromptFormat(folders[0], [Tool.CALCULATOR])
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(folders: dict[int, Path]) -> AsyncIterator[InferenceEngine]:
+async def engine(folders: dict[int, Path], prompts: PromptFormat) -> AsyncIterator[InferenceEngine]:
     settings = EngineSettings(
         model=str(folders[0]),
         concurrency=32,
         max_sequence_tokens=MAX_SEQUENCE_TOKENS,
-        stop_tokens=(EOS,),
+        stop_tokens=prompts.stop_tokens,
         seed=3,
     )
     engine = open_engine(Engine.VLLM, settings)
@@ -98,22 +106,22 @@ async def ask_all(engine: InferenceEngine, requests: list[GenerationRequest]) ->
 
 
 async def test_sampled_log_probs_agree_with_a_full_forward_pass(
-    engine: InferenceEngine, folders: dict[int, Path]
+    engine: InferenceEngine, prompts: PromptFormat, folders: dict[int, Path]
 ) -> None:
-    prompts = some_prompts(40)
+    asked = some_prompts(40)
     before = engine.generated_tokens
 
     generations = await ask_all(
-        engine, [a_request(f"sampled {i}", prompt) for i, prompt in enumerate(prompts)]
+        engine, [a_request(f"sampled {i}", prompt) for i, prompt in enumerate(asked)]
     )
 
     reference = Reference({0: folders[0]}, temperature=TEMPERATURE)
-    for prompt, generation in zip(prompts, generations, strict=True):
+    for prompt, generation in zip(asked, generations, strict=True):
         assert set(generation.versions) == {0}
         expected = reference.chosen(prompt, generation)
         assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
         has_stopped = generation.finish_reason is FinishReason.STOP
-        assert has_stopped == (generation.tokens[-1] == EOS)
+        assert has_stopped == (generation.tokens[-1] in prompts.stop_tokens)
         assert has_stopped or len(generation.tokens) == 24
     assert engine.generated_tokens - before == sum(len(each.tokens) for each in generations)
 
@@ -127,6 +135,26 @@ async def test_greedy_log_probs_are_those_of_temperature_one(
     assert list(generation.tokens) == reference.greedy((5, 6, 7), generation)
     expected = reference.chosen((5, 6, 7), generation)
     assert generation.log_probs == pytest.approx(expected, abs=TOLERANCE)
+
+
+async def test_calls_of_a_tool_are_answered_between_two_turns(
+    engine: InferenceEngine, prompts: PromptFormat, folders: dict[int, Path]
+) -> None:
+    prompt = (40, 41, 42)
+    requests = [
+        a_request(f"calling {number}", prompt, max_tokens=160, temperature=2.0)
+        for number in range(32)
+    ]
+
+    responses = await asyncio.gather(*(respond(engine, each, prompts.calls) for each in requests))
+
+    called = [each for each in responses if has_called(each)]
+    assert len(called) > 2
+    for each in responses:
+        check_turns(each, prompts)
+    reference = Reference({0: folders[0]}, temperature=2.0)
+    found, expected = sampled_log_probs(reference, prompt, max(called, key=lambda e: len(e.tokens)))
+    assert found == pytest.approx(expected, abs=TOLERANCE)
 
 
 async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_its_version(
