@@ -6,7 +6,7 @@ those is left to the edges; choosing among the machines is left to the planner.
 Not-a-number passes no comparison, so limits are written to fail on it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -119,6 +119,16 @@ class ClusterSnapshot:
                 raise ValueError(f"machine {machine.name}: unknown GPU kind {machine.gpu_kind!r}")
         if len({machine.name for machine in self.machines}) != len(self.machines):
             raise ValueError("two machines have the same name")
+
+    def without_unused(self) -> "ClusterSnapshot":
+        """Return it without the kinds and links that no machine has: plans are the same."""
+        kinds = {each.gpu_kind for each in self.machines}
+        regions = {each.region for each in self.machines}
+        return replace(
+            self,
+            gpu_kinds=tuple(each for each in self.gpu_kinds if each.name in kinds),
+            links=tuple(each for each in self.links if {each.source, each.target} <= regions),
+        )
 
     @cached_property
     def _kinds(self) -> dict[str, GpuKind]:

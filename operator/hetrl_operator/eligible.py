@@ -139,13 +139,8 @@ def _make_room(remembered: dict[_Asked, Any]) -> None:
 
 def fleet_digest(snapshot: ClusterSnapshot) -> str:
     """Digest a fleet without the kinds and links that none of its machines has."""
-    kinds = {each.gpu_kind for each in snapshot.machines}
-    regions = {each.region for each in snapshot.machines}
-    parts = (
-        [each for each in snapshot.gpu_kinds if each.name in kinds],
-        snapshot.machines,
-        [each for each in snapshot.links if {each.source, each.target} <= regions],
-    )
+    used = snapshot.without_unused()
+    parts = (list(used.gpu_kinds), used.machines, list(used.links))
     return sha256(repr(parts).encode()).hexdigest()[:32]
 
 

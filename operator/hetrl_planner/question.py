@@ -35,7 +35,8 @@ class Question:
 
 def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
     """Return what is asked of the planner for a job on a fleet."""
-    fleet = narrowed(snapshot, job.resources)
+    # Nodes of other kinds come and go elsewhere: a job that has no use for them asks the same.
+    fleet = narrowed(snapshot, job.resources).without_unused()
     architecture = job.model.architecture
     work: Workload | str = workload(job, architecture) if architecture else job.model.source
     machines = tuple(

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.job import JobSpec, RolloutSpec
 from hetrl_core.plan import Plan
 from hetrl_planner.plan_job import plan
@@ -71,6 +71,17 @@ def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
     assert first.key == second.key
 
     assert second.answer_from(planned(FLEET, JOB), first) == planned(later, JOB)
+
+
+def test_kinds_and_links_of_others_are_no_other_question() -> None:
+    alone = without_machines(FLEET, *(each.name for each in FLEET.machines if "l4" in each.name))
+    link = Link(source="elsewhere", target="elsewhere", bytes_per_second=1e9, latency_seconds=1e-3)
+    kinds = tuple(each for each in FLEET.gpu_kinds if "L4" not in each.name)
+    assert kinds != FLEET.gpu_kinds
+
+    assert question(alone, JOB).key == question(replace(alone, gpu_kinds=kinds), JOB).key
+    assert question(FLEET, JOB).key == question(replace(FLEET, links=(link,)), JOB).key
+    assert planned(alone, JOB) == planned(replace(alone, gpu_kinds=kinds), JOB)
 
 
 def test_fleets_that_differ_for_a_job_are_other_questions() -> None:
