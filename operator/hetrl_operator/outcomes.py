@@ -19,7 +19,7 @@ _SERVER_ERROR = 500
 _KIND_UNKNOWN_YET = "cannot find RESTMapping"
 """Admission looks up the kind of an owner in a copy of discovery that it renews every ten seconds.
 
-While it is older than our CRDs, every object of a job is forbidden, whoever writes it.
+While it is older than our CRDs, every object of a job is forbidden.
 """
 _KIND_UNKNOWN_YET_SECONDS = 2.0
 
