@@ -34,5 +34,5 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     for axes, what in ((seconds, "seconds"), (requests, "requests of the operator")):
         axes.set(xlabel="jobs submitted at once", ylabel=what, xscale="log", yscale="log")
         axes.grid(alpha=0.3)
-    seconds.legend(frameon=False)
+    seconds.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
     figure.savefig(path, dpi=130)
