@@ -15,7 +15,7 @@ from e2e.load.stage import NAMESPACE, Stage
 from hetrl_api.decision import to_plan
 from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
-from hetrl_operator.labels import PLANNED_FOR
+from hetrl_operator.labels import JOB_UID, PLANNED_FOR
 from hetrl_operator.ledger import gpus_by_machine
 
 _MOST_SECONDS = 900.0
@@ -84,24 +84,40 @@ async def fifty(stage: Stage, *, gpus: int) -> dict[str, Any]:
 
 
 async def most_promised(user: Client) -> list[str]:
-    """Return the machines of which plans and pods take more GPUs than there are."""
+    """Return the machines of which plans promise more GPUs than there are.
+
+    Plans are read first: who holds GPUs later held them then. The other way round, those of a job
+    that has just gone would count beside those of the one that took its place.
+    """
     nodes = (await user.ask("GET", "/api/v1/nodes"))["items"]
     has = {
         each["metadata"]["name"]: int(each["status"]["allocatable"]["nvidia.com/gpu"])
         for each in nodes
     }
-    jobs = {each["metadata"]["uid"] for each in (await user.ask("GET", JOBS))["items"]}
+    plans = (await user.ask("GET", _PATHS["hetrlplans"]))["items"]
+    holders = await _holders(user)
     promised: Counter[str] = Counter()
-    for plan in (await user.ask("GET", _PATHS["hetrlplans"]))["items"]:
+    for plan in plans:
         owners = {each["uid"] for each in plan["metadata"].get("ownerReferences", ())}
         # A plan outlives its job by moments, and past ones are kept: nobody holds to these.
-        if owners & jobs and PLANNED_FOR in plan["metadata"].get("annotations", {}):
+        if owners & holders and PLANNED_FOR in plan["metadata"].get("annotations", {}):
             promised += _of(plan)
     return [
         f"{name}: {taken} of {has.get(name, 0)} GPUs"
         for name, taken in promised.items()
         if taken > has.get(name, 0)
     ]
+
+
+async def _holders(user: Client) -> set[str]:
+    """Return the uids of jobs that hold GPUs: those that stay, or whose pods have not stopped."""
+    pods = (await user.ask("GET", _PATHS["pods"]))["items"]
+    there = {each["metadata"].get("labels", {}).get(JOB_UID) for each in pods}
+    return {
+        each["metadata"]["uid"]
+        for each in (await user.ask("GET", JOBS))["items"]
+        if "deletionTimestamp" not in each["metadata"] or each["metadata"]["uid"] in there
+    }
 
 
 def _of(body: dict[str, Any]) -> Counter[str]:
