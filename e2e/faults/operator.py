@@ -60,8 +60,10 @@ class Operator:
         process = self._process
         if process is None or process.poll() is not None:
             return
-        # A container's end takes all of its processes along, planners too.
-        os.killpg(process.pid, signal.SIGKILL)
+        # Another lane may kill it at the same moment.
+        with contextlib.suppress(ProcessLookupError):
+            # A container's end takes all of its processes along, planners too.
+            os.killpg(process.pid, signal.SIGKILL)
         while process.poll() is None:
             time.sleep(0.001)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import unified_diff
 from typing import Any
 
 from e2e.faults.api import Json
@@ -11,6 +12,9 @@ from e2e.faults.api import Json
 _VOLATILE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation",
              "generateName", "deletionTimestamp"}  # fmt: skip
 _HASHES = re.compile(r'("hetrl\.dev/(?:[a-z-]+-hash|identity)": ")[^"]+')
+_MOST_CHANGES = 12
+"""Lines that are told of one object."""
+
 _TIMES = re.compile(r'("hetrl\.dev/replaced-at": ")[^"]+')
 
 
@@ -35,12 +39,15 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
     found += [f"not expected: {name}" for name in sorted(after.keys() - before.keys())]
     for name in sorted(before.keys() & after.keys()):
         if before[name] != after[name]:
-            ours, theirs = before[name].splitlines(), after[name].splitlines()
-            lines = [
-                f"{a.strip()} → {b.strip()}" for a, b in zip(ours, theirs, strict=False) if a != b
-            ]
-            found.append(f"{name}: {'; '.join(lines[:3])}")
+            found.append(f"{name}: {'; '.join(_changes(before[name], after[name]))}")
     return found
+
+
+def _changes(before: str, after: str) -> list[str]:
+    """Return the lines that went, with a minus, and those that came, with a plus."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    said = [f"{each[0]} {each[1:].strip()}" for each in lines if each[:2] not in {"--", "++", "@@"}]
+    return [*said[:_MOST_CHANGES], *(("…",) if len(said) > _MOST_CHANGES else ())]
 
 
 def _reduced(kind: str, body: Json) -> Any:

@@ -65,9 +65,16 @@ class Lane:
         self.do(Suspend(is_on=False))
 
     def settle(self) -> dict[str, list[Json]]:
-        """Wait until the job runs and nothing changes, and return everything of it."""
+        """Wait until the job runs, or is known not to be able to, and nothing changes.
+
+        Returns:
+            Everything of it.
+        """
         eventually(self.operator.is_ready, what="the operator is ready")
-        eventually(self._runs, what="the job runs by its newest spec", seconds=_SETTLED_SECONDS)
+        what = "the job runs by its newest spec, or says that nothing can run it"
+        eventually(
+            lambda: self._runs() or self._is_infeasible(), what=what, seconds=_SETTLED_SECONDS
+        )
         self.life.rest()
         return self.life.everything()
 
@@ -136,6 +143,17 @@ class Lane:
         is_newest = status.get("observedGeneration") == job["metadata"]["generation"]
         is_calm = not {"PlanDrift", "NodeLost"} & set(why)
         return "Running" if is_newest and status.get("phase") == "Running" and is_calm else ""
+
+    def _is_infeasible(self) -> bool:
+        job = self.api.get(self._job)
+        seen = (job.get("status") or {}).get("observedGeneration")
+        return bool(seen == job["metadata"]["generation"]) and is_infeasible(job)
+
+
+def is_infeasible(job: Json) -> bool:
+    """Tell whether a job says that no plan can be made for it."""
+    found = (job.get("status") or {}).get("conditions", ())
+    return any((each["type"], each["reason"]) == ("Planned", "Infeasible") for each in found)
 
 
 def _nested(path: str, value: Any) -> Json:

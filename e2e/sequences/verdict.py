@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from e2e.faults.api import Json
 from e2e.faults.snapshot import differences, snapshot
-from e2e.sequences.lane import Lane
+from e2e.sequences.lane import Lane, is_infeasible
 from e2e.sequences.steps import Change, Step, Suspend
+from hetrl_operator.labels import LEFT_OUT, REPLACED_AT, REPLACES
 
 _PLANNING = ("resources.", "rollout.", "planning.", "training.steps")
 """Fields that a plan follows from, by their beginnings."""
@@ -38,9 +39,31 @@ def judge(lane: Lane, number: int, steps: Sequence[Step]) -> Verdict:
         lane.clear()
         said = (f"never came to rest: {error}",)
         return Verdict(seed=number, num_steps=len(steps), violations=said, is_exact=False)
-    exact = not replanned_while_running(steps)
-    found = differences(_comparable(fresh, exact=exact), _comparable(disturbed, exact=exact))
+    exact = not (
+        replanned_while_running(steps)
+        or _took_over(disturbed["hetrlplans"])
+        or is_infeasible(disturbed["hetrljobs"][0])
+    )
+    found = _violations(fresh, disturbed, exact=exact)
     return Verdict(seed=number, num_steps=len(steps), violations=tuple(found), is_exact=exact)
+
+
+def _violations(
+    fresh: dict[str, list[Json]], disturbed: dict[str, list[Json]], *, exact: bool
+) -> list[str]:
+    said = [is_infeasible(each["hetrljobs"][0]) for each in (fresh, disturbed)]
+    if all(said):
+        # What ran before such a spec was written runs on: there is no more to compare.
+        return []
+    if any(said):
+        return [f"infeasible says {'the fresh job' if said[0] else 'the disturbed job'} alone"]
+    return differences(_comparable(fresh, exact=exact), _comparable(disturbed, exact=exact))
+
+
+def _took_over(plans: list[Json]) -> bool:
+    """Tell whether the plan that is followed took another's place while the job ran."""
+    notes = [each["metadata"].get("annotations", {}) for each in plans]
+    return any(REPLACES in each and REPLACED_AT not in each for each in notes)
 
 
 def replanned_while_running(steps: Sequence[Step]) -> bool:
@@ -60,6 +83,7 @@ def replanned_while_running(steps: Sequence[Step]) -> bool:
 
 def _comparable(objects: dict[str, list[Json]], *, exact: bool) -> dict[str, str]:
     """Return the state but for names of machines and plans, and, unless exact, for plans."""
+    objects = {**objects, "hetrlplans": _followed(objects["hetrlplans"])}
     names = _names(objects)
     found = {}
     for name, text in snapshot(objects).items():
@@ -70,6 +94,18 @@ def _comparable(objects: dict[str, list[Json]], *, exact: bool) -> dict[str, str
             name = name.replace(old, new)  # noqa: PLW2901
         found[name] = _reduced(text) if name.startswith("hetrljobs/") else text
     return found if exact else {k: _without_plan(v) for k, v in found.items()}
+
+
+def _followed(plans: list[Json]) -> list[Json]:
+    """Return the plans that are followed: a fresh job has no others."""
+    found = []
+    for each in plans:
+        notes = each["metadata"].get("annotations", {})
+        if REPLACED_AT not in notes:
+            # The nodes that were away when it was made may be back.
+            kept = {key: value for key, value in notes.items() if key != LEFT_OUT}
+            found.append({**each, "metadata": {**each["metadata"], "annotations": kept}})
+    return found
 
 
 def _names(objects: dict[str, list[Json]]) -> dict[str, str]:

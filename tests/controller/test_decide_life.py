@@ -116,7 +116,7 @@ def test_a_plan_says_for_good_which_nodes_it_was_made_without() -> None:
     found = condition(cluster.job.status, ConditionType.PLANNED)
     assert found
     assert found.status == "True"
-    assert found.message.endswith(f"; {left_out}")
+    assert found.message.endswith(f"; when it was made: {left_out}")
 
 
 def test_an_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:

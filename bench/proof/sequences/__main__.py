@@ -65,9 +65,10 @@ def _page(found: list[dict[str, Any]]) -> str:
         "nodes by kwok. A step changes a field of the job, suspends or resumes it, deletes one of "
         "its objects, kills the operator,",
         "cordons a node, or takes it out of the job's pool. Then nodes are as they were, the job "
-        "is resumed, and must come to run; and",
+        "is resumed, and must come to run;",
         "all objects must be as those of a job that is created afresh with the spec that it has "
-        "then. Where a plan was made for a job that ran,",
+        "then. Where nothing can run that spec,",
+        "both jobs must say so. Where a plan was made for a job that ran,",
         "trainers stay where they are by design, and the plan's own objects are not compared.",
         "",
         f"**{len(found)} sequences, {steps} steps, {len(broken)} violations** "

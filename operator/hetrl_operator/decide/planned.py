@@ -40,7 +40,8 @@ def ready(known: PlanSeen) -> Finding:
         f"{plan.prediction.bottleneck}"
     )
     if known.left_out:
-        message += f"; {known.left_out}"
+        # The plan may outlast the reason: a node that is back need not be worth a change.
+        message += f"; when it was made: {known.left_out}"
     return Finding(
         type=ConditionType.PLANNED, holds=True, reason=Reason.PLAN_READY, message=message
     )
