@@ -19,6 +19,7 @@ from hetrl_operator.controller import Controller
 from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
 from hetrl_operator.observe import Body, JobKey
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
+from hetrl_operator.plain import plain
 from hetrl_operator.queueing import kueue
 from hetrl_operator.queueing.admission import NOT_STARTED, WorkloadSeen, workload_seen
 from hetrl_operator.recent import Place, RecentWrites
@@ -240,7 +241,7 @@ async def _node_index(body: Body, **_: Any) -> dict[str, Body]:
 
 async def _topology_index(body: Body, **_: Any) -> dict[str, HetRLTopology] | None:
     name = body["metadata"]["name"]
-    copy = observe.plain(body)
+    copy = plain(body)
     copy.pop("status", None)
     try:
         return {name: parse(HetRLTopology, copy)}

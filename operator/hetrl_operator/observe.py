@@ -5,11 +5,9 @@ so that thousands of them fit into memory.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,10 +15,8 @@ from pydantic import ValidationError
 from hetrl_api.decision import to_plan
 from hetrl_api.departure import notices_among
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.job import HetRLJob
 from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
-from hetrl_api.specification import to_spec
 from hetrl_api.status import JobStatus
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
@@ -51,9 +47,10 @@ from hetrl_operator.observed import (
     ProgressSeen,
     Termination,
     UnreadablePlan,
-    Wish,
 )
+from hetrl_operator.plain import plain
 from hetrl_operator.queueing.kueue import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.wishes import wish_of
 
 Body = Mapping[str, Any]
 JobKey = tuple[str, str]
@@ -61,9 +58,6 @@ JobKey = tuple[str, str]
 
 EVICTED_EXIT_CODE = 137
 """Of a pod that Kubernetes ended whole: SIGKILL's, as no container tells its own."""
-
-POD_ROOT = Path("/")
-"""What relative paths of a job are relative to in its pods."""
 
 
 def key_of_job(body: Body) -> JobKey:
@@ -81,7 +75,7 @@ def job_seen(body: Body) -> JobSeen:
     """Read a HetRLJob; a spec that cannot be worked on becomes a problem in words."""
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
-    wish, problem = _wish(body)
+    wish, problem = wish_of(body)
     return JobSeen(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -272,29 +266,6 @@ def slim_node(body: Body) -> Body:
     }
 
 
-def _wish(body: Body) -> tuple[Wish | None, str]:
-    metadata = body["metadata"]
-    identity = {"name": metadata["name"], "namespace": metadata["namespace"]}
-    kind = {"apiVersion": body["apiVersion"], "kind": body["kind"]}
-    text = json.dumps({**kind, "metadata": identity, "spec": plain(body["spec"])})
-    return _parsed_wish(text, metadata["creationTimestamp"])
-
-
-# A job is seen again at every change of its status, and checking its rules takes milliseconds.
-@lru_cache(maxsize=4096)
-def _parsed_wish(text: str, created_at: str) -> tuple[Wish | None, str]:
-    try:
-        job = parse(HetRLJob, json.loads(text))
-        # A deadline counts from the job's creation; what is left of it is planning's to say.
-        spec = to_spec(job, base_path=POD_ROOT, claims=None, now=_time(created_at))
-    except (InvalidObjectError, ValueError) as error:
-        return None, str(error).replace("\n", "; ")
-    if spec.model.architecture is None:
-        # The operator reads neither volumes nor model hubs.
-        return None, "spec.model.architecture is required on a cluster: plans are made of it"
-    return Wish(written=job.spec, spec=spec), ""
-
-
 def _status(written: Body) -> JobStatus:
     """Read a status; one that another release wrote and we cannot read counts as empty."""
     try:
@@ -381,12 +352,3 @@ def _optional_time(text: str | None) -> datetime | None:
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def plain(value: Any) -> Any:
-    """Copy what kopf hands out as views into dicts and lists that ``json`` can write."""
-    if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(each) for each in value]
-    return value

@@ -15,9 +15,12 @@ from hetrl_core.task import Role
 from hetrl_operator.queueing.admission import QueueingSeen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Wish:
-    """What a job asks, as it was written and as the core understands it."""
+    """What a job asks, as it was written and as the core understands it.
+
+    What is remembered of a wish (``wishes``, ``render.digests``) goes when nobody has it any more.
+    """
 
     written: WrittenSpec
     spec: JobSpec

@@ -6,13 +6,16 @@ they should be: to see that, nothing need be rendered anew.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from weakref import finalize
 
 from hetrl_operator.labels import SPEC_HASH
+from hetrl_operator.observed import Wish
 from hetrl_operator.render.children import children
 from hetrl_operator.render.deployment import Deployment
 from hetrl_operator.render.restart import restart_hash
 
-_MOST_KEPT = 1024
+_MOST_OF_A_WISH = 4
+"""Plans and roles of a job change; what it was before its last replans is not asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,32 +29,44 @@ class Digests:
     """By pod set: what its pods are replaced for when it changes."""
 
 
-_remembered: dict[Hashable, Digests] = {}
-"""The least recently used is first."""
+_remembered: dict[int, dict[Hashable, Digests]] = {}
+"""By the id of the wish, for as long as it lives; the least recently used is first."""
 
 
 def digests(deployment: Deployment) -> Digests:
     """Return the digests of a deployment, from memory where it was asked for lately."""
-    key = _key(deployment)
-    found = _remembered.pop(key, None) or _rendered(deployment)
-    _remembered[key] = found
-    if len(_remembered) > _MOST_KEPT:
-        del _remembered[next(iter(_remembered))]
+    known, key = _of(deployment.wish), _key(deployment)
+    found = known.pop(key, None) or _rendered(deployment)
+    known[key] = found
+    if len(known) > _MOST_OF_A_WISH:
+        del known[next(iter(known))]
+    return found
+
+
+def _of(wish: Wish) -> dict[Hashable, Digests]:
+    """Return what is remembered of a wish.
+
+    It is told by its identity: to compare all that was asked takes as long as to render it.
+    """
+    found = _remembered.get(id(wish))
+    if found is None:
+        found = _remembered[id(wish)] = {}
+        # An id may be given again, so this must be gone before.
+        finalize(wish, _remembered.pop, id(wish), None).atexit = False
     return found
 
 
 def _key(deployment: Deployment) -> Hashable:
-    """Return all that rendering reads.
+    """Return all else that rendering reads.
 
     Of the job that is its identity alone, for its status changes all the time. Of the plan it is
-    its uid: what a HetRLPlan says cannot change. To compare all that was asked takes as long as to
-    render it, so that counts as the same only where it is one object.
+    its uid: what a HetRLPlan says cannot change. Settings are one object as long as we run.
     """
     job, plan = deployment.job, deployment.plan
     return (
         (job.namespace, job.name, job.uid),
         (plan.uid, plan.key),
-        (_Same(deployment.wish), _Same(deployment.settings)),
+        _Same(deployment.settings),
         deployment.sets,
         deployment.running,
     )

@@ -1,0 +1,72 @@
+"""What is remembered of a job's spec: one object while somebody has it, and nothing after."""
+
+import gc
+from dataclasses import replace
+from importlib import import_module
+from weakref import ref
+
+import pytest
+
+from hetrl_core.podset import pod_sets
+from hetrl_core.task import Role
+from hetrl_operator import observe
+from hetrl_operator.observed import JobSeen
+from hetrl_operator.render import Deployment, digests
+from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, wish_of
+
+# The package has a function of that name.
+DIGESTS = import_module("hetrl_operator.render.digests")
+
+
+def a_deployment(job: JobSeen) -> Deployment:
+    plan = a_plan()
+    return Deployment(
+        job=job, wish=wish_of(job), plan=a_plan_seen(job, plan), sets=pod_sets(plan),
+        running=frozenset(Role), settings=SETTINGS,
+    )  # fmt: skip
+
+
+def test_a_job_whose_status_changes_is_parsed_once() -> None:
+    first = observe.job_seen(a_job_object())
+    later = observe.job_seen({**a_job_object(), "status": {"phase": "Running"}})
+
+    assert later.status != first.status
+    assert later.wish is first.wish
+
+
+def test_another_spec_is_another_wish() -> None:
+    first = observe.job_seen(a_job_object())
+    second = observe.job_seen(a_job_object(training={"steps": 11}))
+
+    assert wish_of(second).written.training.steps == 11
+    assert wish_of(first).written.training.steps != 11
+
+
+def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered: dict[int, object] = {}
+    monkeypatch.setattr(DIGESTS, "_remembered", remembered)
+    job = observe.job_seen(a_job_object(training={"steps": 12}))
+    wish = ref(wish_of(job))
+    digests(a_deployment(job))
+    assert len(remembered) == 1
+
+    del job
+    # Rounds end on their own: nothing may wait for the collector.
+    gc.disable()
+    try:
+        assert wish() is None
+        assert not remembered
+    finally:
+        gc.enable()
+
+
+def test_a_job_that_is_replanned_often_has_few_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered: dict[int, dict[object, object]] = {}
+    monkeypatch.setattr(DIGESTS, "_remembered", remembered)
+    deployment = a_deployment(observe.job_seen(a_job_object()))
+
+    for number in range(20):
+        digests(replace(deployment, plan=replace(deployment.plan, uid=f"plan-{number}")))
+
+    (known,) = remembered.values()
+    assert len(known) <= 4
