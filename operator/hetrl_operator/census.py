@@ -64,7 +64,7 @@ class Census:
     """Called for every object that turned out to be gone."""
 
     _listed: set[Place] = field(default_factory=set)
-    _met: set[Place] = field(default_factory=set)
+    _met: set[Place] | None = None
     """What watches have shown since the count that runs began: one of that name may be new."""
 
     _doubted: set[str] = field(default_factory=set)
@@ -76,7 +76,8 @@ class Census:
             self._listed.discard(place)
             return
         self.views.gone.discard(place)
-        self._met.add(place)
+        if self._met is not None:
+            self._met.add(place)
         if type_ is None and place in self._listed:
             self.doubt(place[0])
         self._listed.add(place)
@@ -106,13 +107,14 @@ class Census:
 
     async def _count(self, kind: str) -> None:
         # First what we know, then what there is: the reverse would take newcomers for ghosts.
-        self._met.clear()
+        self._met = set()
         known = self.views.places(kind)
-        found = await self._places(kind)
+        found, met = await self._places(kind), self._met
+        self._met = None
         if found is None:
             asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.doubt, kind)
             return
-        for place in known - found - self._met:
+        for place in known - found - met:
             log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
             self.views.gone.add(place)
             self._listed.discard(place)
