@@ -1,7 +1,7 @@
-"""From Kubernetes objects to the values that decisions read. The only reader of their JSON.
+"""From Kubernetes objects to the values that decisions read: the reader of their JSON.
 
 Each function takes one object as the API server gives it and keeps the little that matters,
-so that thousands of them fit into memory.
+so that thousands of them fit into memory. What a job asks is left to ``wishes``.
 """
 
 import json
