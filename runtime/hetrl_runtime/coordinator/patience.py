@@ -1,6 +1,6 @@
 """For how many prompts in a row that nobody can answer a run goes on.
 
-When a single prompt is hopeless ``state`` says; what follows from an ending, ``run``.
+When a single prompt is hopeless ``state`` says; who is told of an ending, ``intake``.
 """
 
 import logging

@@ -14,6 +14,7 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator import history, journal
 from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.history import Recorded
+from hetrl_runtime.coordinator.intake import Intake
 from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.patience import Patience
 from hetrl_runtime.coordinator.progress import Standing
@@ -26,16 +27,13 @@ from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.tracing.groups import group_traces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
-from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
-from hetrl_runtime.wire.codec import Malformed
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
-from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
+from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
     Announcement,
     Ending,
-    Outcome,
     ProcessStatus,
     PromptLease,
     Registration,
@@ -89,21 +87,22 @@ class Run:
         self._traces = group_traces(tracer, job_uid=launch.job.uid)
         self._first_epoch = first_epoch
         self._started_at = now
-        self._accepted_at: float | None = None
         self._batch_out_since: float | None = None
-        self._patience = Patience(prompts)
-        self._sift = Sift(launch.algorithm)
         path = Path(launch.state_path) / f"journal-{slug(launch.job.uid)}"
         recovered = history.replay(self.state, journal.read(path), now=now)
         self.ending = recovered.ending
         self._trainer_instance = recovered.trainer_instance
         if self.state.epoch:
-            self._accepted_at = now
             self._publicity.begin(now=now)
         newest = recovered.newest
         if newest and not self._publicity.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
         self._journal = Journal(path)
+        self._intake = Intake(
+            self.state, self._journal, self._publicity, self._traces,
+            sift=Sift(launch.algorithm), patience=Patience(prompts), end=self.end,
+        )  # fmt: skip
+        self._intake.accepted_at = now if self.state.epoch else None
 
     def close(self) -> None:
         """Write everything to the disk."""
@@ -188,7 +187,7 @@ class Run:
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; their receipts may leave once ``write`` was called."""
-        return [self._deliver(message, now=now) for message in messages]
+        return [self._intake.take(message, now=now) for message in messages]
 
     def write(self) -> None:
         """Hand all that was decided so far to the operating system; it survives this process."""
@@ -231,7 +230,7 @@ class Run:
         if is_news:
             self._batch_out_since = None
             # Nothing could be accepted while the bound was full: patience begins anew.
-            self._accepted_at = now
+            self._intake.accepted_at = now
             passing(Point.COMMIT_DECIDED)
             self._journal.append(
                 history.committed(version, consumed=consumed, discarded=discarded, report=report)
@@ -274,7 +273,7 @@ class Run:
             trainer_seen_at=self.roster.seen_at(Role.TRAINER),
             workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
             batch_out_since=self._batch_out_since,
-            accepted_at=None if self._is_trained else self._accepted_at,
+            accepted_at=None if self._is_trained else self._intake.accepted_at,
             longest_step_seconds=self._publicity.longest_step_seconds,
         )
         ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
@@ -311,7 +310,7 @@ class Run:
         lost = self.state.begin(resume, epoch=max(self.state.epoch + 1, self._first_epoch))
         self._trainer_instance = instance
         self._batch_out_since = None
-        self._accepted_at = now
+        self._intake.accepted_at = now
         self._publicity.begin(now=now)
         passing(Point.EPOCH_DECIDED)
         self._journal.replace(history.entries(self.state, self._trainer_instance))
@@ -322,66 +321,6 @@ class Run:
             "epoch began: epoch=%d version=%d kept=%d lost=%d",
             self.state.epoch, self.state.version, self.state.num_buffered, lost,
         )  # fmt: skip
-
-    def _deliver(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
-        found = codec.receive_trajectory(message)
-        detail = ""
-        match found:
-            case DeliveredTrajectory():
-                outcome = self.state.accept(found)
-                if outcome is Outcome.ACCEPTED:
-                    self._journal.append(history.accepted(found))
-                    self._accepted_at = now
-                    self._traces.accepted(found, now=now)
-                    self._patience.renew()
-                    self._leave_out_silent(found.group)
-            case FailedTrajectory():
-                outcome, detail = self._fail(found), found.error
-            case Malformed():
-                outcome, detail = self._malformed(found), found.reason
-        if outcome is not Outcome.ACCEPTED:
-            self._traces.refused(found.id, outcome, detail)
-        self._publicity.count(outcome)
-        return codec.encode_receipt(found.id, outcome, detail)
-
-    def _leave_out_silent(self, group: int) -> None:
-        """Drop a whole group that teaches nothing, where others are to take its place."""
-        if not self._sift.leaves_out(self.state.whole_group(group)):
-            return
-        self.state.abandon(group)
-        self._journal.append(history.abandoned(group))
-        self._traces.abandoned(group, "left out: its rewards are equal")
-        self._publicity.count_silent_group()
-        if ending := self._sift.ending:
-            self.end(ending)
-
-    def _fail(self, failed: FailedTrajectory) -> Outcome:
-        outcome = self.state.fail(failed)
-        if outcome is Outcome.FAILED:
-            log.warning("trajectory failed: id=%s error=%s", failed.id, failed.error)
-        if outcome is Outcome.FAILED and self.state.is_hopeless(failed.group):
-            self._give_up(failed)
-        return outcome
-
-    def _malformed(self, malformed: Malformed) -> Outcome:
-        log.warning("trajectory malformed: id=%s reason=%s", malformed.id, malformed.reason)
-        self._fail(
-            FailedTrajectory(
-                group=malformed.id.group,
-                member=malformed.id.member,
-                epoch=malformed.epoch,
-                process=malformed.process,
-                error=malformed.reason,
-            )
-        )
-        return Outcome.MALFORMED
-
-    def _give_up(self, failed: FailedTrajectory) -> None:
-        self.state.abandon(failed.group)
-        self._journal.append(history.abandoned(failed.group))
-        self._traces.abandoned(failed.group, "given up")
-        if ending := self._patience.given_up(failed):
-            self.end(ending)
 
     def _prompt_lease(self, group: int, members: tuple[int, ...]) -> PromptLease:
         prompt = self._prompts.of_group(group)

@@ -1,6 +1,6 @@
 """Dynamic sampling: which whole groups teach nothing, and when that means that none will.
 
-What becomes of a group that is left out is ``run``'s to do.
+What becomes of a group that is left out is ``intake``'s to do.
 """
 
 from collections.abc import Sequence
