@@ -15,9 +15,8 @@ from hetrl_api.documents import documents
 from hetrl_api.job import HetRLJob
 from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan
+from tests.api.mistakes import INVALID_JOBS, INVALID_TOPOLOGIES
 from tests.api.objects import (
-    INVALID_JOBS,
-    INVALID_TOPOLOGIES,
     VALID_JOBS,
     a_job,
     a_topology,

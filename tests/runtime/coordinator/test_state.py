@@ -1,73 +1,16 @@
 """The rules of a run, one at a time."""
 
-from collections import Counter
-from dataclasses import dataclass, field
-
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.state import (
     MAX_FAILURES,
     CommitRefused,
     Committed,
-    RunState,
     WorkerBehind,
 )
 from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
-from tests.runtime.trajectories import a_trajectory, delivered
-
-WORKER = "rollout-l4-0-0"
-OTHER = "rollout-l4-0-1"
-
-
-def a_state(
-    *,
-    max_staleness: int = 1,
-    group_size: int = 2,
-    batch_size: int = 4,
-    max_concurrent: int = 100,
-    checks_consumption: bool = True,
-    resume: ResumePoint | None = None,
-) -> RunState:
-    """A run that has just begun its first epoch."""
-    state = RunState(
-        AlgorithmSpec(
-            max_staleness=max_staleness, group_size=group_size, global_batch_size=batch_size
-        ),
-        max_concurrent=max_concurrent,
-        lease_seconds=20.0,
-        checks_consumption=checks_consumption,
-    )
-    state.begin(resume or ResumePoint(), epoch=1)
-    return state
-
-
-def lend(
-    state: RunState, count: int, *, process: str = WORKER, version: int | None = None
-) -> list[TrajectoryId]:
-    """Lend to a worker that is, by default, as new as the trainer."""
-    worker_version = state.version if version is None else version
-    loans = state.lend(process, worker_version=worker_version, max_trajectories=count, now=0.0)
-    assert not isinstance(loans, WorkerBehind)
-    return [identity for loan in loans for identity in loan.ids]
-
-
-def deliver(state: RunState, identity: TrajectoryId, *versions: int, process: str = WORKER) -> str:
-    """Deliver a trajectory sampled by some versions, by default the current one."""
-    return state.accept(
-        delivered(a_trajectory(*identity, versions=versions or (state.version,), process=process))
-    )
-
-
-def step(state: RunState) -> list[TrajectoryId]:
-    """Generate, hand out and commit one batch."""
-    while not state.batch():
-        for identity in lend(state, 4):
-            assert deliver(state, identity) is Outcome.ACCEPTED
-    ids = [each.id for each in state.batch()]
-    assert isinstance(state.commit(state.version + 1, consumed=ids), Committed)
-    return ids
+from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, lend, step
 
 
 def test_the_bound_limits_what_is_lent() -> None:
@@ -391,64 +334,3 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
     assert handed
     assert isinstance(done, Committed)
     assert not {each.group for each in ids} & {each.group for each in lend(fresh, 8)}
-
-
-@dataclass
-class SlowWorkers:
-    """Workers that are slow at every sixth group and deliver it versions later."""
-
-    state: RunState
-    lateness: int
-    waiting: list[tuple[int, TrajectoryId, int]] = field(default_factory=list)
-
-    def work(self) -> None:
-        """Lend what there is; deliver the quick at once and the slow when their time comes."""
-        version = self.state.version
-        due = [each for each in self.waiting if each[0] <= version]
-        self.waiting = [each for each in self.waiting if each[0] > version]
-        for _, identity, began in due:
-            deliver(self.state, identity, began)
-        for identity in lend(self.state, 6):
-            if identity.group % 6 == 0:
-                self.waiting.append((version + self.lateness, identity, version))
-            else:
-                deliver(self.state, identity, version)
-
-
-def staleness_trained_on(*, checks_consumption: bool, max_staleness: int) -> Counter[int]:
-    """Train 40 versions beside slow workers; return the histogram of what was consumed."""
-    state = a_state(
-        max_staleness=max_staleness,
-        group_size=2,
-        batch_size=8,
-        checks_consumption=checks_consumption,
-    )
-    workers = SlowWorkers(state, lateness=max_staleness + 1)
-    histogram: Counter[int] = Counter()
-    idle_rounds = 0
-    while state.version < 40:
-        workers.work()
-        batch = state.batch()
-        if batch:
-            histogram.update(state.version - each.oldest_version for each in batch)
-            state.commit(state.version + 1, consumed=[each.id for each in batch])
-        idle_rounds = 0 if batch else idle_rounds + 1
-        if idle_rounds > 3:
-            # Only the slow are left: their leases run out while the trainer waits.
-            for _, identity, began in workers.waiting:
-                deliver(state, identity, began)
-            workers.waiting.clear()
-    return histogram
-
-
-# On-policy nothing is in flight beyond the batch that is waited for: nobody can be late.
-@pytest.mark.parametrize("max_staleness", [1, 2, 4])
-def test_without_the_strict_check_the_bound_is_violated_and_with_it_never(
-    max_staleness: int,
-) -> None:
-    unchecked = staleness_trained_on(checks_consumption=False, max_staleness=max_staleness)
-    checked = staleness_trained_on(checks_consumption=True, max_staleness=max_staleness)
-
-    assert max(unchecked) > max_staleness
-    assert max(checked) <= max_staleness
-    assert checked.total() == unchecked.total() == 40 * 8
