@@ -33,6 +33,8 @@ def test_a_job_says_what_holds_from_its_plan_to_its_end(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
+    # It runs with one rollout already; the other may be a moment later.
+    space.wait_for_reason("RolloutReady", Reason.ALL_READY)
     expected = {
         "Accepted": ("True", Reason.VALID),
         "Planned": ("True", Reason.PLAN_READY),
@@ -79,7 +81,7 @@ def test_a_job_with_durable_checkpoints_is_as_planned(space: Namespace) -> None:
 
     start(space, storage={"checkpoints": {"persistentVolumeClaim": "kept"}})
 
-    assert space.condition("Degraded")["reason"] == Reason.AS_PLANNED
+    space.wait_for_reason("Degraded", Reason.AS_PLANNED)
 
 
 def test_a_job_without_steps_stalls_and_nothing_else_happens(space: Namespace) -> None:
