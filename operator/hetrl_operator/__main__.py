@@ -19,6 +19,7 @@ from hetrl_operator.controller import Controller, measure_lag
 from hetrl_operator.election import Candidate, Election
 from hetrl_operator.ending import Ending
 from hetrl_operator.endpoints import application, served
+from hetrl_operator.garbage import collect_rarely
 from hetrl_operator.handlers import Hooks
 from hetrl_operator.kubernetes_api import KubernetesApi, connect
 from hetrl_operator.labels import FIELD_MANAGER
@@ -50,6 +51,7 @@ def main() -> None:
     )
     # kopf tells every event that it hands over; we tell what we make of them.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    collect_rarely()
     asyncio.run(run(settings))
 
 

@@ -141,6 +141,9 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
     settings.networking.connect_timeout = 10
     # A number would deadlock with indexes: they wait for every object of the first list.
     settings.queueing.worker_limit = None
+    # Whoever handles an object keeps its last event whole for so long: of pods that come up by the
+    # thousand, tens of MiB with kopf's own five seconds.
+    settings.queueing.idle_timeout = 0.2
     # Without the right to list CRDs and namespaces, a rescan would stop the operator.
     settings.scanning.disabled = True
     # Filters of decorators work on our side only: every pod of the cluster would be sent.
