@@ -22,11 +22,12 @@ def on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 async def test_a_crowd_runs_for_few_requests_and_a_restart_writes_nothing(on: Stage) -> None:
-    found = await growth.submitted(on, Crowd(size=9))
+    crowd = Crowd(size=9)
+    found = await growth.submitted(on, crowd)
     assert found["stateful_sets"] == 27
     assert found["requests_per_job"] <= MOST_REQUESTS_PER_JOB, found["requests"]
 
-    restarted = await running.restarted(on)
+    restarted = await running.restarted(on, crowd)
     assert restarted["writes"] == {}
 
     await growth.removed(on)

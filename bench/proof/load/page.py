@@ -85,6 +85,8 @@ def _living(found: Records) -> list[str]:
                 f"{told['p99_seconds']:g} s",
                 f"{told['untold']} of {told['events'] + told['untold']}",
                 f"{restart['ready_seconds']:g} s",
+                _seconds(restart.get("looked_at_all_seconds")),
+                f"{restart['peak_mib']} MiB",
                 str(restart["writes_to_children"]),
                 _load(restart),
             )
@@ -95,11 +97,12 @@ def _living(found: Records) -> list[str]:
         "Idle: two minutes with nothing but heartbeats of the nodes. News: coordinators that stop "
         "being ready and come back, ten a second; the time is",
         "from the kubelet's word to the answer to the job's status. Restart: the operator is "
-        "killed, and ready again.",
+        "killed; it is ready when its watches have begun,",
+        "and looks at jobs when all that they list has come.",
         "",
-        "| jobs | idle, of a core | news told, median | p99 | untold | ready again | children "
-        "written then | load average |",
-        "|---|---|---|---|---|---|---|---|",
+        "| jobs | idle, of a core | news told, median | p99 | untold | ready again | all looked at "
+        "| memory then | children written then | load average |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
 
@@ -182,6 +185,10 @@ def _jobs(record: Mapping[str, Any]) -> str:
 
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _seconds(found: float | None) -> str:
+    return "" if found is None else f"{found:g} s"
 
 
 def _load(record: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from datetime import datetime
 from statistics import quantiles
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from bench.proof.load.growth import quiet
 from e2e.faults.api import PATHS, eventually
 from e2e.faults.audit import WRITES, AuditLog
@@ -65,25 +67,44 @@ async def told(stage: Stage, crowd: Crowd, *, events: int) -> dict[str, Any]:
     }
 
 
-async def restarted(stage: Stage) -> dict[str, Any]:
-    """Kill the operator, and return when it is ready again and what it then wrote."""
+async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
+    """Kill the operator; return when it is ready, when it has looked at all, what it then wrote.
+
+    It is ready when its watches have begun; what they list must come before it looks at jobs.
+    """
     log, load, started = stage.audit, load_average(), time.monotonic()
     stage.operator.kill()
     await asyncio.to_thread(
         eventually, stage.operator.is_ready, what="the operator is ready", seconds=_READY_SECONDS
     )
     ready_seconds = time.monotonic() - started
+    await asyncio.to_thread(
+        eventually, lambda: _rounds(stage.operator.metrics()) >= crowd.size,
+        what="every job has been looked at", seconds=_READY_SECONDS,
+    )  # fmt: skip
+    looked_seconds = time.monotonic() - started
     await quiet(log)
     writes = [each for each in asked(log) if each.verb in WRITES]
     children = [each for each in writes if not each.resource.startswith("hetrljobs")]
     return {
         "ready_seconds": round(ready_seconds, 1),
+        "looked_at_all_seconds": round(looked_seconds, 1),
         "writes": kinds(writes),
         "writes_to_children": len([each for each in children if each.resource != "events"]),
         "cpu_seconds": round(taken(stage.operator.pid).cpu_seconds, 1),
         "peak_mib": round(taken(stage.operator.pid).peak_mib),
         "load_average": [load, load_average()],
     }
+
+
+def _rounds(metrics: str) -> float:
+    """Return how often the operator has looked at a job since its start."""
+    return sum(
+        each.value
+        for family in text_string_to_metric_families(metrics)
+        for each in family.samples
+        if each.name == "hetrl_operator_reconcile_total"
+    )
 
 
 async def _say(user: Client, pod: str, *, ready: bool) -> None:
