@@ -35,6 +35,7 @@ from hetrl_operator.recent import Place
 from hetrl_operator.relay import Relay
 from hetrl_operator.settings import Settings, from_environment
 from hetrl_operator.throttle import Throttle
+from hetrl_operator.toggles import quieten
 from hetrl_operator.views import Views
 
 log = logging.getLogger("hetrl_operator")
@@ -174,6 +175,7 @@ def _not_ready(election: Election | None, ready: asyncio.Event) -> str:
 async def _watch(
     settings: Settings, hooks: Hooks, *, ready: asyncio.Event, stop: asyncio.Event
 ) -> None:
+    quieten()
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
     # As kopf.operator does, but for the time that an end may take.

@@ -58,14 +58,10 @@ class Controller:
     pods: PodSettings
     _told_at: dict[str, float] = field(default_factory=dict)
     _uids: dict[JobKey, str] = field(default_factory=dict)
-    _is_ready: bool = False
     _is_settling: bool = False
 
     def restore(self) -> None:
         """Rebuild the reservations from what stands in the cluster, before the first round."""
-        if self._is_ready:
-            return
-        self._is_ready = True
         for job in self.views.all_jobs():
             plan = in_force(job, readable(self.views.plans_of(job)))
             if plan and self.observer.holds_gpus(job):

@@ -49,6 +49,7 @@ class Hooks:
 
     controller: Controller | None = None
     _nodes: dict[str, Body] = field(default_factory=dict)
+    _has_begun: bool = False
 
     def started(self, indices: Mapping[str, Any]) -> None:
         """Build the controller over kopf's live indexes."""
@@ -102,11 +103,19 @@ class Hooks:
 
     def _ready(self, kind: str, event: Mapping[str, Any]) -> Controller:
         assert self.controller, "kopf runs start-up handlers before all others"
-        # The first event of all comes after every index is filled.
-        self.controller.restore()
+        if not self._has_begun:
+            self._begin(self.controller)
         self.controller.census.saw(_place(kind, event), event["type"])
         self.controller.metrics.watched(resource=kind, type_=event["type"] or "LISTED")
         return self.controller
+
+    def _begin(self, controller: Controller) -> None:
+        """Take up what is there: the first event of all comes after every index is filled."""
+        self._has_begun = True
+        controller.restore()
+        # A list tells of every node. As news, each would have the fleet digested anew.
+        self._nodes = {each["metadata"]["name"]: each for each in controller.views.nodes()}
+        controller.fleet_changed()
 
 
 def _place(kind: str, event: Mapping[str, Any]) -> Place:

@@ -1,4 +1,7 @@
-"""``python -m bench.proof.load``: measures the cases that have no record, and writes the page."""
+"""``python -m bench.proof.load``: measures the cases that have no record, and writes the page.
+
+Records are kept beside the page: all cases take an hour and more, on more than one day.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from e2e.load.crowd import Crowd
 from e2e.load.stage import Stage, stage
 
 RUNS = Path("runs/proof-load")
+RECORDS = Path("docs/results/load")
 RESULTS = Path("docs/results/load.md")
 FIGURE = Path("docs/results/load.png")
 
@@ -69,7 +73,7 @@ def main() -> None:
     parser.add_argument("--case", default="*", help="cases whose names match, such as 'crowd-*'")
     parser.add_argument("--again", action="store_true", help="measure also what has a record")
     options = parser.parse_args()
-    RUNS.mkdir(parents=True, exist_ok=True)
+    RECORDS.mkdir(parents=True, exist_ok=True)
     for name, (nodes, case) in CASES.items():
         if fnmatch(name, options.case) and (options.again or not _path(name).exists()):
             _measure(name, nodes, case)
@@ -95,7 +99,7 @@ def _publish() -> None:
 
 
 def _path(name: str) -> Path:
-    return RUNS / f"{name}.json"
+    return RECORDS / f"{name}.json"
 
 
 if __name__ == "__main__":
