@@ -15,6 +15,7 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import parse
 from hetrl_api.topology import HetRLTopology
 from hetrl_operator import observe
+from hetrl_operator.ballast import drop_ballast
 from hetrl_operator.controller import Controller
 from hetrl_operator.labels import FIELD_MANAGER, GROUP, MANAGED_BY
 from hetrl_operator.observe import Body, JobKey
@@ -187,16 +188,20 @@ def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
 
 
 def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> None:
+    # In this order: the last of a kind's indexes leaves little for others to read.
     indexes = {
         "jobs": (JOBS, _job_index),
+        "followers": (JOBS, _lightening(_follower_index)),
         "plans": (PLANS, _plan_index),
-        "plan-homes": (PLANS, _plan_home_index),
-        "followers": (JOBS, _follower_index),
-        "pods": ("pods.v1", _pod_index),
+        "plan-homes": (PLANS, _lightening(_plan_home_index)),
+        "pods": ("pods.v1", _lightening(_pod_index)),
         "nodes": ("nodes.v1", _node_index),
         "topologies": (TOPOLOGIES, _topology_index),
-        **({"workloads": (kueue.RESOURCE, _workload_index)} if has_kueue else {}),
-        **{kind.lower(): (name, _child_index(kind)) for kind, name in CHILD_RESOURCES.items()},
+        **({"workloads": (kueue.RESOURCE, _lightening(_workload_index))} if has_kueue else {}),
+        **{
+            kind.lower(): (name, _lightening(_child_index(kind)))
+            for kind, name in CHILD_RESOURCES.items()
+        },
     }
     for name, (resource, index) in indexes.items():
         kopf.index(resource, id=name, registry=registry)(index)
@@ -215,6 +220,17 @@ def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
     }
     for kind, (resource, handler) in handlers.items():
         kopf.on.event(resource, id=f"on-{kind.lower()}", registry=registry)(handler)
+
+
+def _lightening(index: Any) -> Any:
+    """Return an index after which only an object's metadata is left."""
+
+    async def lightened(body: Body, **_: Any) -> Any:
+        found = await index(body)
+        drop_ballast(body)
+        return found
+
+    return lightened
 
 
 async def _job_index(body: Body, **_: Any) -> dict[JobKey, JobSeen]:

@@ -1,0 +1,22 @@
+from kopf._cogs.structs import bodies
+
+from hetrl_operator.ballast import drop_ballast
+from hetrl_operator.observe import job_seen, key_of_job
+from tests.controller.values import a_job_object
+
+
+def test_what_tells_an_object_apart_is_left_and_what_was_read_of_it_stands() -> None:
+    held = a_job_object()
+    held["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    held["status"] = {"conditions": []}
+    body = bodies.Body(held)
+    seen = job_seen(body)
+    before = repr(seen)
+
+    drop_ballast(body)
+
+    assert key_of_job(body) == (seen.namespace, seen.name)
+    assert repr(seen) == before
+    assert held["spec"] == held["status"] == {}
+    assert "managedFields" not in held["metadata"]
+    assert held["kind"] == "HetRLJob"
