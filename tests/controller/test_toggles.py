@@ -48,11 +48,13 @@ async def test_who_waits_for_any_to_be_off_hears_of_it() -> None:
 
     toggle = await toggles.make_toggle()
     await asyncio.wait_for(waiting, timeout=30)
+    assert toggles.is_off()
 
     waiting = asyncio.create_task(toggles.wait_for(True))
     await asyncio.sleep(0)
     await toggle.turn_to(True)
     await asyncio.wait_for(waiting, timeout=30)
+    assert toggles.is_on()
 
 
 def test_kopf_makes_its_sets_of_ours() -> None:
