@@ -79,7 +79,7 @@ async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     )
     ready_seconds = time.monotonic() - started
     await asyncio.to_thread(
-        eventually, lambda: _rounds(stage.operator.metrics()) >= crowd.size,
+        eventually, lambda: _has_looked(stage.operator.metrics(), jobs=crowd.size),
         what="every job has been looked at", seconds=_READY_SECONDS,
     )  # fmt: skip
     looked_seconds = time.monotonic() - started
@@ -97,14 +97,12 @@ async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     }
 
 
-def _rounds(metrics: str) -> float:
-    """Return how often the operator has looked at a job since its start."""
-    return sum(
-        each.value
-        for family in text_string_to_metric_families(metrics)
-        for each in family.samples
-        if each.name == "hetrl_operator_reconcile_total"
-    )
+def _has_looked(metrics: str, *, jobs: int) -> bool:
+    """Tell whether as many rounds are done as there are jobs, and no job waits for one."""
+    found = [each for family in text_string_to_metric_families(metrics) for each in family.samples]
+    rounds = sum(each.value for each in found if each.name == "hetrl_operator_reconcile_total")
+    waiting = sum(each.value for each in found if each.name == "hetrl_operator_workqueue_depth")
+    return rounds >= jobs and not waiting
 
 
 async def _say(user: Client, pod: str, *, ready: bool) -> None:
