@@ -70,6 +70,9 @@ LEFT_OUT: Final = "hetrl.dev/left-out"
 REPLACES: Final = "hetrl.dev/replaces"
 """On a HetRLPlan: the plan that it took the place of while the job ran."""
 
+REPLACES_BECAUSE: Final = "hetrl.dev/replaces-because"
+"""On a HetRLPlan that took another's place: why, in words, for people."""
+
 FLEET_HASH: Final = "hetrl.dev/fleet-hash"
 """On a HetRLPlan: digest of the machines, prices and links that it was made for. Plans of a release
 that did not write it are kept while the fleet changes."""

@@ -159,6 +159,9 @@ class PlanSeen:
     replaces: str = ""
     """The plan that it took the place of, if the job ran by one."""
 
+    replaces_because: str = ""
+    """Why it did; empty: an earlier release made it, or somebody else."""
+
     fleet: str = ""
     """Digest of the fleet that it was made for; empty: an earlier release made it."""
 

@@ -57,6 +57,11 @@ def test_each_cause_is_named(change: Mapping[str, Any], expected: str) -> None:
     assert expected in said(replace(HEALTHY, **change))
 
 
+def test_kinds_whose_schema_is_not_published_yet_are_not_judged() -> None:
+    unpublished = Refused(status=404, said="its schema is not published")
+    assert diagnosis(replace(HEALTHY, fields=unpublished)) == []
+
+
 def test_problems_come_before_notes() -> None:
     cordoned = NODE | {"metadata": {**NODE["metadata"], "name": "away"},
                        "spec": {"unschedulable": True}}  # fmt: skip

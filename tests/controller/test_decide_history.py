@@ -3,7 +3,7 @@
 import pytest
 
 from hetrl_operator.actions import AnnotatePlan, Delete, StartPlanning
-from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
+from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, uids
 from tests.controller.values import a_job, a_plan
 
@@ -130,3 +130,35 @@ def test_what_a_suspended_job_was_to_run_by_is_kept_when_its_spec_changes() -> N
     assert cluster.past == [before]
     said = annotations(cluster, before)[REPLACED_BECAUSE]
     assert said == "the planning fields of the job changed"
+
+
+def test_why_a_plan_was_replaced_is_known_where_a_list_is_older_than_the_status() -> None:
+    cluster = a_running_job()
+    before, status = cluster.followed.name, cluster.job.status
+    cluster.answer = a_plan(rollouts=("l4-0",) * 3)
+    cluster.change(rollout={"replicas": 3})
+    while len(cluster.plans) == 1:
+        cluster.round()
+    assert cluster.job.status.last_replan
+
+    cluster.set_status(status)
+    cluster.settle()
+
+    assert "2 -> 3 rollout pods" in annotations(cluster, before)[REPLACED_BECAUSE]
+
+
+def test_a_plan_that_is_gone_back_to_does_not_say_again_why_it_came_the_first_time() -> None:
+    cluster = a_running_job()
+    first = scale(cluster, 3)
+    second = cluster.followed.name
+    annotations(cluster, second)[REPLACES_BECAUSE] = "of the first time"
+    cluster.store_plan(cluster.plan_bodies[second])
+
+    for name, replicas in ((first, 2), (second, 3)):
+        planning = {"mode": "Manual", "planRef": name}
+        cluster.change(rollout={"replicas": replicas}, planning=planning)
+        cluster.settle()
+        assert cluster.followed.name == name
+
+    assert "2 -> 3 rollout pods" in annotations(cluster, first)[REPLACED_BECAUSE]
+    assert REPLACES_BECAUSE not in annotations(cluster, second)

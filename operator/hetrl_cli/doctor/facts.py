@@ -24,6 +24,9 @@ WANTED_RIGHTS = (
 )  # fmt: skip
 """Group, resource and verb of what the commands on jobs ask for."""
 
+_PUBLISHED_SECONDS = 15.0
+_AGAIN_SECONDS = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
@@ -46,8 +49,9 @@ class Facts:
     asked_at: datetime
     """By this machine's clock."""
 
-    fields: frozenset[str] | None = frozenset()
-    """Fields of the spec that the cluster's HetRLJob has, dotted; ``None`` without HetRLJobs."""
+    fields: frozenset[str] | Refused | None = frozenset()
+    """Fields of the spec that the cluster's HetRLJob has, dotted, or why they cannot be seen;
+    ``None`` without HetRLJobs."""
 
     missing_rights: tuple[str, ...] = ()
     nodes: Objects | None = None
@@ -78,6 +82,8 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
         return tuple(found["items"])
 
     fields = _fields(connection)
+    if isinstance(fields, Refused):
+        unseen.append(f"fields of HetRLJob: {fields.said}")
     job = _job(connection, name) if name and fields is not None else None
     if job and isinstance(job.queues, Refused) and job.queues.status != HTTPStatus.NOT_FOUND:
         unseen.append(f"queues: {job.queues.said}")
@@ -101,11 +107,30 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
     )
 
 
-def _fields(connection: Connection) -> frozenset[str] | None:
+def _fields(connection: Connection) -> frozenset[str] | Refused | None:
     """Return the fields of a job's spec that the cluster knows, as its OpenAPI tells them."""
+    # An API server serves new kinds at once, but publishes their schemas some seconds later.
+    deadline = time.monotonic() + _PUBLISHED_SECONDS
+    while isinstance(found := _published(connection), Refused):
+        if not _is_served(connection):
+            return None
+        if time.monotonic() > deadline:
+            return found
+        time.sleep(_AGAIN_SECONDS)
+    return found
+
+
+def _is_served(connection: Connection) -> bool:
+    kinds = connection.look(f"/apis/{API_VERSION}")
+    if isinstance(kinds, Refused):
+        return kinds.status != HTTPStatus.NOT_FOUND
+    return any(each["kind"] == "HetRLJob" for each in kinds["resources"])
+
+
+def _published(connection: Connection) -> frozenset[str] | Refused:
     found = connection.look(f"/openapi/v3/apis/{API_VERSION}")
     if isinstance(found, Refused):
-        return None
+        return found
     schemas = found.get("components", {}).get("schemas", {})
     jobs = [
         schema for schema in schemas.values()
@@ -113,7 +138,7 @@ def _fields(connection: Connection) -> frozenset[str] | None:
                for kind in schema.get("x-kubernetes-group-version-kind", ()))
     ]  # fmt: skip
     if not jobs:
-        return None
+        return Refused(status=HTTPStatus.NOT_FOUND, said="its schema is not published")
     return frozenset(dotted(jobs[0]["properties"]["spec"], "spec"))
 
 

@@ -6,6 +6,7 @@ from functools import cache
 
 from hetrl_api.job import HetRLJob
 from hetrl_api.schema import structural_schema
+from hetrl_cli.connection import Refused
 from hetrl_cli.doctor.facts import Facts, dotted
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.doctor.pods import image_trouble, name_of
@@ -40,6 +41,8 @@ def _kinds(facts: Facts) -> Iterator[Finding]:
             said="the cluster knows no HetRLJob: its CustomResourceDefinitions are not installed",
             remedy="install the chart: helm install hetrl charts/hetrl, with crds.install left on",
         )
+        return
+    if isinstance(facts.fields, Refused):
         return
     # Of a field that is missing, what it holds is missing too: only the field is named.
     every = own_fields() - facts.fields

@@ -16,6 +16,7 @@ from hetrl_operator.labels import (
     PLANNED_FOR,
     REPLACED_AT,
     REPLACED_BECAUSE,
+    REPLACES_BECAUSE,
     plan_name,
 )
 from hetrl_operator.observed import JobSeen, Observed, PlanSeen, Wish
@@ -49,16 +50,21 @@ def follow(
         for each in made_for(seen.job, seen.plans)
         if each.uid != known.uid and not each.is_past
     ]
-    why = f"{known.name} took its place"
     return (
         *_marked(seen.job, known, runs=runs),
         *_unmarked(seen, but=known),
-        *put_away(seen, wish, others, now, why=why),
+        *put_away(seen, wish, others, now, why=f"{known.name} took its place", by=known),
     )
 
 
 def put_away(
-    seen: Observed, wish: Wish, plans: Iterable[PlanSeen], now: "datetime", *, why: str
+    seen: Observed,
+    wish: Wish,
+    plans: Iterable[PlanSeen],
+    now: "datetime",
+    *,
+    why: str,
+    by: PlanSeen | None = None,
 ) -> tuple[Action, ...]:
     """Make plans past ones, and delete the oldest of these that are too many.
 
@@ -67,7 +73,8 @@ def put_away(
         wish: what it asks.
         plans: those that it followed until now; others' are left alone.
         now: the time.
-        why: what is written on them, unless the status says more of it.
+        why: what is written on them, unless the other plan or the status says more of it.
+        by: the plan that it follows from now on, if there is one yet.
     """
     ours = made_for(seen.job, seen.plans)
     leaving = [each for each in made_for(seen.job, plans) if not each.is_past]
@@ -78,7 +85,7 @@ def put_away(
     most = LIMIT if limit is None else limit
     kept, dropped = leaving[:most], [*leaving[most:], *past[max(0, most - len(leaving)) :]]
     return (
-        *(_put_away(seen.job, each, now, why) for each in kept),
+        *(_put_away(each, now, _why(seen.job, each, by) or why) for each in kept),
         *(_deletion(each) for each in dropped),
     )
 
@@ -99,7 +106,8 @@ def _marked(job: JobSeen, known: PlanSeen, *, runs: bool) -> tuple[AnnotatePlan,
     changes: dict[str, str | None] = {}
     if known.made_for == job.uid and known.is_past:
         changes = {PLANNED_FOR: known.planned_for}
-        changes |= dict.fromkeys((ANSWERED, REPLACED_AT, REPLACED_BECAUSE))
+        gone = (ANSWERED, REPLACED_AT, REPLACED_BECAUSE, REPLACES_BECAUSE)
+        changes |= dict.fromkeys(gone)
     if runs and known.in_force_for != job.name:
         changes[IN_FORCE] = job.name
     return (_annotated(known, changes),) if changes else ()
@@ -115,10 +123,19 @@ def _unmarked(seen: Observed, *, but: PlanSeen | None) -> tuple[AnnotatePlan, ..
     )
 
 
-def _put_away(job: JobSeen, plan: PlanSeen, now: "datetime", why: str) -> AnnotatePlan:
+def _why(job: JobSeen, plan: PlanSeen, by: PlanSeen | None) -> str:
+    """Return what was decided about a plan's place, as far as that is written somewhere."""
+    # The other plan first: it is there, while a list may be older than the status. Not one that
+    # is gone back to: what it says is of the first time.
+    if by and not by.is_past and by.replaces == plan.name and by.replaces_because:
+        return by.replaces_because
     last = job.status.last_replan
     if last and last.plan == plan.name and last.outcome == ReplanOutcome.ADOPTED:
-        why = f"{last.reason}: {last.message}"
+        return f"{last.reason}: {last.message}"
+    return ""
+
+
+def _put_away(plan: PlanSeen, now: "datetime", why: str) -> AnnotatePlan:
     changes: dict[str, str | None] = {
         PLANNED_FOR: None,
         ANSWERED: plan.planned_for,

@@ -219,6 +219,9 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
     if more:
         return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
     planning, known = search.seen.planning, search.known
+    change = moves(known.plan, plan)
+    text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
+    record = search.record(ReplanOutcome.ADOPTED, text)
     manifest = plan_manifest(
         search.seen.job,
         plan,
@@ -226,16 +229,12 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
         spec_key=planning.spec_key,
         left_out=planning.left_out,
         replaces=known.name,
+        because=f"{record.reason}: {record.message}",
         fleet=planning.answer_fleet,
         name=free_name(search.seen, planning.answer_key),
         in_force=True,
     )
-    change = moves(known.plan, plan)
-    text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
-    found, record = (
-        search.goes_on("another plan is being written"),
-        search.record(ReplanOutcome.ADOPTED, text),
-    )
+    found = search.goes_on("another plan is being written")
     found = replace(
         found, actions=(*found.actions, ReserveGpus(plan=plan), Apply(manifest=manifest))
     )

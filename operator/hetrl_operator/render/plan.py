@@ -11,6 +11,7 @@ from hetrl_operator.labels import (
     PLAN_KEY,
     PLANNED_FOR,
     REPLACES,
+    REPLACES_BECAUSE,
     of_child,
 )
 from hetrl_operator.observed import JobSeen
@@ -25,6 +26,7 @@ def plan_manifest(
     spec_key: str,
     left_out: str = "",
     replaces: str = "",
+    because: str = "",
     fleet: str = "",
     name: str,
     in_force: bool = False,
@@ -38,6 +40,7 @@ def plan_manifest(
         spec_key: digest of the planning fields among that.
         left_out: nodes that it could not be made with, in words.
         replaces: the plan that it takes the place of, if the job runs by one.
+        because: why it takes it, in words.
         fleet: digest of the fleet that it was made for.
         name: what it is called, after what it was made from.
         in_force: whether the job runs by it from now on.
@@ -51,7 +54,7 @@ def plan_manifest(
             "labels": of_child(job.name, job.uid),
             "annotations": {PLANNED_FOR: spec_key, PLAN_KEY: key}
             | ({LEFT_OUT: left_out} if left_out else {})
-            | ({REPLACES: replaces} if replaces else {})
+            | ({REPLACES: replaces, REPLACES_BECAUSE: because} if replaces else {})
             | ({FLEET_HASH: fleet} if fleet else {})
             | ({IN_FORCE: job.name} if in_force else {}),
             "ownerReferences": [owner_of(job)],
