@@ -37,6 +37,7 @@ from e2e.cluster.state import ClusterState, claim, clusters, find, forget
 
 COMMAND_SECONDS = 300.0
 _SERVED_SECONDS = 60.0
+_NODES_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +225,7 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
     for node in nodes_of(state):
         _wait_until_registered(cluster, node)
     if state.nodes or fake_nodes:
-        cluster.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=120s")
+        _wait_until_ready(cluster, state)
     # Pods of a namespace are refused until its service account is there.
     state.processes.wait_for(
         "kube-controller-manager",
@@ -233,6 +234,20 @@ def _boot(state: ClusterState, fake_nodes: Sequence[NodePool]) -> Path:
         timeout_seconds=READY_SECONDS,
     )
     return plane.admin_kubeconfig
+
+
+def _wait_until_ready(cluster: Cluster, state: ClusterState) -> None:
+    # One list for all: `kubectl wait` asks for each node in turn, minutes for some thousand.
+    ready = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
+    state.processes.wait_for(
+        "kube-apiserver",
+        lambda: (
+            set(cluster.kubectl("get", "nodes", f"-o=jsonpath={ready}").split("\n")[:-1])
+            == {"True"}
+        ),
+        what="all nodes were ready",
+        timeout_seconds=_NODES_SECONDS,
+    )
 
 
 def _wait_until_registered(cluster: Cluster, node: Node) -> None:

@@ -33,8 +33,7 @@ def main() -> int:
     options = parser.parse_args()
     RUNS.mkdir(parents=True, exist_ok=True)
     with Cluster.start(name=f"proof-{os.getpid()}", fake_nodes=evenly(3 * options.lanes)) as fleet:
-        fleet.kubectl("apply", "--server-side", "-f", str(CRDS))
-        fleet.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+        fleet.add_kinds(CRDS)
         label_lanes(fleet, options.lanes)
         if (options.only or "failover") == "failover":
             _fail_over(fleet)
