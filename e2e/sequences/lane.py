@@ -72,11 +72,15 @@ class Lane:
         """
         eventually(self.operator.is_ready, what="the operator is ready")
         what = "the job runs by its newest spec, or says that nothing can run it"
-        eventually(
-            lambda: self._runs() or self._is_infeasible(), what=what, seconds=_SETTLED_SECONDS
-        )
-        self.life.rest()
-        return self.life.everything()
+        ends_at = time.monotonic() + _SETTLED_SECONDS
+        while True:
+            eventually(self._is_settled, what=what, seconds=_SETTLED_SECONDS)
+            self.life.rest()
+            # Again: what was deleted last may have been missed only now.
+            if self._is_settled():
+                return self.life.everything()
+            if time.monotonic() > ends_at:
+                raise TimeoutError(f"for {_SETTLED_SECONDS:g} s it was not for long that {what}")
 
     def spec(self) -> Json:
         """Return the job's spec as it is."""
@@ -135,13 +139,16 @@ class Lane:
     def _node(self, number: int) -> str:
         return f"/api/v1/nodes/{self.nodes[number]}"
 
+    def _is_settled(self) -> bool:
+        return bool(self._runs()) or self._is_infeasible()
+
     def _runs(self) -> str:
         """Return the phase once all of the job's pods are as its spec wants them."""
         job = self.api.get(self._job)
         status = job.get("status") or {}
         why = [each["reason"] for each in status.get("conditions", ()) if each["status"] == "True"]
         is_newest = status.get("observedGeneration") == job["metadata"]["generation"]
-        is_calm = not {"PlanDrift", "NodeLost"} & set(why)
+        is_calm = not {"PlanDrift", "NodeLost", "RolloutBelowDesired"} & set(why)
         return "Running" if is_newest and status.get("phase") == "Running" and is_calm else ""
 
     def _is_infeasible(self) -> bool:

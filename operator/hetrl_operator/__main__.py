@@ -35,7 +35,7 @@ from hetrl_operator.recent import Place
 from hetrl_operator.relay import Relay
 from hetrl_operator.settings import Settings, from_environment
 from hetrl_operator.throttle import Throttle
-from hetrl_operator.toggles import quieten
+from hetrl_operator.toggles import Lists
 from hetrl_operator.views import Views
 
 log = logging.getLogger("hetrl_operator")
@@ -60,7 +60,7 @@ async def run(settings: Settings) -> None:
     """Serve, wait until we lead, then watch and work until we are told to stop."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
-    ready, stop = asyncio.Event(), asyncio.Event()
+    lists, ready, stop = Lists(), asyncio.Event(), asyncio.Event()
     # Until kopf runs, which then listens itself.
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
@@ -78,18 +78,18 @@ async def run(settings: Settings) -> None:
             served(
                 application(
                     registry,
-                    not_ready=lambda: _not_ready(election, ready),
+                    not_ready=lambda: _not_ready(election, lists),
                 ),
                 port=settings.endpoints.metrics_port,
             )
         )
         await _serve_progress(stack, settings, api, hooks, election)
         if election is None:
-            await _lead(settings, api, hooks, metrics, ready=ready, stop=stop)
+            await _lead(settings, api, hooks, metrics, lists, ready=ready, stop=stop)
         elif await _won(election, stop):
             keeping = asyncio.create_task(_keep(election))
             try:
-                await _lead(settings, api, hooks, metrics, ready=ready, stop=stop)
+                await _lead(settings, api, hooks, metrics, lists, ready=ready, stop=stop)
             finally:
                 keeping.cancel()
                 await election.resign()
@@ -144,6 +144,7 @@ async def _lead(
     api: KubernetesApi,
     hooks: Hooks,
     metrics: Metrics,
+    lists: Lists,
     *,
     ready: asyncio.Event,
     stop: asyncio.Event,
@@ -155,7 +156,7 @@ async def _lead(
     # Without workers there is no operator: kopf stops as well, and the pod is restarted.
     work.add_done_callback(lambda _: stop.set())
     try:
-        await _watch(settings, hooks, ready=ready, stop=stop)
+        await _watch(settings, hooks, lists, ready=ready, stop=stop)
     finally:
         work.cancel()
         ended = await asyncio.gather(work, return_exceptions=True)
@@ -165,17 +166,17 @@ async def _lead(
         raise ended[0]
 
 
-def _not_ready(election: Election | None, ready: asyncio.Event) -> str:
+def _not_ready(election: Election | None, lists: Lists) -> str:
     """Say why we cannot take our part; one who waits for the lead takes part as well."""
     if election and not election.leads():
         return "" if election.has_seen_lease() else "the lease has not been read yet"
-    return "" if ready.is_set() else "watches are not running yet"
+    return "" if lists.are_in() else "the objects that there are have not all been listed yet"
 
 
 async def _watch(
-    settings: Settings, hooks: Hooks, *, ready: asyncio.Event, stop: asyncio.Event
+    settings: Settings, hooks: Hooks, lists: Lists, *, ready: asyncio.Event, stop: asyncio.Event
 ) -> None:
-    quieten()
+    lists.quieten()
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
     # As kopf.operator does, but for the time that an end may take.

@@ -1,17 +1,21 @@
-"""kopf's sets of toggles, with a word to those who wait only when the set has turned.
+"""kopf's sets of toggles, made to wake who waits only when the set has turned, and to be asked.
 
 At its start kopf makes a toggle of every object that it lists, and each object's worker waits until
 all are indexed. kopf itself wakes all workers at each toggle's coming and going: with a thousand
-jobs, of fourteen thousand objects, that takes minutes, in which no job is looked at.
+jobs, of fourteen thousand objects, that takes minutes, in which no job is looked at. Nor does kopf
+tell when all are indexed; the set that its workers wait for does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kopf._cogs.aiokits import aiotoggles
 
 
 class ToggleSet(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no types
     """What kopf's is, but quiet while nothing turns."""
+
+    has_waited: bool = False
+    """Whether it was of several toggles once. One alone is kopf's while it looks for kinds."""
 
     async def make_toggle(
         self, state: bool = False, *, name: str | None = None
@@ -20,6 +24,7 @@ class ToggleSet(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no ty
         was_on = self.is_on()
         toggle = aiotoggles.Toggle(state, name=name, condition=self._condition)
         self._toggles.add(toggle)
+        self.has_waited = self.has_waited or len(self._toggles) > 1
         await self._tell(was_on)
         return toggle
 
@@ -39,6 +44,32 @@ class ToggleSet(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no ty
                 self._condition.notify_all()
 
 
-def quieten() -> None:
-    """Have kopf make its sets of toggles of these; before it is started."""
-    aiotoggles.ToggleSet = ToggleSet
+class Lists:
+    """What kopf lists at its start: every object that there is of the kinds that are watched."""
+
+    def __init__(self) -> None:
+        self._toggles: list[ToggleSet] = []
+        self._are_in = False
+
+    def are_in(self) -> bool:
+        """Tell whether all have come and are indexed: from then on jobs are looked at.
+
+        It stays so when a kind is watched later: what is known by then is looked at meanwhile.
+        """
+        self._are_in = self._are_in or any(
+            each.has_waited and each.is_on() for each in self._toggles
+        )
+        return self._are_in
+
+    def quieten(self) -> None:
+        """Have kopf make its sets of toggles of ours; before it is started."""
+        toggles = self._toggles
+
+        class Kept(ToggleSet):
+            def __init__(self, turn_on: Callable[[Iterable[bool]], bool]) -> None:
+                super().__init__(turn_on)
+                # Of any: whether it is paused. Of all: whether lists are in.
+                if turn_on is all:
+                    toggles.append(self)
+
+        aiotoggles.ToggleSet = Kept

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 
 from kopf._core.reactor import orchestration
 
-from hetrl_operator.toggles import ToggleSet, quieten
+from hetrl_operator.toggles import Lists, ToggleSet
 
 NUM_OBJECTS = 500
 
@@ -58,6 +58,33 @@ async def test_who_waits_for_any_to_be_off_hears_of_it() -> None:
 
 
 def test_kopf_makes_its_sets_of_ours() -> None:
-    quieten()
+    Lists().quieten()
 
     assert isinstance(orchestration.aiotoggles.ToggleSet(all), ToggleSet)
+
+
+async def test_lists_are_in_when_kinds_were_found_and_all_their_objects_are_indexed() -> None:
+    lists = Lists()
+    lists.quieten()
+    assert not lists.are_in()
+    indexed, paused = (orchestration.aiotoggles.ToggleSet(each) for each in (all, any))
+    await paused.make_toggle(True)
+    await paused.make_toggle(True)
+
+    # As kopf goes about it: first it knows of no kind, then of one, and then of its object.
+    found = [lists.are_in()]
+    looking = await indexed.make_toggle()
+    await indexed.drop_toggle(looking)
+    found.append(lists.are_in())
+    looking, kind = await indexed.make_toggle(), await indexed.make_toggle()
+    await indexed.drop_toggle(looking)
+    found.append(lists.are_in())
+    an_object = await indexed.make_toggle()
+    await indexed.drop_toggle(kind)
+    found.append(lists.are_in())
+    await indexed.drop_toggle(an_object)
+
+    assert found == [False] * 4
+    assert lists.are_in()
+    await indexed.make_toggle()
+    assert lists.are_in(), "a kind that comes later does not end it"

@@ -97,8 +97,8 @@ def _living(found: Records) -> list[str]:
         "Idle: two minutes with nothing but heartbeats of the nodes. News: coordinators that stop "
         "being ready and come back, ten a second; the time is",
         "from the kubelet's word to the answer to the job's status. Restart: the operator is "
-        "killed; it is ready when its watches have begun,",
-        "and looks at jobs when all that they list has come.",
+        "killed; it is ready when all that it lists",
+        "has come, and then looks at each job.",
         "",
         "| jobs | idle, of a core | news told, median | p99 | untold | ready again | all looked at "
         "| memory then | children written then | load average |",

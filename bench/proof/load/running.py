@@ -70,7 +70,7 @@ async def told(stage: Stage, crowd: Crowd, *, events: int) -> dict[str, Any]:
 async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     """Kill the operator; return when it is ready, when it has looked at all, what it then wrote.
 
-    It is ready when its watches have begun; what they list must come before it looks at jobs.
+    It is ready when all that it lists has come; then it looks at each job once.
     """
     log, load, started = stage.audit, load_average(), time.monotonic()
     stage.operator.kill()
