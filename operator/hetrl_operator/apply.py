@@ -226,10 +226,19 @@ class Writer:
         return outcome_of(reply, kind=f"Workload {action.name}")
 
     async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
+        """Write a status over the one that it follows from, and over no other.
+
+        Whoever starts on a list that is older than the end of a job would take its end back.
+        """
         body = {
             "apiVersion": API_VERSION,
             "kind": "HetRLJob",
-            "metadata": {"name": job.name, "namespace": job.namespace, "uid": job.uid},
+            "metadata": {
+                "name": job.name,
+                "namespace": job.namespace,
+                "uid": job.uid,
+                "resourceVersion": job.version,
+            },
             "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
         path = f"{_path('HetRLJob', job.namespace)}/{job.name}/status"

@@ -2,7 +2,8 @@
 
 A watch that falls too far behind lists everything again. What was deleted meanwhile is in no list,
 kopf hears of no deletion, and its indexes would show a ghost for ever. A census lists the names of
-a kind and marks those as gone that the indexes have and the API server has not.
+a kind and marks those as gone that the indexes have and the API server has not. A list that is
+older than what a watch has shown of an object says nothing about it.
 """
 
 import asyncio
@@ -109,32 +110,39 @@ class Census:
         # First what we know, then what there is: the reverse would take newcomers for ghosts.
         self._met = set()
         known = self.views.places(kind)
-        found, met = await self._places(kind), self._met
-        self._met = None
+        found, version = await self._places(kind)
+        met, self._met = self._met, None
         if found is None:
             asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.doubt, kind)
             return
         for place in known - found - met:
+            if self.views.recent.is_newer(place, version):
+                continue
             log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
             self.views.gone.add(place)
             self._listed.discard(place)
             self.left(place)
 
-    async def _places(self, kind: str) -> set[Place] | None:
-        """List the names of a kind; None where the API server did not tell."""
+    async def _places(self, kind: str) -> tuple[set[Place] | None, int]:
+        """List the names of a kind; None where the API server did not tell.
+
+        Returns:
+            They, and the version of the oldest list that they are from.
+        """
         spaces = self.namespaces if _KINDS[kind].is_namespaced and self.namespaces else ("",)
-        found: set[Place] = set()
+        found, versions = set[Place](), []
         for space in spaces:
             following = ""
             while True:
                 page = await self._page(_KINDS[kind], space, following)
                 if page is None:
-                    return None
+                    return None, 0
+                versions.append(int(page["metadata"].get("resourceVersion") or 0))
                 found |= {_place(kind, each) for each in page.get("items") or ()}
                 following = page["metadata"].get("continue") or ""
                 if not following:
                     break
-        return found
+        return found, min(versions)
 
     async def _page(self, kind: _Kind, space: str, following: str) -> Mapping[str, Any] | None:
         scope = f"/namespaces/{space}" if space else ""

@@ -81,6 +81,7 @@ def job_seen(body: Body) -> JobSeen:
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
+        version=metadata.get("resourceVersion", ""),
         generation=int(metadata.get("generation", 0)),
         created_at=_time(metadata["creationTimestamp"]),
         deleted_at=_optional_time(metadata.get("deletionTimestamp")),

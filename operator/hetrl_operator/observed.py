@@ -33,6 +33,9 @@ class JobSeen:
     namespace: str
     name: str
     uid: str
+    version: str = ""
+    """Its resourceVersion, by which the API server tells what is older than what it has."""
+
     generation: int
     created_at: datetime
     deleted_at: datetime | None = None

@@ -16,6 +16,8 @@ _PASSING = {0, 401, 408, 410, 429}
 
 _SERVER_ERROR = 500
 
+_CHANGED_MEANWHILE = "the object has been modified"
+
 _KIND_UNKNOWN_YET = "cannot find RESTMapping"
 """Admission looks up the kind of an owner in a copy of discovery that it renews every ten seconds.
 
@@ -63,6 +65,8 @@ def outcome_of(reply: Reply, *, kind: str) -> Outcome:
     if reply.is_success:
         return Done(object=reply.body)
     text = f"{kind}: {reply.message}"
+    if reply.status == _CONFLICT and _CHANGED_MEANWHILE in reply.message:
+        return TryAgain(message=text)
     if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and not _is_field_conflict(reply)):
         # Gone, or another object of that name by now.
         return TryAgain(message=text, is_missing=True)

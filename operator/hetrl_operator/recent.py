@@ -84,6 +84,10 @@ class RecentWrites(Generic[Value]):
         else:
             self._shown[place] = version
 
+    def is_newer(self, place: Place, version: int) -> bool:
+        """Tell whether a watch has shown what is at a place as of later than a version."""
+        return self._shown.get(place, 0) > version
+
     def _drop(self, place: Place) -> None:
         found = self._writes.pop(place, None)
         if found is None:

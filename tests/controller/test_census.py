@@ -22,6 +22,7 @@ class Names:
     """Lists of names, in pages of one."""
 
     names: list[str]
+    version: int = 100
     fails_first: bool = False
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
 
@@ -33,7 +34,8 @@ class Names:
         at = int(query.get("continue", 0))
         items = [{"metadata": {"namespace": "a", "name": name}} for name in self.names[at : at + 1]]
         more = str(at + 1) if at + 1 < len(self.names) else ""
-        return Reply(status=200, body={"metadata": {"continue": more}, "items": items})
+        metadata = {"continue": more, "resourceVersion": str(self.version)}
+        return Reply(status=200, body={"metadata": metadata, "items": items})
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,16 @@ async def test_one_that_is_made_anew_during_the_count_is_not_taken_for_gone() ->
 
     assert left == []
     assert views.places("Pod") == {POD}
+
+
+@pytest.mark.parametrize(("of_list", "left"), [(99, []), (100, [POD])])
+async def test_a_list_that_is_older_than_what_a_watch_has_shown_says_nothing(
+    of_list: int, left: list[Place]
+) -> None:
+    views = views_with("sums-trainer-0")
+    views.recent.shown(POD, resource_version="100", is_deleted=False)
+
+    assert await left_of(views, Names([], version=of_list), None, None) == left
 
 
 async def test_what_was_gone_and_comes_back_is_seen_again() -> None:

@@ -10,6 +10,7 @@ NEW_CRDS = (
     'cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion '
     'hetrl.dev/v1alpha1 Kind HetRLJob: no matches for kind "HetRLJob"'
 )  # fmt: skip
+OLDER = "the object has been modified; please apply your changes to the latest version"
 OUR_FIELDS_ARE_ANOTHERS = {"causes": [{"reason": "FieldManagerConflict"}]}
 
 
@@ -41,6 +42,9 @@ def told(message: str) -> str:
         pytest.param(
             reply(409), TryAgain(message=told("so it is"), is_missing=True),
             id="another object of that name",
+        ),
+        pytest.param(
+            reply(409, OLDER), TryAgain(message=told(OLDER)), id="what was decided on is older"
         ),
         pytest.param(
             Reply(status=409, body={"message": "mine", "details": OUR_FIELDS_ARE_ANOTHERS}),
