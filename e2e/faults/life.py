@@ -130,25 +130,16 @@ class Life:
         eventually(lambda: self._shows(phase), what=f"the job is {phase}", seconds=STAGE_SECONDS)
 
     def rest(self) -> None:
-        """Wait until nothing has changed for a while, and no object is still to be written."""
+        """Wait until nothing has changed for a while."""
         before, since = self._versions(), time.monotonic()
         ends_at = since + STAGE_SECONDS
         while time.monotonic() - since < QUIET_SECONDS:
             time.sleep(0.1)
             now = self._versions()
-            if now != before or self._is_applying():
+            if now != before:
                 before, since = now, time.monotonic()
             if time.monotonic() > ends_at:
                 raise TimeoutError(f"something changes for ever: {sorted(now.items())}")
-
-    def _is_applying(self) -> bool:
-        # On a machine that is full, seconds may pass between two writes.
-        conditions = [
-            condition
-            for job in self.objects("hetrljobs")
-            for condition in (job.get("status") or {}).get("conditions", ())
-        ]
-        return any(each["reason"] == "Applying" for each in conditions)
 
     def _pods(self, role: str) -> list[Json]:
         found = self.objects("pods")
