@@ -84,7 +84,6 @@ def _living(found: Records) -> list[str]:
                 f"{told['p50_seconds']:g} s",
                 f"{told['p99_seconds']:g} s",
                 f"{told['untold']} of {told['events'] + told['untold']}",
-                f"{restart['ready_seconds']:g} s",
                 _seconds(restart.get("looked_at_all_seconds")),
                 f"{restart['peak_mib']} MiB",
                 str(restart["writes_to_children"]),
@@ -97,12 +96,12 @@ def _living(found: Records) -> list[str]:
         "Idle: two minutes with nothing but heartbeats of the nodes. News: coordinators that stop "
         "being ready and come back, ten a second; the time is",
         "from the kubelet's word to the answer to the job's status. Restart: the operator is "
-        "killed; it is ready when all that it lists",
-        "has come, and then looks at each job.",
+        "killed and starts again, and has",
+        "looked at all when no job waits to be looked at any more.",
         "",
-        "| jobs | idle, of a core | news told, median | p99 | untold | ready again | all looked at "
-        "| memory then | children written then | load average |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| jobs | idle, of a core | news told, median | p99 | untold "
+        "| all looked at after a restart | memory then | children written then | load average |",
+        "|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
 
