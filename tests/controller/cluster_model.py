@@ -1,8 +1,8 @@
 """A cluster as far as decisions are concerned: actions in, the next observation out.
 
-It behaves like the API server and the StatefulSet controller for one job, at once and
-without faults. That suffices to ask whether decisions come to rest; how real servers
-behave is asked of real servers.
+It behaves like the API server for one job, at once and without faults. That suffices to
+ask whether decisions come to rest; how real servers behave is asked of real servers. Pods
+are left to ``stateful_sets``, Kueue to ``queueing``.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from hetrl_operator.actions import (
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.in_force import in_force, named
-from hetrl_operator.observe import child_seen, job_seen, plan_seen, pod_seen
+from hetrl_operator.observe import child_seen, job_seen, plan_seen
 from hetrl_operator.observed import (
     Answer,
     ChildSeen,
@@ -52,6 +52,7 @@ from hetrl_operator.observed import (
 from hetrl_operator.planning import planning_key
 from hetrl_operator.queueing.admission import QueueingSeen
 from tests.controller.queueing import Queue
+from tests.controller.stateful_sets import StatefulSetController
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
 
 _OfJob = (
@@ -119,7 +120,7 @@ class ClusterModel:
     queue: Queue | None = None
     """Kueue, where the cluster has it."""
 
-    num_created: int = 0
+    controller: StatefulSetController = field(default_factory=StatefulSetController)
 
     @property
     def followed(self) -> PlanSeen:
@@ -348,35 +349,8 @@ class ClusterModel:
 
     def _sync(self) -> None:
         """Make the pods what the StatefulSets want."""
-        if self.sets_do_nothing:
-            return
-        wanted = {
-            f"{name}-{ordinal}": (manifest, ordinal)
-            for name, manifest in self.sets.items()
-            for ordinal in range(manifest["spec"]["replicas"])
-        }
-        self.pods = {name: pod for name, pod in self.pods.items() if name in wanted}
-        for name, (manifest, ordinal) in wanted.items():
-            if name not in self.pods:
-                self.pods[name] = self._pod(name, manifest, ordinal)
-
-    def _pod(self, name: str, manifest: dict[str, Any], ordinal: int) -> PodSeen:
-        self.num_created += 1
-        template, labels = manifest["spec"]["template"], manifest["metadata"]["labels"]
-        body = {
-            "metadata": {
-                **template["metadata"],
-                "name": name,
-                "labels": labels,
-                "uid": f"pod-{self.num_created}",
-                "creationTimestamp": self.now.isoformat(),
-            },
-            "spec": template["spec"],
-        }
-        pod = pod_seen(body)
-        assert pod
-        assert pod.ordinal == ordinal
-        return pod
+        if not self.sets_do_nothing:
+            self.pods = self.controller.synced(self.sets, self.pods, now=self.now)
 
 
 def a_cluster(job: JobSeen, answer: Plan) -> ClusterModel:
