@@ -44,6 +44,7 @@ def _crowds(found: Records) -> list[str]:
     rows = [
         _row(
             _jobs(each),
+            str(each["nodes"]),
             f"{each['plans_seconds']:g} s",
             f"{each['stateful_sets_seconds']:g} s",
             f"{each['running_seconds']:g} s",
@@ -63,9 +64,9 @@ def _crowds(found: Records) -> list[str]:
         "From the first submission until all are planned, all StatefulSets exist, all jobs run; "
         "the peak is the operator's process, planners apart.",
         "",
-        "| jobs | planned | StatefulSets | running | requests a job | CPU | memory | planners "
-        "| load average | commit |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| jobs | nodes | planned | StatefulSets | running | requests a job | CPU | memory "
+        "| planners | load average | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
         *(["", "![Seconds and requests against the number of jobs](load.png)"] if rows else []),
     ]
