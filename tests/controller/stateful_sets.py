@@ -32,9 +32,7 @@ class StatefulSetController:
         }
         return kept | made
 
-    def _pod(
-        self, name: str, manifest: Mapping[str, Any], ordinal: int, now: datetime
-    ) -> PodSeen:
+    def _pod(self, name: str, manifest: Mapping[str, Any], ordinal: int, now: datetime) -> PodSeen:
         self.num_made += 1
         template, labels = manifest["spec"]["template"], manifest["metadata"]["labels"]
         body = {
