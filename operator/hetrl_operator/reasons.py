@@ -89,10 +89,12 @@ class Reason:
     """QuotaReserved: the queue holds quota for the job's pods."""
 
     PREEMPTED: Final = "Preempted"
-    """Not QuotaReserved: another job gets the quota; this one stops, and waits in its queue."""
+    """Not QuotaReserved: another job gets the quota; this one stops, and waits in its queue. The
+    reason stays until it is admitted again."""
 
     EVICTED: Final = "Evicted"
-    """Not QuotaReserved: Kueue takes the quota back for another reason; the message says which."""
+    """Not QuotaReserved: Kueue takes the quota back for another reason, which the message says.
+    It stays until the job is admitted again."""
 
     DEACTIVATED: Final = "Deactivated"
     """Not QuotaReserved: the Workload is not active, so that Kueue will not admit it."""

@@ -41,6 +41,13 @@ def the_workload(cluster: ClusterModel) -> dict[str, Any]:
     return dict(found.manifest)
 
 
+def message_of(cluster: ClusterModel, type_: str) -> str:
+    """The message of a condition."""
+    found = condition(cluster.job.status, type_)
+    assert found, f"no condition {type_}"
+    return found.message
+
+
 def reserved(actions: list[Action]) -> list[ReserveGpus]:
     return [each for each in actions if isinstance(each, ReserveGpus)]
 
@@ -111,6 +118,23 @@ def test_a_preempted_job_stops_its_trainers_first_and_gives_its_quota_back_last(
     assert requeued
     assert requeued.holds, "Kueue may admit it again at once"
     assert queue.num_made == 1, "it keeps its place in the queue"
+
+
+def test_why_the_quota_was_taken_is_said_until_the_next_admission() -> None:
+    cluster, queue = an_admitted_job()
+    queue.evict()
+    cluster.settle()
+    assert message_of(cluster, QUOTA) == "for a job of more weight"
+
+    queue.say("QuotaReserved", holds=False, reason="Pending", message="no flavor fits")
+    cluster.settle()
+
+    assert cluster.job.status.phase == "Queued"
+    assert reason_of(cluster, QUOTA) == Reason.PREEMPTED
+    assert message_of(cluster, QUOTA) == "for a job of more weight; waits again: no flavor fits"
+    queue.admit()
+    cluster.settle()
+    assert reason_of(cluster, QUOTA) == Reason.ADMITTED
 
 
 def test_a_readmitted_job_goes_on_from_its_checkpoint() -> None:

@@ -143,7 +143,7 @@ def finding(seen: Observed, wish: Wish, plan: Plan | None) -> tuple[Finding, ...
         return (_quota(Reason.ADMITTED, text, holds=True),)
     if workload is None:
         return (_unsubmitted(seen, wish, plan),)
-    return (_pending(seen, workload),)
+    return (_pending(workload),)
 
 
 def returned() -> Finding:
@@ -173,24 +173,30 @@ def _unsubmitted(seen: Observed, wish: Wish, plan: Plan | None) -> Finding:
     return _quota(Reason.WAITING_FOR_QUOTA, f"the job waits for {wanted}")
 
 
-def _pending(seen: Observed, workload: WorkloadSeen) -> Finding:
+def _pending(workload: WorkloadSeen) -> Finding:
     evicted = workload.condition(kueue.ConditionType.EVICTED)
     if not workload.is_active:
         said = f": {evicted.message}" if evicted and evicted.message else ""
         text = f"spec.active of Workload {workload.name} is false{said}"
         return _quota(Reason.DEACTIVATED, text)
-    if evicted and evicted.holds and (workload.holds_quota or seen.pods):
-        preempted = evicted.reason == kueue.Reason.PREEMPTED
-        reason = Reason.PREEMPTED if preempted else Reason.EVICTED
-        text = evicted.message if preempted else f"{evicted.reason}: {evicted.message}"
-        return _quota(reason, text)
     quota = workload.condition(kueue.ConditionType.QUOTA_RESERVED)
+    if evicted and evicted.holds:
+        return _taken_back(evicted, quota)
     if quota is None:
         return _quota(Reason.WAITING_FOR_QUOTA, f"waiting in LocalQueue {workload.queue}")
     if quota.holds:
         text = f"{quota.message}; its admission checks are not ready"
         return _quota(Reason.WAITING_FOR_QUOTA, text)
     return _quota(Reason.WAITING_FOR_QUOTA, quota.message)
+
+
+def _taken_back(evicted: WorkloadCondition, quota: WorkloadCondition | None) -> Finding:
+    """Say why until the next admission: who looks only when the pods are gone wants to know too."""
+    preempted = evicted.reason == kueue.Reason.PREEMPTED
+    text = evicted.message if preempted else f"{evicted.reason}: {evicted.message}"
+    if quota and not quota.holds and quota.message and quota.message != evicted.message:
+        text = f"{text}; waits again: {quota.message}"
+    return _quota(Reason.PREEMPTED if preempted else Reason.EVICTED, text)
 
 
 def _quota(reason: str, message: str, *, holds: bool = False) -> Finding:
