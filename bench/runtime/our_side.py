@@ -24,6 +24,7 @@ from hetrl_core.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
+from hetrl_runtime import memory
 from hetrl_runtime.rollout.engine import EngineSettings, Generation, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
 from hetrl_runtime.trainer.batch import collate
@@ -39,6 +40,7 @@ MEMORY = Path("/dev/shm")
 def main() -> None:
     told = json.loads(sys.argv[1])
     torch.set_num_threads(told["threads"])
+    memory.keep_freed()
     asyncio.run(_take_turns(told))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bench.runtime.steps import CASES
+from bench.runtime.steps import CASES, LENT
+from hetrl_runtime.precision import cpu_multiplies_bfloat16
 
 ENGINES = {
     "ours": "HetRL, `transformers` engine",
@@ -32,11 +33,13 @@ def write(folder: Path, page: Path) -> None:
 _HEAD = """\
 # How fast is the runtime?
 
-`make proof-speed` on {cores} shared CPU cores, Python {python}, commit {commit}. Everything in
-float32 on one thread; sides take turns, step by step, on the same task
-(`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. The machine was not idle:
-rates are per second of *processor time*, medians of the turns after a warm-up; the ratio by the
-clock stands beside them. {note}
+`make proof-speed` on {cores} shared CPU cores {bfloat16} instructions for bfloat16, Python
+{python}, commit {commit}. Each side has one thread; sides take turns, step by step, on the same
+task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. Rates are per second
+of *processor time*, medians of the turns after a warm-up; the ratio by the clock stands beside
+them. Files and trained weights are float32 on both sides. What layers compute in is ours to
+choose for us (`precision.py`: bfloat16 where a CPU multiplies it and the model is wide), and for
+TRL whatever is faster. {note}
 
 ![Ratios](speed.png)
 
@@ -50,9 +53,10 @@ _SIDES = """\
 Tokens and rewards are of the timed steps, ours and then TRL's; a row holds if it does in samples
 and in tokens. TRL has no activation checkpointing, no reference model (β = 0), fused AdamW, and
 neither logs nor saves. Ours are the engine and the learner that workers and trainers run, in one
-process, synchronous, one minibatch a version; weights go by a file in memory. Where responses are
-short, both sides spend most of a step in the same float32 products, and what is left to save is a
-decoding step's fixed cost (4 ms for the small model, whatever the batch).
+process, synchronous, one minibatch a version; weights go by a file in memory, which TRL needs not.
+Where responses are short, both sides spend most of a step in the same products. "{lent}" is TRL
+with what our processes tell the C library (`memory.py`): no setting of its makers, and not what
+ours is held against.
 """
 _GENERATION = """\
 Prompts of 12 tokens, eight responses each, each response's length given; all are asked for
@@ -71,6 +75,7 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
         python=platform.python_version(),
         commit=found.get("commit", {}).get("commit", MISSING),
         note=found.get("commit", {}).get("note", ""),
+        bfloat16="with" if cpu_multiplies_bfloat16() else "without",
     )
     yield f"| {' | '.join(_STEPS)} |"
     yield "|---" * len(_STEPS) + "|"
@@ -78,7 +83,7 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
         yield _steps_row(case.size.name, case.lengths.name, found.get(f"steps-{case.name}"))
     yield ""
     yield from _tried(found)
-    yield _SIDES
+    yield _SIDES.format(lent=LENT)
     yield "## Generation alone"
     yield ""
     yield _GENERATION

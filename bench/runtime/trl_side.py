@@ -19,6 +19,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from bench.runtime import task
 from bench.runtime.turns import Turn, await_turn, say
+from hetrl_runtime import memory
 
 
 class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no types that we read
@@ -63,6 +64,8 @@ class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no type
 def main() -> None:
     told = json.loads(sys.argv[1])
     torch.set_num_threads(told["threads"])
+    if told.get("keeps_memory"):
+        memory.keep_freed()
     side = Side()
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(

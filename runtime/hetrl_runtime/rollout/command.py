@@ -13,7 +13,7 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_runtime import logs
+from hetrl_runtime import logs, memory
 from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
@@ -35,6 +35,7 @@ def command(launch_file: Path, ordinal: int) -> None:
     can send them; with 1 when it cannot go on, for a reason on the last line.
     """
     logs.configure()
+    memory.keep_freed()
     _prepare_environment()
     try:
         launch = contract.from_json(launch_file.read_text())

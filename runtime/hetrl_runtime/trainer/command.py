@@ -14,7 +14,7 @@ from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan import Recompute
 from hetrl_core.podset import Rank
 from hetrl_core.task import Task
-from hetrl_runtime import logs
+from hetrl_runtime import logs, memory
 from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
@@ -46,6 +46,7 @@ def command(launch_file: Path, ordinal: int) -> None:
 def train(launch: Launch, rank: Rank) -> int:
     """Train one rank's part; return the exit code, after saying on the last line why."""
     logs.configure()
+    memory.keep_freed()
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from hetrl_runtime.trainer.checkpoint import CheckpointError  # noqa: PLC0415
     from hetrl_runtime.trainer.model import ModelError  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Models in training, and the policy: a Hugging Face causal LM, and its weights as bytes.
 
-Parameters are float32; on a GPU, passes run in bfloat16. How a model is cut among processes is
-``parallel``'s; what the log-probabilities are for is left to the loss. The other model that a
+Parameters are float32; what passes run in is ``precision``'s. How a model is cut among processes
+is ``parallel``'s; what the log-probabilities are for is left to the loss. The other model that a
 run may train is ``critic``'s.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import safetensors.torch
 import torch
 import torch.distributed as dist
 from huggingface_hub import snapshot_download
@@ -38,6 +37,7 @@ from hetrl_runtime.trainer.parallel.pipeline import (
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
+from hetrl_runtime.trainer.weight_bytes import to_safetensors
 
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 """As much as fills a GPU, or as stays near a CPU's caches."""
@@ -279,8 +279,7 @@ class Policy(TrainedModel):
             {name: each.detach() for name, each in self.named_parameters().items()},
             self._published_dtype,
         )
-        # Hugging Face's loader refuses a file that does not say which library wrote it.
-        return bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
+        return to_safetensors(tensors)
 
     def save(self, folder: Path, weights: bytes | None = None) -> None:
         """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer.

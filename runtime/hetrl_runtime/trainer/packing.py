@@ -249,8 +249,14 @@ def attend(
             module, query, key, value, attention_mask, scaling=scaling, **others
         )
         return found, None
-    attended = _by_kernel if pack.kernel else _by_runs
-    return attended(query, key, value, pack, scaling)[None], None
+    if pack.kernel:
+        return _by_kernel(query, key, value, pack, scaling)[None], None
+    # On CPUs the way back through attention is slower in bfloat16, if nothing else is.
+    with torch.autocast(query.device.type, enabled=False):
+        query, key, value = (
+            each.to(torch.promote_types(each.dtype, torch.float32)) for each in (query, key, value)
+        )
+        return _by_runs(query, key, value, pack, scaling)[None], None
 
 
 def _by_kernel(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from hetrl_runtime import precision
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -264,6 +265,48 @@ def test_sampling_follows_the_tempered_softmax(temperature: float) -> None:
     torch.testing.assert_close(
         shares, torch.softmax(logits / temperature, dim=0), atol=0.005, rtol=0
     )
+
+
+def test_tokens_without_probability_are_never_drawn_and_rare_ones_as_often_as_they_should() -> None:
+    vocabulary, batches, rows = 50_000, 40, 100
+    logits = torch.full((vocabulary,), -torch.inf)
+    logits[1:-1:2] = 0.0
+    # Half of all the probability, behind many that are rare.
+    logits[-3] = torch.tensor((vocabulary - 2) / 2).log()
+
+    generator = torch.Generator().manual_seed(1)
+    drawn = [
+        sample(logits.expand(rows, vocabulary), torch.ones(rows), generator) for _ in range(batches)
+    ]
+
+    tokens, log_probs = (torch.cat(each) for each in zip(*drawn, strict=True))
+    assert torch.isfinite(log_probs).all()
+    assert (tokens == vocabulary - 3).float().mean().item() == pytest.approx(0.5, abs=0.04)
+    rare = tokens[tokens != vocabulary - 3]
+    assert rare.float().mean().item() == pytest.approx(vocabulary / 2, rel=0.05)
+
+
+async def test_a_wide_model_generates_in_bfloat16_what_its_log_probabilities_say(
+    model: Path, next_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "LEAST_HIDDEN_SIZE", 1)
+    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: True)
+    prompts = some_prompts(6)
+
+    async with an_engine(model) as engine:
+        await engine.update_weights(next_model / "model.safetensors", version=1)
+        found = [
+            await engine.generate(
+                GenerationRequest(id=str(number), prompt_tokens=prompt, max_tokens=12)
+            )
+            for number, prompt in enumerate(prompts)
+        ]
+
+    reference = Reference({1: next_model}, temperature=1.0)
+    for prompt, each in zip(prompts, found, strict=True):
+        exact = reference.chosen(prompt, each)
+        assert each.log_probs == pytest.approx(exact, abs=0.3), "to bfloat16's eight bits"
+        assert each.log_probs != pytest.approx(exact, abs=1e-4), "and not in float32"
 
 
 async def test_the_same_seed_gives_the_same_responses(model: Path) -> None:

@@ -4,6 +4,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hetrl_core.launch import ModelFiles
+from hetrl_runtime import precision
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.model import ModelError, Policy
 from tests.runtime.trainer.trajectories import a_trajectory
@@ -41,6 +42,29 @@ def test_log_probabilities_are_those_of_each_sequence_alone(tiny_model, temperat
     for row, each in enumerate(expected):
         assert found[row, : len(each)].tolist() == pytest.approx(each, abs=1e-4)
     assert torch.isfinite(found).all()
+
+
+def test_a_wide_models_passes_are_bfloat16_and_what_is_trained_is_float32(tiny_model, monkeypatch):
+    policy = Policy(tiny_model, device=CPU, temperature=1.0)
+    batch = collate(TRAJECTORIES, rewards=[0.0, 1.0, 0.0])
+
+    def scores_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
+        policy.stage.zero_grad()
+        scores = policy.scores(batch).log_probs_BR[batch.mask_BR]
+        torch.autograd.backward(scores.sum())
+        gradients = [each.grad for each in policy.stage.parameters()]
+        assert {each.dtype for each in (scores, *gradients)} == {torch.float32}
+        return scores.detach(), torch.cat([each.flatten() for each in gradients])
+
+    exact_scores, exact_gradient = scores_and_gradient()
+    monkeypatch.setattr(precision, "LEAST_HIDDEN_SIZE", 1)
+    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: True)
+
+    scores, gradient = scores_and_gradient()
+
+    torch.testing.assert_close(scores, exact_scores, rtol=0, atol=0.1)
+    assert not torch.allclose(scores, exact_scores, rtol=0, atol=1e-5)
+    assert torch.cosine_similarity(gradient, exact_gradient, dim=0) > 0.99
 
 
 def test_published_weights_have_the_names_and_values_of_the_models_own_files(tiny_model):

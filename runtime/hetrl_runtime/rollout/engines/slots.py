@@ -35,7 +35,9 @@ FIRST_CAPACITY = 64
 
 
 class KeyValueBuffers:
-    """Keys and values of all slots, one pair of ``(S, H, T, D)`` tensors a layer.
+    """Keys and values of all slots, one pair of ``(S, T, H, D)`` tensors a layer.
+
+    A token's keys stand together, so that a step writes whole rows of memory.
 
     Masked positions must still be finite, since a weight of zero times NaN is NaN: buffers
     are born as zeros and only ever hold what some sequence had.
@@ -58,7 +60,7 @@ class KeyValueBuffers:
         }
 
     def layer(self, index: int, *, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a layer's buffers, made to fit the first keys and values ``(N, H, T, D)``."""
+        """Return a layer's buffers, made to fit the first keys and values ``(N, T, H, D)``."""
         if index not in self._layers:
             self._layers[index] = (self._like(keys), self._like(values))
         return self._layers[index]
@@ -66,16 +68,16 @@ class KeyValueBuffers:
     def move(self, sources: Tensor, targets: Tensor, *, width: int) -> None:
         """Copy the first ``width`` positions of some rows over others."""
         for keys, values in self._layers.values():
-            keys[targets, :, :width] = keys[sources, :, :width]
-            values[targets, :, :width] = values[sources, :, :width]
+            keys[targets, :width] = keys[sources, :width]
+            values[targets, :width] = values[sources, :width]
 
     def _like(self, part: Tensor) -> Tensor:
-        _, heads, _, size = part.shape
-        return part.new_zeros(self._num_slots, heads, self._capacity, size)
+        heads, size = part.shape[-2:]
+        return part.new_zeros(self._num_slots, self._capacity, heads, size)
 
     def _grown(self, buffer: Tensor) -> Tensor:
         grown = self._like(buffer)
-        grown[:, :, : buffer.shape[2]] = buffer
+        grown[:, : buffer.shape[1]] = buffer
         return grown
 
 
@@ -92,11 +94,15 @@ class DecodeCache:
         self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Store the new position of every row; return all positions up to ``width``."""
-        all_keys, all_values = self.buffers.layer(layer, keys=keys, values=values)
-        all_keys[self.rows, :, self.positions] = keys[:, :, 0]
-        all_values[self.rows, :, self.positions] = values[:, :, 0]
-        num_rows = len(self.rows)
-        return all_keys[:num_rows, :, : self.width], all_values[:num_rows, :, : self.width]
+        keys, values = keys.transpose(1, 2), values.transpose(1, 2)
+        buffers = self.buffers.layer(layer, keys=keys, values=values)
+        for buffer, new in zip(buffers, (keys, values), strict=True):
+            places_N = self.rows * buffer.shape[1] + self.positions
+            buffer.flatten(0, 1).index_copy_(0, places_N, new[:, 0])
+        all_keys, all_values = (
+            buffer[: len(self.rows), : self.width].transpose(1, 2) for buffer in buffers
+        )
+        return all_keys, all_values
 
     def get_seq_length(self, _: int = 0) -> int:
         """Positions are passed explicitly, so the library has none to infer."""
@@ -116,10 +122,11 @@ class PrefillCache:
         self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Store each prefix in its rows; attention needs no more than the pass itself."""
-        all_keys, all_values = self.buffers.layer(layer, keys=keys, values=values)
+        rows_KV = keys.transpose(1, 2), values.transpose(1, 2)
+        buffers = self.buffers.layer(layer, keys=rows_KV[0], values=rows_KV[1])
         rows = slice(self.first_row, self.first_row + len(self.sources))
-        all_keys[rows, :, : keys.shape[2]] = keys[self.sources]
-        all_values[rows, :, : values.shape[2]] = values[self.sources]
+        for buffer, new in zip(buffers, rows_KV, strict=True):
+            buffer[rows, : new.shape[1]] = new[self.sources]
         return keys, values
 
     def get_seq_length(self, _: int = 0) -> int:
@@ -134,15 +141,21 @@ def sample(
 ) -> tuple[Tensor, Tensor]:
     """Draw a token for each row; return the tokens and their log-probabilities, both ``(N,)``.
 
-    Adds Gumbel noise and takes the largest, which draws from the softmax in one pass and
-    turns into greedy decoding where a row's noise is left out.
+    Inverts the distribution function at one random number a row, in float64: summed in float32,
+    a large vocabulary's rare tokens would come too often or never.
     """
-    is_greedy_N1 = (temperatures_N == 0)[:, None]
-    scale_N1 = torch.where(is_greedy_N1, 1.0, temperatures_N[:, None])
-    log_probs_NV = torch.log_softmax(logits_NV.float() / scale_N1, dim=-1)
-    noise_NV = torch.empty_like(log_probs_NV).exponential_(generator=generator).log_()
-    scores_NV = log_probs_NV - noise_NV.masked_fill_(is_greedy_N1, 0.0)
-    tokens_N = scores_NV.argmax(dim=-1)
+    is_greedy_N = temperatures_N == 0
+    scale_N = torch.where(is_greedy_N, 1.0, temperatures_N)
+    log_probs_NV = torch.log_softmax(logits_NV.float() / scale_N[:, None], dim=-1)
+    up_to_NV = log_probs_NV.exp().cumsum(dim=-1, dtype=torch.float64)
+    heights_N1 = torch.rand(
+        len(logits_NV), 1, dtype=torch.float64, device=logits_NV.device, generator=generator
+    )
+    # Right of equals: a token without probability ends where the one before it does.
+    drawn_N1 = torch.searchsorted(up_to_NV, heights_N1 * up_to_NV[:, -1:], right=True)
+    # A height within rounding of the whole sum would be behind all tokens.
+    drawn_N = drawn_N1[:, 0].clamp(max=logits_NV.shape[1] - 1)
+    tokens_N = torch.where(is_greedy_N, log_probs_NV.argmax(dim=-1), drawn_N)
     return tokens_N, log_probs_NV.gather(1, tokens_N[:, None])[:, 0]
 
 

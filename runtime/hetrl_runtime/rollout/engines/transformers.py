@@ -22,11 +22,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from hetrl_runtime import precision
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
     GenerationRequest,
 )
+from hetrl_runtime.rollout.engines.attention import ATTENTION
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit
 from hetrl_runtime.rollout.errors import EngineFailedError
@@ -236,11 +238,13 @@ def _load(settings: EngineSettings) -> Any:
     transformers.utils.logging.disable_progress_bar()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        revision = settings.revision or "main"
+        config = transformers.AutoConfig.from_pretrained(settings.model, revision=revision)
         model = transformers.AutoModelForCausalLM.from_pretrained(
             settings.model,
-            revision=settings.revision or "main",
-            dtype=torch.bfloat16 if device.type == "cuda" else torch.float32,
-            attn_implementation="sdpa",
+            revision=revision,
+            dtype=precision.of_layers(device, config.hidden_size),
+            attn_implementation=ATTENTION,
         )
     except (OSError, SafetensorError, KeyError) as error:
         raise ValueError(f"cannot load the model {settings.model}: {error}") from error

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from hetrl_runtime import precision
 from hetrl_runtime.trainer import packing
 from hetrl_runtime.trainer.loss import token_entropy
 from hetrl_runtime.trainer.packing import Pack
@@ -94,7 +95,7 @@ class Stage(nn.Module):
     def _packed(
         self, inputs: Tensor, responses_BR: Tensor, pack: Pack
     ) -> Tensor | tuple[Tensor, ...]:
-        with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
+        with self._autocast(inputs.device):
             hidden = self._hidden(inputs, position_ids=pack.positions_N[None], pack=pack)
             if not self._is_last:
                 return hidden.to(handed_on_as(inputs.device))
@@ -110,7 +111,7 @@ class Stage(nn.Module):
     def _padded(
         self, inputs: Tensor, is_token_BT: Tensor, responses_BR: Tensor
     ) -> Tensor | tuple[Tensor, ...]:
-        with torch.autocast("cuda", torch.bfloat16, enabled=inputs.is_cuda):
+        with self._autocast(inputs.device):
             hidden = self._hidden(
                 inputs,
                 attention_mask=is_token_BT.long(),
@@ -121,6 +122,10 @@ class Stage(nn.Module):
             # A column's logits are of the token after it.
             logits_BRV = self.model.lm_head(hidden[:, -responses_BR.shape[1] - 1 : -1])
         return self._scores(logits_BRV.float() / self._temperature, responses_BR)
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        dtype = precision.of_layers(device, self.model.config.hidden_size)
+        return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
     def _hidden(self, inputs: Tensor, **others: Any) -> Tensor:
         found = self.model.model(
