@@ -1,7 +1,7 @@
 """Memory that tensors give back, kept by the process for the next ones.
 
 glibc returns large blocks to the system at once, and the system hands out empty pages one by one:
-on a virtual machine that took longer than the layers that wrote to them (decision 0095).
+on a virtual machine, a tenth of a small model's training (decision 0095).
 """
 
 import ctypes
