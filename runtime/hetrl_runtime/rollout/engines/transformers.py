@@ -28,7 +28,6 @@ from hetrl_runtime.rollout.engine import (
     Generation,
     GenerationRequest,
 )
-from hetrl_runtime.rollout.engines.attention import ATTENTION
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit
 from hetrl_runtime.rollout.errors import EngineFailedError
@@ -244,7 +243,7 @@ def _load(settings: EngineSettings) -> Any:
             settings.model,
             revision=revision,
             dtype=precision.of_layers(device, config.hidden_size),
-            attn_implementation=ATTENTION,
+            attn_implementation="sdpa",
         )
     except (OSError, SafetensorError, KeyError) as error:
         raise ValueError(f"cannot load the model {settings.model}: {error}") from error
