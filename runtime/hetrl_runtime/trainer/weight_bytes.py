@@ -1,6 +1,6 @@
 """Weights as the bytes of a safetensors file, each copied once.
 
-The library copies them three times, which after every step is most of what publishing costs
+The library copies them more than once, which after every step is most of what publishing takes
 (decision 0095); reading is left to it. The format is its README's: the header's length, the
 header, and then the tensors without gaps.
 """
