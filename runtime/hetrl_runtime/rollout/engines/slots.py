@@ -35,9 +35,7 @@ FIRST_CAPACITY = 64
 
 
 class KeyValueBuffers:
-    """Keys and values of all slots, one pair of ``(S, T, H, D)`` tensors a layer.
-
-    A token's keys stand together, so that a step writes whole rows of memory.
+    """Keys and values of all slots, one pair of ``(S, H, T, D)`` tensors a layer.
 
     Masked positions must still be finite, since a weight of zero times NaN is NaN: buffers
     are born as zeros and only ever hold what some sequence had.
@@ -60,7 +58,7 @@ class KeyValueBuffers:
         }
 
     def layer(self, index: int, *, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a layer's buffers, made to fit the first keys and values ``(N, T, H, D)``."""
+        """Return a layer's buffers, made to fit the first keys and values ``(N, H, T, D)``."""
         if index not in self._layers:
             self._layers[index] = (self._like(keys), self._like(values))
         return self._layers[index]
@@ -68,16 +66,16 @@ class KeyValueBuffers:
     def move(self, sources: Tensor, targets: Tensor, *, width: int) -> None:
         """Copy the first ``width`` positions of some rows over others."""
         for keys, values in self._layers.values():
-            keys[targets, :width] = keys[sources, :width]
-            values[targets, :width] = values[sources, :width]
+            keys[targets, :, :width] = keys[sources, :, :width]
+            values[targets, :, :width] = values[sources, :, :width]
 
     def _like(self, part: Tensor) -> Tensor:
-        heads, size = part.shape[-2:]
-        return part.new_zeros(self._num_slots, self._capacity, heads, size)
+        _, heads, _, size = part.shape
+        return part.new_zeros(self._num_slots, heads, self._capacity, size)
 
     def _grown(self, buffer: Tensor) -> Tensor:
         grown = self._like(buffer)
-        grown[:, : buffer.shape[1]] = buffer
+        grown[:, :, : buffer.shape[2]] = buffer
         return grown
 
 
@@ -94,15 +92,11 @@ class DecodeCache:
         self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Store the new position of every row; return all positions up to ``width``."""
-        keys, values = keys.transpose(1, 2), values.transpose(1, 2)
-        buffers = self.buffers.layer(layer, keys=keys, values=values)
-        for buffer, new in zip(buffers, (keys, values), strict=True):
-            places_N = self.rows * buffer.shape[1] + self.positions
-            buffer.flatten(0, 1).index_copy_(0, places_N, new[:, 0])
-        all_keys, all_values = (
-            buffer[: len(self.rows), : self.width].transpose(1, 2) for buffer in buffers
-        )
-        return all_keys, all_values
+        all_keys, all_values = self.buffers.layer(layer, keys=keys, values=values)
+        all_keys[self.rows, :, self.positions] = keys[:, :, 0]
+        all_values[self.rows, :, self.positions] = values[:, :, 0]
+        num_rows = len(self.rows)
+        return all_keys[:num_rows, :, : self.width], all_values[:num_rows, :, : self.width]
 
     def get_seq_length(self, _: int = 0) -> int:
         """Positions are passed explicitly, so the library has none to infer."""
@@ -122,11 +116,10 @@ class PrefillCache:
         self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Store each prefix in its rows; attention needs no more than the pass itself."""
-        rows_KV = keys.transpose(1, 2), values.transpose(1, 2)
-        buffers = self.buffers.layer(layer, keys=rows_KV[0], values=rows_KV[1])
+        all_keys, all_values = self.buffers.layer(layer, keys=keys, values=values)
         rows = slice(self.first_row, self.first_row + len(self.sources))
-        for buffer, new in zip(buffers, rows_KV, strict=True):
-            buffer[rows, : new.shape[1]] = new[self.sources]
+        all_keys[rows, :, : keys.shape[2]] = keys[self.sources]
+        all_values[rows, :, : values.shape[2]] = values[self.sources]
         return keys, values
 
     def get_seq_length(self, _: int = 0) -> int:
