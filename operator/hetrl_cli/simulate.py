@@ -37,8 +37,14 @@ from hetrl_planner.lengths import (
 )
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.pipeline import Failures, Pipeline, ReplicaLoss
-from hetrl_planner.simulator.rates import GROUP, pipeline_of_rates
+from hetrl_planner.simulator.pipeline import (
+    Failures,
+    Pipeline,
+    ReplicaLoss,
+    TrainerSpec,
+    WeightRoute,
+)
+from hetrl_planner.simulator.rates import GROUP, REGION, rollouts_of_rates
 from hetrl_planner.simulator.result import SimulationResult
 from hetrl_planner.simulator.simulate import simulate
 
@@ -142,45 +148,58 @@ def as_document(result: SimulationResult) -> dict[str, Any]:
 
 
 def _of_rates(asked: RatePipeline) -> Question:
-    pipeline = pipeline_of_rates(
+    lengths = _lengths(asked.response_tokens)
+    rollouts = rollouts_of_rates(
         concurrency=asked.concurrency,
+        batch_size=asked.global_batch_size,
+        rate_ratio=asked.rate_ratio,
+        mean_tokens=lengths.mean_tokens,
         replicas=asked.replicas,
+        train_step_seconds=asked.train_step_seconds,
+        load_sensitivity=asked.load_sensitivity,
+    )
+    pipeline = Pipeline(
         batch_size=asked.global_batch_size,
         group_size=asked.group_size,
         max_staleness=asked.max_staleness,
+        lengths=lengths,
+        rollouts=(rollouts,),
+        trainer=TrainerSpec(
+            step_seconds=asked.train_step_seconds,
+            minibatches=asked.minibatches,
+            streams_minibatches=asked.streams_minibatches,
+            checkpoint_every_steps=asked.checkpoint_every_steps,
+        ),
+        routes=(WeightRoute(region=REGION, load_seconds=asked.weight_sync_seconds),),
         queue_capacity=asked.queue_capacity,
-        rate_ratio=asked.rate_ratio,
-        train_step_seconds=asked.train_step_seconds,
-        load_sensitivity=asked.load_sensitivity,
-        lengths=_lengths(asked.response_tokens),
-        weight_sync_seconds=asked.weight_sync_seconds,
-        minibatches=asked.minibatches,
-        streams_minibatches=asked.streams_minibatches,
-        checkpoint_every_steps=asked.checkpoint_every_steps,
         checks_consumption=asked.strict_check,
         is_interruptible=asked.interruptible,
         lends_groups=asked.lend_groups,
         filtered_share=asked.filtered_share,
         lease_seconds=asked.lease_seconds,
         renews_leases=asked.renews_leases,
-        failures=Failures(
-            replicas=tuple(
-                ReplicaLoss(
-                    group=GROUP,
-                    replica=each.replica,
-                    at_seconds=each.at_seconds,
-                    returns_after_seconds=each.returns_after_seconds,
-                )
-                for each in asked.failures.replicas
-            ),
-            trainer_at_seconds=asked.failures.trainer_at_seconds,
-            replica_mean_seconds=asked.failures.replica_mean_seconds,
-            trainer_mean_seconds=asked.failures.trainer_mean_seconds,
-            replica_return_seconds=asked.failures.replica_return_seconds,
-            trainer_restart_seconds=asked.failures.trainer_restart_seconds,
-        ),
+        failures=_failures(asked),
     )
     return Question(pipeline=pipeline, steps=asked.steps, warmup_steps=asked.warmup_steps)
+
+
+def _failures(asked: RatePipeline) -> Failures:
+    return Failures(
+        replicas=tuple(
+            ReplicaLoss(
+                group=GROUP,
+                replica=each.replica,
+                at_seconds=each.at_seconds,
+                returns_after_seconds=each.returns_after_seconds,
+            )
+            for each in asked.failures.replicas
+        ),
+        trainer_at_seconds=asked.failures.trainer_at_seconds,
+        replica_mean_seconds=asked.failures.replica_mean_seconds,
+        trainer_mean_seconds=asked.failures.trainer_mean_seconds,
+        replica_return_seconds=asked.failures.replica_return_seconds,
+        trainer_restart_seconds=asked.failures.trainer_restart_seconds,
+    )
 
 
 def _lengths(asked: ResponseTokens) -> Lengths:

@@ -21,15 +21,13 @@ from hetrl_planner.simulator.pipeline import (
     SharedGpus,
     TrainerSpec,
 )
-from hetrl_planner.simulator.rates import pipeline_of_rates
+from hetrl_planner.simulator.rates import rollouts_of_rates
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
-
-TEN = Constant(tokens=10)
 
 
 def of_rates(**changes: object) -> object:
-    asked = {"concurrency": 8, "batch_size": 8, "rate_ratio": 1.0, "lengths": TEN} | changes
-    return pipeline_of_rates(**asked)  # type: ignore[arg-type]
+    asked = {"concurrency": 8, "batch_size": 8, "rate_ratio": 1.0, "mean_tokens": 10} | changes
+    return rollouts_of_rates(**asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

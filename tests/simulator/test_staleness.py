@@ -7,8 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetrl_planner.lengths import Empirical, Lengths, lognormal_of_variation
-from hetrl_planner.simulator.pipeline import Failures, InferenceStage, Pipeline, ReplicaLoss
-from hetrl_planner.simulator.rates import pipeline_of_rates
+from hetrl_planner.simulator.pipeline import (
+    Failures,
+    InferenceStage,
+    Pipeline,
+    ReplicaLoss,
+    TrainerSpec,
+)
+from hetrl_planner.simulator.rates import rollouts_of_rates
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 LONG_TAIL = lognormal_of_variation(mean_tokens=100, variation=2, max_tokens=5000)
@@ -33,9 +39,13 @@ def test_a_trainer_that_is_slower_trains_on_work_as_old_as_the_bound(eta: int) -
 
 def test_without_a_bound_the_queue_is_what_holds_rollouts_back() -> None:
     def mean(capacity: int) -> float:
-        pipeline = pipeline_of_rates(
-            concurrency=32, batch_size=32, rate_ratio=8, lengths=LONG_TAIL, queue_capacity=capacity
+        rollouts = rollouts_of_rates(
+            concurrency=32, batch_size=32, rate_ratio=8, mean_tokens=LONG_TAIL.mean_tokens
         )
+        pipeline = Pipeline(
+            batch_size=32, group_size=1, max_staleness=None, lengths=LONG_TAIL,
+            rollouts=(rollouts,), trainer=TrainerSpec(step_seconds=1.0), queue_capacity=capacity,
+        )  # fmt: skip
         return play(pipeline, steps=100).staleness.mean
 
     assert mean(0) < mean(64) < mean(128)
