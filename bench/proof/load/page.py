@@ -116,7 +116,7 @@ def _cycles(found: Records) -> list[str]:
     return [
         "## Jobs that come and go",
         "",
-        f"{each['cycles']} jobs created and deleted, twenty at once: "
+        f"{each['cycles']} jobs created and deleted, each with its objects, twenty at once: "
         f"{', '.join(f'{mib:.0f}' for _, mib, _ in readings[:: max(1, len(readings) // 10)])} MiB "
         f"along the way; from the middle to the end {half[-1] - half[0]:+.1f} MiB (load average "
         f"{each['load_average']}, commit {each['commit']}).",
