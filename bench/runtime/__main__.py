@@ -13,8 +13,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import torch
-
 from bench.runtime import page, steps
 from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model
 from bench.runtime.turns import Side
@@ -61,7 +59,7 @@ def _split(scale: float) -> str:
 def _steps_of(case: steps.Case, turns: int, cores: set[int]) -> Callable[[], str]:
     def measure() -> str:
         model = RUNS / "models" / case.name
-        make_model(model, case.size, case.lengths, dtype=torch.float32)
+        make_model(model, case.size, case.lengths)
         return steps.measure(case, model, num_turns=turns, cores=cores).to_json()
 
     return measure
@@ -70,7 +68,7 @@ def _steps_of(case: steps.Case, turns: int, cores: set[int]) -> Callable[[], str
 def _generation_of(lengths: Lengths, turns: int, cores: set[int]) -> Callable[[], str]:
     def measure() -> str:
         model = RUNS / "models" / f"{SMALL.name}-{lengths.name}"
-        make_model(model, SMALL, lengths, dtype=torch.float32)
+        make_model(model, SMALL, lengths)
         return json.dumps(_generation(model, lengths, turns, cores))
 
     return measure

@@ -37,9 +37,10 @@ _HEAD = """\
 {python}, commit {commit}. Each side has one thread; sides take turns, step by step, on the same
 task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. Rates are per second
 of *processor time*, medians of the turns after a warm-up; the ratio by the clock stands beside
-them. Files and trained weights are float32 on both sides. What layers compute in is ours to
-choose for us (`precision.py`: bfloat16 where a CPU multiplies it and the model is wide), and for
-TRL whatever is faster. {note}
+them. Trained weights are float32 on both sides. The 0.1B model's files hold bfloat16, as those of
+nearly all published models, the 0.5M model's float32, and each version of ours is published so.
+What layers compute in is ours to choose for us (`precision.py`: bfloat16 where a CPU multiplies it
+and the model is wide), and for TRL whatever is faster. {note}
 
 ![Ratios](speed.png)
 

@@ -65,14 +65,19 @@ class Size:
     learning_rate: float
     """Of the lessons."""
 
+    files: torch.dtype
+    """What its files hold; each version is published so."""
+
 
 SMALL = Size(
     name="0.5M", hidden_size=128, feed_forward_size=256, num_layers=3, num_heads=4, num_kv_heads=2,
-    head_size=32, lessons=300, lesson_tokens=1400, learning_rate=2e-3,
+    head_size=32, lessons=300, lesson_tokens=1400, learning_rate=2e-3, files=torch.float32,
 )  # fmt: skip
 LARGE = Size(
     name="0.1B", hidden_size=768, feed_forward_size=3072, num_layers=12, num_heads=12,
     num_kv_heads=4, head_size=64, lessons=30, lesson_tokens=700, learning_rate=5e-4,
+    # As the files of published models, nearly all of them.
+    files=torch.bfloat16,
 )  # fmt: skip
 
 
@@ -87,7 +92,7 @@ def reward(prompt: str, response: str) -> float:
     return response.count(prompt[0]) / len(response) if response else 0.0
 
 
-def make_model(folder: Path, size: Size, lengths: Lengths, *, dtype: torch.dtype) -> None:
+def make_model(folder: Path, size: Size, lengths: Lengths) -> None:
     """Write a model with its tokenizer as a Hugging Face folder, unless it is there."""
     if (folder / "tokenizer.json").exists():
         return
@@ -95,7 +100,7 @@ def make_model(folder: Path, size: Size, lengths: Lengths, *, dtype: torch.dtype
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(_config(size, tokenizer))
     _show_answers(model, tokenizer, size, lengths)
-    model.to(dtype).save_pretrained(folder)
+    model.to(size.files).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

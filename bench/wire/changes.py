@@ -50,7 +50,7 @@ def measure(size: task.Size, dtype: torch.dtype, learning_rate: float) -> dict[s
 
 def random_model(folder: Path, size: task.Size, dtype: torch.dtype) -> Path:
     """Write a model that was shown nothing; return its folder."""
-    task.make_model(folder / "model", replace(size, lessons=0), task.SHORT, dtype=dtype)
+    task.make_model(folder / "model", replace(size, lessons=0, files=dtype), task.SHORT)
     return folder / "model"
 
 

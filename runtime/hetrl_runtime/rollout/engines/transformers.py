@@ -9,7 +9,6 @@ models and for machines without vLLM: keys and values are padded, not paged.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,7 +19,6 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 from hetrl_runtime import precision
 from hetrl_runtime.rollout.engine import (
@@ -28,6 +26,7 @@ from hetrl_runtime.rollout.engine import (
     Generation,
     GenerationRequest,
 )
+from hetrl_runtime.rollout.engines.served_weights import Prepared, ServedWeights
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit
 from hetrl_runtime.rollout.errors import EngineFailedError
@@ -49,7 +48,7 @@ class _Drop:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    tensors: Mapping[str, Tensor]
+    prepared: Prepared
     version: int
     paused_seconds: "asyncio.Future[float]"
 
@@ -63,7 +62,7 @@ _Command = _Admit | _Drop | _Swap | _Stop
 
 
 class TransformersEngine:
-    """See ``InferenceEngine``. One device: CUDA where there is one, else the CPU in float32."""
+    """See ``InferenceEngine``. One device: CUDA where there is one, else the CPU."""
 
     def __init__(self, settings: EngineSettings) -> None:
         if settings.tensor_parallel != 1:
@@ -94,9 +93,7 @@ class TransformersEngine:
         """See ``InferenceEngine``."""
         self._loop = asyncio.get_running_loop()
         self._model = await asyncio.to_thread(_load_alone, self._settings)
-        self._shapes = {
-            name: tuple(tensor.shape) for name, tensor in self._model.state_dict().items()
-        }
+        self._weights = ServedWeights(self._model)
         self._slots = Slots(self._model, self._settings)
         self._thread.start()
 
@@ -121,13 +118,13 @@ class TransformersEngine:
         """See ``InferenceEngine``."""
         check_fit(
             weights,
-            model=self._shapes,
+            model=self._weights.shapes,
             has_tied_embeddings=self._model.config.tie_word_embeddings,
         )
-        tensors = await asyncio.to_thread(load_file, weights)
+        prepared = await asyncio.to_thread(lambda: self._weights.prepare(load_file(weights)))
         self._raise_failure()
         paused_seconds: asyncio.Future[float] = self._loop.create_future()
-        self._inbox.put(_Swap(tensors, version, paused_seconds))
+        self._inbox.put(_Swap(prepared, version, paused_seconds))
         return await paused_seconds
 
     async def stop(self) -> None:
@@ -164,8 +161,8 @@ class TransformersEngine:
                     self._results[request.id] = result
                 case _Drop(request_id):
                     self._drop(request_id)
-                case _Swap(tensors, version, paused_seconds):
-                    seconds = self._swap(tensors, version)
+                case _Swap(prepared, version, paused_seconds):
+                    seconds = self._swap(prepared, version)
                     self._loop.call_soon_threadsafe(_resolve, [(paused_seconds, seconds)])
                 case _Stop():
                     return False
@@ -191,12 +188,9 @@ class TransformersEngine:
         self._slots.drop(frozenset({request_id}))
         self._waiting = deque(each for each in self._waiting if each.id != request_id)
 
-    def _swap(self, tensors: Mapping[str, Tensor], version: int) -> float:
+    def _swap(self, prepared: Prepared, version: int) -> float:
         started = time.monotonic()
-        parameters = self._model.state_dict()
-        with torch.no_grad():
-            for name, tensor in tensors.items():
-                parameters[name].copy_(tensor)
+        self._weights.exchange(prepared)
         self._slots.recompute()
         self._version = version
         return time.monotonic() - started
@@ -242,7 +236,7 @@ def _load(settings: EngineSettings) -> Any:
         model = transformers.AutoModelForCausalLM.from_pretrained(
             settings.model,
             revision=revision,
-            dtype=precision.of_layers(device, config.hidden_size),
+            dtype=precision.of_layers(device, config.get_text_config().hidden_size),
             attn_implementation="sdpa",
         )
     except (OSError, SafetensorError, KeyError) as error:
