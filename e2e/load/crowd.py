@@ -30,6 +30,8 @@ class Crowd:
     def _job(self, number: int, gpu_product: str, most_gpus: int) -> dict[str, Any]:
         job = a_job(f"{self.name}-{number}", {"name": "pool", "gpuProduct": gpu_product})
         job["spec"]["resources"]["maxGPUs"] = most_gpus
+        # For pods of three thousand jobs a cluster's own controllers may take longer than 900 s.
+        job["spec"]["startupDeadlineSeconds"] = 3600
         job["spec"]["training"]["learningRate"] = (1 + number) * 1e-7
         if self.differs:
             job["spec"]["data"]["maxResponseTokens"] = 8 + number
