@@ -1,20 +1,31 @@
-"""What layers compute in on a device: as few bits as it multiplies faster and models bear.
+"""What is computed in on a device: as few bits as it multiplies faster and models bear.
 
 Parameters in training are float32 everywhere, and so is whatever is summed over tokens.
 """
 
 import torch
 
-LEAST_HIDDEN_SIZE = 512
-"""On CPUs: in narrower models, conversions take longer than products save."""
+LEAST_SERVED_SIZE, LEAST_TRAINED_SIZE = 512, 128
+"""Hidden sizes, on CPUs: in narrower models, conversions take longer than products save."""
 
 
-def of_layers(device: torch.device, hidden_size: int) -> torch.dtype:
+def of_served_layers(device: torch.device, hidden_size: int) -> torch.dtype:
     """Return bfloat16 on GPUs, and for wide models on CPUs that multiply it; else float32."""
     if device.type == "cuda":
         return torch.bfloat16
-    is_faster = hidden_size >= LEAST_HIDDEN_SIZE and cpu_multiplies_bfloat16()
+    is_faster = hidden_size >= LEAST_SERVED_SIZE and cpu_multiplies_bfloat16()
     return torch.bfloat16 if is_faster else torch.float32
+
+
+def of_trained_layers(device: torch.device) -> torch.dtype:
+    """Return bfloat16 on GPUs, for autocast; on CPUs it would slow down all but products."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def halves_products(device: torch.device, hidden_size: int) -> bool:
+    """Tell whether products of float32 layers in training are faster in bfloat16."""
+    is_wide = hidden_size >= LEAST_TRAINED_SIZE
+    return device.type == "cpu" and is_wide and cpu_multiplies_bfloat16()
 
 
 def cpu_multiplies_bfloat16() -> bool:

@@ -5,19 +5,19 @@ import torch
 
 from hetrl_runtime import precision
 
-WIDE, NARROW = precision.LEAST_HIDDEN_SIZE, precision.LEAST_HIDDEN_SIZE - 1
+SERVED, TRAINED = precision.LEAST_SERVED_SIZE, precision.LEAST_TRAINED_SIZE
 
 
 @pytest.mark.parametrize(
     ("device", "hidden_size", "multiplies", "expected"),
     [
-        ("cuda", NARROW, False, torch.bfloat16),
-        ("cpu", WIDE, True, torch.bfloat16),
-        ("cpu", NARROW, True, torch.float32),
-        ("cpu", WIDE, False, torch.float32),
+        ("cuda", SERVED - 1, False, torch.bfloat16),
+        ("cpu", SERVED, True, torch.bfloat16),
+        ("cpu", SERVED - 1, True, torch.float32),
+        ("cpu", SERVED, False, torch.float32),
     ],
 )
-def test_layers_compute_in_bfloat16_where_that_is_faster(
+def test_served_layers_compute_in_bfloat16_where_that_is_faster(
     device: str,
     hidden_size: int,
     multiplies: bool,
@@ -26,7 +26,29 @@ def test_layers_compute_in_bfloat16_where_that_is_faster(
 ) -> None:
     monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: multiplies)
 
-    assert precision.of_layers(torch.device(device), hidden_size) is expected
+    assert precision.of_served_layers(torch.device(device), hidden_size) is expected
+
+
+@pytest.mark.parametrize(
+    ("device", "hidden_size", "multiplies", "expected"),
+    [
+        ("cuda", TRAINED, True, False),
+        ("cpu", TRAINED, True, True),
+        ("cpu", TRAINED - 1, True, False),
+        ("cpu", TRAINED, False, False),
+    ],
+)
+def test_in_training_on_a_cpu_only_products_are_bfloat16(
+    device: str, hidden_size: int, multiplies: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: multiplies)
+
+    assert precision.halves_products(torch.device(device), hidden_size) is expected
+
+
+def test_layers_in_training_are_bfloat16_on_a_gpu_only() -> None:
+    assert precision.of_trained_layers(torch.device("cuda")) is torch.bfloat16
+    assert precision.of_trained_layers(torch.device("cpu")) is torch.float32
 
 
 @pytest.mark.parametrize(

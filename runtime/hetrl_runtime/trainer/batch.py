@@ -64,10 +64,10 @@ class Batch:
 
     @property
     def num_places(self) -> int:
-        """Tokens that a pass computes: a prompt that rows share counts once."""
+        """Tokens that a packed pass computes: shared prompts once, responses but for their ends."""
         is_first_B = (self.prompts_B == torch.arange(len(self))).to(self.is_token_BT.device)
         prompts_BP = self.is_token_BT[is_first_B, : self.num_prompt_positions]
-        return int(prompts_BP.sum()) + int(self.lengths_B.sum())
+        return int(prompts_BP.sum()) + int((self.lengths_B - 1).clamp(min=0).sum())
 
     @property
     def prompts_B(self) -> Tensor:
@@ -209,6 +209,11 @@ class Row:
     prompt: int
     response: int
 
+    @property
+    def own_places(self) -> int:
+        """Tokens of the response that a packed pass computes: nothing follows the last."""
+        return max(0, self.response - 1)
+
 
 def by_prompt(batch: Batch, rows: Tensor) -> list[Row]:
     """Return ``rows``, those of one prompt together, short prompts first."""
@@ -226,7 +231,7 @@ def by_prompt(batch: Batch, rows: Tensor) -> list[Row]:
 def places_of(rows: Iterable[Row]) -> int:
     """Return how many places rows take together."""
     prompts = {row.first: row.prompt for row in rows}
-    return sum(prompts.values()) + sum(row.response for row in rows)
+    return sum(prompts.values()) + sum(row.own_places for row in rows)
 
 
 def packed_passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Tensor]:
@@ -238,10 +243,10 @@ def packed_passes(batch: Batch, rows: Tensor, *, max_tokens: int) -> Iterator[Te
     part: list[int] = []
     places, last = 0, -1
     for row in by_prompt(batch, rows):
-        places += row.response + (row.prompt if row.first != last else 0)
+        places += row.own_places + (row.prompt if row.first != last else 0)
         if part and places > max_tokens:
             yield torch.tensor(part)
-            part, places = [], row.prompt + row.response
+            part, places = [], row.prompt + row.own_places
         part.append(row.number)
         last = row.first
     if part:

@@ -1,6 +1,7 @@
 """Rows of a pass as one sequence: no padding, and a prompt that rows share only once.
 
-Layers that look at one position at a time, nearly all of the work, then compute each token once.
+Layers that look at one position at a time, nearly all of the work, then compute each token once,
+and a response's last token, after which nothing is scored, not at all.
 Attention is the exception: it is given to transformers under a name of its own, and told by a
 ``Pack`` what each row may see. What else was tried, and how fast that was: docs/decisions/0059.
 A group's prompt computed once is Prefix Grouper's (arXiv:2506.05433).
@@ -43,7 +44,7 @@ class PromptRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseRun:
-    """Responses of one length after prompts of one length, side by side."""
+    """Responses of one length after prompts of one length, side by side, without their ends."""
 
     length: int
     prompt_run: int
@@ -82,7 +83,7 @@ class Pack:
 
     positions_N: Tensor
     scored_S: Tensor
-    """Of each sampled token, the place before it."""
+    """Of each token of a response, the place before it."""
 
     responses_S: Tensor
     """And its own number among all ``B·R``."""
@@ -90,7 +91,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """A prompt or a response: tokens that stand together, in their row and in the pack."""
+    """A prompt, or a response but for its last token: what stands together, here and in its row."""
 
     row: int
     prompt: int
@@ -106,10 +107,13 @@ class _Piece:
     def positions(self) -> range:
         return range(self.position, self.position + self.length)
 
-    def numbers(self, size: int, *, column: int) -> range:
-        """Return the tokens' numbers among all of rows with ``size`` columns from ``column`` on."""
+    def numbers(self, size: int, *, column: int = 0, num_after: int = 0) -> range:
+        """Return its tokens' numbers among all of rows with ``size`` columns from ``column`` on.
+
+        ``num_after`` tokens after them are among what is asked for.
+        """
         first = self.row * size + self.column - column
-        return range(first, first + self.length)
+        return range(first, first + self.length + num_after)
 
 
 def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_places: int = 0) -> Pack:
@@ -141,18 +145,19 @@ def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_place
         response_runs=tuple(_response_runs(prompts, responses, device)),
         kernel=kernel_of(is_token_BT, prompts_B, num_response) if is_token_BT.is_cuda else None,
         num_blank=num_blank,
-        tokens_N=all_of((each.numbers(size, column=0) for each in pieces), num_blank),
+        tokens_N=all_of((each.numbers(size) for each in pieces), num_blank),
         positions_N=all_of((each.positions for each in pieces), num_blank),
         scored_S=all_of(
             part
             for each in responses
             for part in (
                 range(last[each.prompt], last[each.prompt] + 1),
-                range(places[each], places[each] + each.length - 1),
+                range(places[each], places[each] + each.length),
             )
         ),
         responses_S=all_of(
-            each.numbers(num_response, column=size - num_response) for each in responses
+            each.numbers(num_response, column=size - num_response, num_after=1)
+            for each in responses
         ),
     )  # fmt: skip
 
@@ -167,10 +172,14 @@ def _pieces(
         if first == row:
             prompts.append(_Piece(row, row, first_response - prompt, 0, prompt))
         if response:
-            responses.append(_Piece(row, first, first_response, prompt, response))
+            responses.append(_Piece(row, first, first_response, prompt, response - 1))
     prompts.sort(key=lambda each: each.length)
     responses.sort(key=lambda each: (each.position, each.length))
     return prompts, responses
+
+
+def _has_places(response: _Piece) -> bool:
+    return response.length > 0
 
 
 def _response_runs(
@@ -180,7 +189,7 @@ def _response_runs(
     run_of = {alike[0].length: number for number, alike in enumerate(by_length)}
     place = {each.row: number for alike in by_length for number, each in enumerate(alike)}
     for (prompt_length, length), alike in groupby(
-        responses, key=lambda each: (each.position, each.length)
+        filter(_has_places, responses), key=lambda each: (each.position, each.length)
     ):
         everything = torch.ones(length, prompt_length + length, dtype=torch.bool, device=device)
         yield ResponseRun(
@@ -195,6 +204,7 @@ def kernel_of(is_token_BT: Tensor, prompts_B: Tensor, num_response: int) -> Kern
     """Return what a kernel is told of the same places."""
     device = is_token_BT.device
     prompts, responses = _pieces(is_token_BT, prompts_B, is_token_BT.shape[1] - num_response)
+    responses = [*filter(_has_places, responses)]
     pieces = [*prompts, *responses]
     places = dict(
         zip(pieces, accumulate((each.length for each in pieces), initial=0), strict=False)
@@ -251,12 +261,7 @@ def attend(
         return found, None
     if pack.kernel:
         return _by_kernel(query, key, value, pack, scaling)[None], None
-    # On CPUs the way back through attention is slower in bfloat16, if nothing else is.
-    with torch.autocast(query.device.type, enabled=False):
-        query, key, value = (
-            each.to(torch.promote_types(each.dtype, torch.float32)) for each in (query, key, value)
-        )
-        return _by_runs(query, key, value, pack, scaling)[None], None
+    return _by_runs(query, key, value, pack, scaling)[None], None
 
 
 def _by_kernel(

@@ -289,7 +289,7 @@ def test_tokens_without_probability_are_never_drawn_and_rare_ones_as_often_as_th
 async def test_a_wide_model_generates_in_bfloat16_what_its_log_probabilities_say(
     model: Path, next_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "LEAST_HIDDEN_SIZE", 1)
+    monkeypatch.setattr(precision, "LEAST_SERVED_SIZE", 1)
     monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: True)
     prompts = some_prompts(6)
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.launch import ModelFiles
+from hetrl_runtime import precision
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.warm_up import WarmUp
 
@@ -13,3 +14,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
     path: Path = tmp_path_factory.mktemp("models") / "tiny"
     make_model(path, seed=1, schedule=WarmUp(steps=2, batch_size=4))
     return ModelFiles(source=str(path))
+
+
+@pytest.fixture(autouse=True)
+def exact_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are compared with a definition's: products in float32, whatever this CPU knows."""
+    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: False)

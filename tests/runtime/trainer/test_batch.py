@@ -47,7 +47,7 @@ def test_what_a_tool_wrote_is_computed_and_not_trained_on():
     assert batch.mask_BR.tolist() == [[True, False, False, True], [True, True, False, False]]
     assert batch.is_token_BT.tolist() == [[True] * 5, [True] * 3 + [False] * 2]
     assert batch.lengths_B.tolist() == [4, 2]
-    assert (batch.num_tokens, batch.num_places) == (4, 7)
+    assert (batch.num_tokens, batch.num_places) == (4, 1 + 3 + 1)
     widened = batch.rows(torch.tensor([0])).padded(2, 3, 5)
     assert widened.mask_BR.tolist() == [[True, False, False, True, False], [False] * 5]
     assert widened.trimmed().mask_BR.tolist()[0] == [True, False, False, True]

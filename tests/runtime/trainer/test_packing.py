@@ -103,6 +103,19 @@ def test_a_pack_has_every_token_once_and_a_shared_prompt_once(
         assert found.positions_N[place] == position - 1
 
 
+def test_what_nothing_follows_takes_no_place() -> None:
+    batch = a_batch([(2, [1, 3]), (2, [1, 1])])
+
+    found = packed(batch)
+
+    assert [(run.num_rows, run.length) for run in found.prompt_runs] == [(2, 2)]
+    assert [(len(run.prompts), run.length) for run in found.response_runs] == [(1, 2)]
+    # Both prompts; then the second row's response, but for its end.
+    assert found.tokens_N.tolist() == [0, 1, 10, 11, 7, 8]
+    assert found.responses_S.tolist() == [0, 6, 9, 3, 4, 5]
+    assert found.scored_S.tolist() == [1, 3, 3, 1, 4, 5]
+
+
 def test_members_of_a_group_are_in_one_pass_while_there_is_room() -> None:
     batch = a_batch([(10, [2] * 4)] * 3)
     shuffled = torch.randperm(len(batch), generator=torch.Generator().manual_seed(1))

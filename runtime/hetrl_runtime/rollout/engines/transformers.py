@@ -236,7 +236,7 @@ def _load(settings: EngineSettings) -> Any:
         model = transformers.AutoModelForCausalLM.from_pretrained(
             settings.model,
             revision=revision,
-            dtype=precision.of_layers(device, config.get_text_config().hidden_size),
+            dtype=precision.of_served_layers(device, config.get_text_config().hidden_size),
             attn_implementation="sdpa",
         )
     except (OSError, SafetensorError, KeyError) as error:

@@ -124,7 +124,7 @@ class Stage(nn.Module):
         return self._scores(logits_BRV.float() / self._temperature, responses_BR)
 
     def _autocast(self, device: torch.device) -> torch.autocast:
-        dtype = precision.of_layers(device, self.model.config.hidden_size)
+        dtype = precision.of_trained_layers(device)
         return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
     def _hidden(self, inputs: Tensor, **others: Any) -> Tensor:
@@ -175,7 +175,7 @@ class Stage(nn.Module):
 
 def handed_on_as(device: torch.device) -> torch.dtype:
     """Return the precision of hidden states on their way to the next stage."""
-    return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return precision.of_trained_layers(device)
 
 
 def empty_model(config: Any, layers: range, *, is_first: bool, is_last: bool) -> Any:
