@@ -2,16 +2,14 @@
 
 Told by JSON in its first argument; what it says is ``turns``'. These are the parts that rollout
 workers and trainers run; what moves trajectories and weights between processes is left out, as
-TRL has none. Weights go by a file in memory, as in a run.
+TRL has none. Weights go as the bytes that a trainer publishes and an engine takes.
 """
 
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,8 +31,6 @@ from hetrl_runtime.trainer.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Peers
 from hetrl_runtime.wire.trajectory import SampledTrajectory
-
-MEMORY = Path("/dev/shm")
 
 
 def main() -> None:
@@ -68,9 +64,7 @@ async def _take_turns(told: dict[str, Any]) -> None:
             for each in trajectories
         ]
         learner.train(collate(trajectories, rewards=rewards), version=version)
-        with tempfile.NamedTemporaryFile(dir=MEMORY) as file:
-            Path(file.name).write_bytes(learner.policy.to_safetensors())
-            await engine.update_weights(Path(file.name), version=version + 1)
+        await engine.update_weights(learner.policy.to_safetensors(), version=version + 1)
         say(
             Turn(
                 seconds=time.perf_counter() - started,

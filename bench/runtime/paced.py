@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.runtime.task import Lengths
 from hetrl_runtime.rollout.engine import FinishReason, Generation, GenerationRequest
 from hetrl_runtime.trainer.batch import Batch
+from hetrl_runtime.transport.regions import Bytes
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class PacedEngine:
         self._changed.set()
         return await result
 
-    async def update_weights(self, _: Path, *, version: int) -> float:
+    async def update_weights(self, _: Bytes, *, version: int) -> float:
         """See ``InferenceEngine``."""
         self._advance()
         self._runs.clear()

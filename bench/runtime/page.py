@@ -54,10 +54,10 @@ _SIDES = """\
 Tokens and rewards are of the timed steps, ours and then TRL's; a row holds if it does in samples
 and in tokens. TRL has no activation checkpointing, no reference model (β = 0), fused AdamW, and
 neither logs nor saves. Ours are the engine and the learner that workers and trainers run, in one
-process, synchronous, one minibatch a version; weights go by a file in memory, which TRL needs not.
-Where responses are short, both sides spend most of a step in the same products. "{lent}" is TRL
-with what our processes tell the C library (`memory.py`): no setting of its makers, and not what
-ours is held against.
+process, synchronous, one minibatch a version; weights go as the bytes that a trainer publishes,
+which TRL needs not. Both are given the same prompts in one order. Where responses are short, both
+sides spend most of a step in the same products. "{lent}" is TRL with what our processes tell the C
+library (`memory.py`): no setting of its makers, and not what ours is held against.
 """
 _GENERATION = """\
 Prompts of 12 tokens, eight responses each, each response's length given; all are asked for

@@ -85,7 +85,9 @@ def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
         output_dir=folder, use_cpu=True, bf16=told["bf16"], report_to="none", save_strategy="no",
         logging_strategy="no", disable_tqdm=True, activation_checkpointing=False,
         gradient_checkpointing=False,
-        shuffle_dataset=False, per_device_train_batch_size=micro, gradient_accumulation_steps=batch_size // micro,
+        # Prompts in the order in which ours come: rewards are of the same ones.
+        shuffle_dataset=False,
+        per_device_train_batch_size=micro, gradient_accumulation_steps=batch_size // micro,
         num_generations=told["group_size"], max_completion_length=told["max_tokens"],
         max_steps=100_000, learning_rate=told["learning_rate"], beta=0.0, temperature=1.0,
         lr_scheduler_type="constant_with_warmup", warmup_steps=5, adam_beta2=0.99,

@@ -239,11 +239,11 @@ def _readers(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _engine(found: dict[str, Any]) -> Iterator[str]:
-    yield "| model | MiB | fetched, s | written, s | loaded, s | in all, s |"
-    yield "|---|---|---|---|---|---|"
+    yield "| model | MiB | fetched, s | loaded, s | in all, s |"
+    yield "|---|---|---|---|---|"
     for name, each in found.items():
         seconds = each["seconds"]
-        parts = [seconds[part] for part in ("fetch", "write", "load")]
+        parts = [seconds[part] for part in ("fetch", "load")]
         shown = " | ".join(f"{part:.3f}" for part in (*parts, sum(parts)))
         yield f"| {name} | {each['bytes'] / _MEBIBYTE:.1f} | {shown} |"
 

@@ -6,8 +6,9 @@ trajectories go is left to the loop.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
+
+from hetrl_runtime.transport.regions import Bytes
 
 
 class FinishReason(StrEnum):
@@ -114,16 +115,17 @@ class InferenceEngine(Protocol):
         """
         ...
 
-    async def update_weights(self, weights: Path, *, version: int) -> float:
+    async def update_weights(self, weights: Bytes, *, version: int) -> float:
         """Go on under the tensors of a safetensors file, named as the model's own files name them.
 
-        Versions may go back, when the trainer came back from a checkpoint.
+        Its bytes must stay as they are until this returns. Versions may go back, when the trainer
+        came back from a checkpoint.
 
         Returns:
             Seconds for which generation stood still.
 
         Raises:
-            ValueError: the tensors do not fit the model; the old weights stay.
+            ValueError: the tensors do not fit the model, or there are none; the old weights stay.
         """
         ...
 

@@ -13,8 +13,6 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -196,11 +194,8 @@ class RolloutLoop:
             self._fetching = None
 
     async def _load(self, snapshot: Snapshot) -> None:
-        with TemporaryDirectory(dir=self._launch.state_path, prefix="weights-") as folder:
-            file = Path(folder) / "model.safetensors"
-            await asyncio.to_thread(file.write_bytes, snapshot.data)
-            passing(Point.WEIGHTS_FETCHED)
-            paused_seconds = await self._engine.update_weights(file, version=snapshot.version)
+        passing(Point.WEIGHTS_FETCHED)
+        paused_seconds = await self._engine.update_weights(snapshot.data, version=snapshot.version)
         passing(Point.WEIGHTS_LOADED)
         self._has_loaded.set()
         self._weight_sync_seconds = time.monotonic() - self._sync_began_at

@@ -32,3 +32,8 @@ def save_tiny_qwen3(folder: Path, *, seed: int = 0, hidden_size: int = 64) -> Pa
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def weights_of(folder: Path) -> bytes:
+    """Return a model's weights as a trainer publishes them."""
+    return (folder / "model.safetensors").read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from hetrl_runtime import precision
 from hetrl_runtime.rollout.engine import (
@@ -19,7 +19,7 @@ from hetrl_runtime.rollout.engine import (
 from hetrl_runtime.rollout.engines.slots import sample
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
 from hetrl_runtime.rollout.errors import EngineFailedError
-from tests.runtime.rollout.models import EOS, save_tiny_qwen3
+from tests.runtime.rollout.models import EOS, save_tiny_qwen3, weights_of
 from tests.runtime.rollout.reference import Reference
 
 pytestmark = pytest.mark.slow
@@ -142,7 +142,7 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
 
         long = [ask(str(index), prompt, 400) for index, prompt in enumerate(prompts)]
         await ask("short", (5, 6), 20)
-        paused_seconds = await engine.update_weights(next_model / "model.safetensors", version=1)
+        paused_seconds = await engine.update_weights(weights_of(next_model), version=1)
         generations = await asyncio.gather(*long)
 
     assert paused_seconds > 0
@@ -159,9 +159,9 @@ async def test_versions_may_go_back_when_the_trainer_came_back_from_a_checkpoint
     request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
     async with an_engine(model) as engine:
         first = await engine.generate(request)
-        await engine.update_weights(next_model / "model.safetensors", version=7)
+        await engine.update_weights(weights_of(next_model), version=7)
         other = await engine.generate(request)
-        await engine.update_weights(model / "model.safetensors", version=5)
+        await engine.update_weights(weights_of(model), version=5)
         again = await engine.generate(request)
 
     assert other.tokens != first.tokens
@@ -190,30 +190,24 @@ async def test_cancelled_requests_give_their_places_back(model: Path) -> None:
     assert engine.generated_tokens == 3
 
 
-async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
-    model: Path, tmp_path: Path
-) -> None:
+async def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(model: Path) -> None:
     tensors = load_file(model / "model.safetensors")
-    smaller, missing = dict(tensors), dict(tensors)
-    smaller["model.norm.weight"] = torch.ones(3)
-    del missing["model.norm.weight"]
-    save_file(smaller, tmp_path / "smaller.safetensors")
-    save_file(missing, tmp_path / "missing.safetensors")
-    (tmp_path / "cut.safetensors").write_bytes(b"\x20")
-    save_file({**tensors, "other": torch.ones(1)}, tmp_path / "more.safetensors")
+    missing = {name: each for name, each in tensors.items() if name != "model.norm.weight"}
     request = GenerationRequest(id="a", prompt_tokens=(5, 6, 7), max_tokens=12, temperature=0)
 
     async with an_engine(model) as engine:
         before = await engine.generate(request)
-        for name, message in {
-            "smaller": r"model\.norm\.weight must have shape \(64,\), has \(3,\)",
-            "missing": r"lacks the tensor model\.norm\.weight",
-            "more": "a tensor other, which the model has not",
-            "cut": r"cannot read the weights .*cut\.safetensors",
-            "absent": r"cannot read the weights .*absent\.safetensors",
-        }.items():
+        for weights, message in (
+            (
+                save({**tensors, "model.norm.weight": torch.ones(3)}),
+                r"model\.norm\.weight must have shape \(64,\), has \(3,\)",
+            ),
+            (save(missing), r"lack the tensor model\.norm\.weight"),
+            (save({**tensors, "other": torch.ones(1)}), "a tensor other, which the model has not"),
+            (b"\x20", "the weights, 1 bytes, are no safetensors file"),
+        ):
             with pytest.raises(ValueError, match=message):
-                await engine.update_weights(tmp_path / f"{name}.safetensors", version=9)
+                await engine.update_weights(weights, version=9)
         after = await engine.generate(request)
 
     assert after == before
@@ -294,7 +288,7 @@ async def test_a_wide_model_generates_in_bfloat16_what_its_log_probabilities_say
     prompts = some_prompts(6)
 
     async with an_engine(model) as engine:
-        await engine.update_weights(next_model / "model.safetensors", version=1)
+        await engine.update_weights(weights_of(next_model), version=1)
         found = [
             await engine.generate(
                 GenerationRequest(id=str(number), prompt_tokens=prompt, max_tokens=12)

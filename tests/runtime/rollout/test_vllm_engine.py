@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from hetrl_core.job import Engine, Tool
 from hetrl_runtime.rollout.engine import (
@@ -29,7 +29,7 @@ from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.errors import EngineFailedError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.responding import respond
-from tests.runtime.rollout.models import save_tiny_qwen3
+from tests.runtime.rollout.models import save_tiny_qwen3, weights_of
 from tests.runtime.rollout.reference import Reference
 from tests.runtime.rollout.turns import check_turns, has_called, sampled_log_probs
 
@@ -168,10 +168,10 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
         for i, prompt in enumerate(prompts)
     ]
     await engine.generate(a_request("short", max_tokens=4))
-    paused_seconds = await engine.update_weights(folders[1] / "model.safetensors", version=1)
+    paused_seconds = await engine.update_weights(weights_of(folders[1]), version=1)
     generations = await asyncio.gather(*long)
     after = await engine.generate(a_request("after", temperature=0))
-    await engine.update_weights(folders[0] / "model.safetensors", version=0)
+    await engine.update_weights(weights_of(folders[0]), version=0)
     back = await engine.generate(a_request("back", temperature=0))
 
     assert paused_seconds > 0
@@ -193,16 +193,15 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
 
 
 async def test_weights_that_do_not_fit_are_refused_before_generation_is_paused(
-    engine: InferenceEngine, folders: dict[int, Path], tmp_path: Path
+    engine: InferenceEngine, folders: dict[int, Path]
 ) -> None:
     tensors = load_file(folders[0] / "model.safetensors")
     tensors["model.norm.weight"] = torch.ones(3)
-    save_file(tensors, tmp_path / "odd.safetensors")
 
     with pytest.raises(
         ValueError, match=r"model\.norm\.weight must have shape \(64,\), has \(3,\)"
     ):
-        await engine.update_weights(tmp_path / "odd.safetensors", version=5)
+        await engine.update_weights(save(tensors), version=5)
 
     assert engine.version == 0
     assert set((await engine.generate(a_request("still"))).versions) == {0}

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, assert_never
@@ -18,7 +17,6 @@ from typing import Any, assert_never
 import torch
 import transformers
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from hetrl_runtime import precision
 from hetrl_runtime.rollout.engine import (
@@ -28,8 +26,9 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines.served_weights import Prepared, ServedWeights
 from hetrl_runtime.rollout.engines.slots import Slots
-from hetrl_runtime.rollout.engines.weight_files import check_fit
+from hetrl_runtime.rollout.engines.weight_files import check_fit, shapes_of, tensors_in
 from hetrl_runtime.rollout.errors import EngineFailedError
+from hetrl_runtime.transport.regions import Bytes
 
 _LOADING = Lock()
 """The library builds a model under defaults of the whole process: one at a time."""
@@ -114,14 +113,15 @@ class TransformersEngine:
             self._inbox.put(_Drop(request.id))
             raise
 
-    async def update_weights(self, weights: Path, *, version: int) -> float:
+    async def update_weights(self, weights: Bytes, *, version: int) -> float:
         """See ``InferenceEngine``."""
+        tensors = tensors_in(weights)
         check_fit(
-            weights,
+            shapes_of(tensors),
             model=self._weights.shapes,
             has_tied_embeddings=self._model.config.tie_word_embeddings,
         )
-        prepared = await asyncio.to_thread(lambda: self._weights.prepare(load_file(weights)))
+        prepared = await asyncio.to_thread(self._weights.prepare, tensors)
         self._raise_failure()
         paused_seconds: asyncio.Future[float] = self._loop.create_future()
         self._inbox.put(_Swap(prepared, version, paused_seconds))

@@ -24,8 +24,14 @@ from hetrl_runtime.rollout.engine import (
     Generation,
     GenerationRequest,
 )
-from hetrl_runtime.rollout.engines.weight_files import check_fit, read_shapes
+from hetrl_runtime.rollout.engines.weight_files import (
+    check_fit,
+    read_shapes,
+    shapes_of,
+    tensors_in,
+)
 from hetrl_runtime.rollout.errors import EngineFailedError
+from hetrl_runtime.transport.regions import Bytes
 
 
 class VllmEngine:
@@ -77,17 +83,19 @@ class VllmEngine:
         self._generated_tokens += len(generation.tokens)
         return generation
 
-    async def update_weights(self, weights: Path, *, version: int) -> float:
+    async def update_weights(self, weights: Bytes, *, version: int) -> float:
         """See ``InferenceEngine``.
 
         Running requests are frozen, not ended, and their keys and values thrown away; vLLM
         computes those anew when it goes on.
         """
-        check_fit(weights, model=self._shapes, has_tied_embeddings=self._has_tied_embeddings)
-        started = time.monotonic()
-        with TemporaryDirectory() as folder:
-            # vLLM reads folders.
-            (Path(folder) / "model.safetensors").symlink_to(weights.resolve())
+        given = shapes_of(tensors_in(weights))
+        check_fit(given, model=self._shapes, has_tied_embeddings=self._has_tied_embeddings)
+        with TemporaryDirectory(prefix="weights-") as folder:
+            # Its processes read folders.
+            file = Path(folder) / "model.safetensors"
+            await asyncio.to_thread(file.write_bytes, weights)
+            started = time.monotonic()
             await self._llm.pause_generation(mode="keep", clear_cache=True)
             try:
                 await self._llm.collective_rpc("load_version", args=(folder,))
@@ -95,10 +103,10 @@ class VllmEngine:
             except Exception as error:
                 # What is loaded by now is neither policy: nothing may be sampled from it.
                 await self.stop()
-                raise EngineFailedError(f"loading {weights} failed: {error}") from error
+                raise EngineFailedError(f"loading version {version} failed: {error}") from error
             self._version = version
             await self._llm.resume_generation()
-        return time.monotonic() - started
+            return time.monotonic() - started
 
     async def stop(self) -> None:
         """See ``InferenceEngine``."""
