@@ -17,6 +17,7 @@ from bench.runtime import task
 from bench.runtime.our_side import _learner
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.transport import patch
+from hetrl_runtime.transport.regions import Bytes
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 LEARNING_RATES = (1e-6, 1e-5)
@@ -54,7 +55,7 @@ def random_model(folder: Path, size: task.Size, dtype: torch.dtype) -> Path:
     return folder / "model"
 
 
-def _patched(before: bytes, after: bytes) -> dict[str, Any]:
+def _patched(before: Bytes, after: Bytes) -> dict[str, Any]:
     began = time.process_time()
     delta = patch.make(after, base=before)
     made = time.process_time()

@@ -92,7 +92,7 @@ class Leader:
         self._resume = ResumePoint()
         self._saved_version = 0
         self._trained_version = 0
-        self._weights = b""
+        self._weights = memoryview(b"")
         """As published last."""
 
     def run(self) -> Ending | None:

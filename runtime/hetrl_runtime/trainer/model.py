@@ -39,7 +39,7 @@ from hetrl_runtime.trainer.parallel.pipeline import (
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.tensors import LEADER, Exchange, Whole
-from hetrl_runtime.trainer.weight_bytes import to_safetensors
+from hetrl_runtime.trainer.weight_bytes import WeightBytes
 
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 """As much as fills a GPU, or as stays near a CPU's caches."""
@@ -239,6 +239,7 @@ class Policy(TrainedModel):
             files, device=device, temperature=temperature, mesh=mesh, recompute=recompute
         )
         self._tokenizer = _tokenizer(files)
+        self._bytes = WeightBytes()
         self._published_dtype: torch.dtype = self._config.dtype or torch.float32
 
     @property
@@ -274,18 +275,19 @@ class Policy(TrainedModel):
         )
         return _token_scores(found)
 
-    def to_safetensors(self) -> bytes:
+    def to_safetensors(self) -> memoryview:
         """Return all weights as a safetensors file, in the precision the model came in.
 
-        To the leader; others must ask as well, and get a file with nothing in it.
+        It is written over when nobody holds it any more. To the leader; others must ask as well,
+        and get a file with nothing in it.
         """
         tensors = self.gather(
             {name: each.detach() for name, each in self.named_parameters().items()},
             self._published_dtype,
         )
-        return to_safetensors(tensors)
+        return self._bytes.of(tensors)
 
-    def save(self, folder: Path, weights: bytes | None = None) -> None:
+    def save(self, folder: Path, weights: memoryview | None = None) -> None:
         """Write a Hugging Face folder that any engine loads: configuration, weights, tokenizer.
 
         ``weights`` are what ``to_safetensors`` returned, if anyone asked already.

@@ -1,8 +1,8 @@
-"""Weights as the bytes of a safetensors file, each copied once.
+"""Weights as the bytes of a safetensors file, each copied once, into memory that was used before.
 
-The library copies them more than once, which after every step is most of what publishing takes
-(decision 0095); reading is left to it. The format is its README's: the header's length, the
-header, and then the tensors without gaps.
+The library copies them more than once and into new memory, which after every step is most of what
+publishing takes (decision 0095). The format is its README's: the header's length, the header, and
+then the tensors without gaps.
 """
 
 import json
@@ -22,20 +22,67 @@ _METADATA = {"format": "pt"}
 """Hugging Face's loader refuses a file that does not say which library wrote it."""
 
 
-def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return a file of tensors, which are on the CPU and contiguous.
+class WeightBytes:
+    """One version's bytes after another's; those that everybody has let go of are written over.
 
-    Raises:
-        ValueError: a tensor has numbers of a kind that no model has.
+    Empty pages take longer to come by than a model's bytes to copy.
     """
-    for name, tensor in tensors.items():
-        if tensor.dtype not in _DTYPES:
-            raise ValueError(f"{name}: weights of {tensor.dtype} cannot be published")
-    kinds = list(_DTYPES)
-    names = sorted(tensors, key=lambda name: (kinds.index(tensors[name].dtype), name))
-    header = _header({name: tensors[name] for name in names})
-    content = (tensors[name].reshape(-1).view(torch.uint8).numpy().data for name in names)
-    return b"".join((len(header).to_bytes(8, "little"), header, *content))
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def of(self, tensors: Mapping[str, Tensor]) -> memoryview:
+        """Return a file of tensors, which are on the CPU and contiguous.
+
+        It stays as it is for as long as anyone holds it, or a part of it.
+
+        Raises:
+            ValueError: a tensor has numbers of a kind that no model has.
+        """
+        for name, tensor in tensors.items():
+            if tensor.dtype not in _DTYPES:
+                raise ValueError(f"{name}: weights of {tensor.dtype} cannot be published")
+        kinds = list(_DTYPES)
+        names = sorted(tensors, key=lambda name: (kinds.index(tensors[name].dtype), name))
+        header = _header({name: tensors[name] for name in names})
+        content = (_bytes(tensors[name]) for name in names)
+        return self._joined([len(header).to_bytes(8, "little"), header, *content])
+
+    def _joined(self, parts: list[bytes | memoryview]) -> memoryview:
+        file = memoryview(self._buffer(sum(map(len, parts))))
+        start = 0
+        for part in parts:
+            file[start : start + len(part)] = part
+            start += len(part)
+        return file.toreadonly()
+
+    def _buffer(self, num_bytes: int) -> bytearray:
+        """Return memory that nobody reads; others that nobody reads are given back."""
+        held, found = [], None
+        for each in self._buffers:
+            if not _is_let_go(each):
+                held.append(each)
+            elif len(each) == num_bytes:
+                found = each
+        if found is None:
+            found = bytearray(num_bytes)
+        self._buffers = [*held, found]
+        return found
+
+
+def _is_let_go(buffer: bytearray) -> bool:
+    """Tell whether nobody has a view of it: Python resizes no memory that others look at."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    found: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
+    return found
 
 
 def _header(tensors: Mapping[str, Tensor]) -> bytes:

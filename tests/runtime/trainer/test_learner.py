@@ -32,6 +32,7 @@ from hetrl_runtime.trainer.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
+from tests.runtime.trainer.exact import multiply_exactly
 from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")
@@ -270,7 +271,7 @@ def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm):
     )
 
     pool: Pool
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
+    with multiprocessing.get_context("spawn").Pool(2, multiply_exactly) as pool:
         first, second = pool.starmap(train_as_rank, [(0, launch, batch), (1, launch, batch)], 1)
 
     assert torch.equal(first, second)

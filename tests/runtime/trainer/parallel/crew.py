@@ -16,6 +16,7 @@ from hetrl_core.launch import ModelFiles
 from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.place import Place
+from tests.runtime.trainer.exact import multiply_exactly
 
 CPU = torch.device("cpu")
 NUM_PROCESSES = 4
@@ -38,7 +39,9 @@ class Crew:
     def __init__(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
-        self._pool: Pool = context.Pool(NUM_PROCESSES, maxtasksperchild=1)
+        self._pool: Pool = context.Pool(
+            NUM_PROCESSES, initializer=multiply_exactly, maxtasksperchild=1
+        )
 
     def __enter__(self) -> "Crew":
         return self

@@ -75,7 +75,11 @@ def found_by(
     norm = float(policy.gradient_norm())
     gradients = policy.gather({name: each.grad for name, each in policy.named_parameters().items()})
     # As arrays: tensors would come back through shared memory, which is not always there.
-    return {name: each.numpy() for name, each in gradients.items()}, norm, policy.to_safetensors()
+    return (
+        {name: each.numpy() for name, each in gradients.items()},
+        norm,
+        bytes(policy.to_safetensors()),
+    )
 
 
 def found_of_each(
@@ -137,7 +141,7 @@ def trained(
         losses.append(float(loss))
         optimizer.step(version=step)
     after = {name: each.numpy() for name, each in optimizer.state().items()}
-    return losses, after, policy.to_safetensors()
+    return losses, after, bytes(policy.to_safetensors())
 
 
 def test_fifty_steps_under_one_split_and_then_another_are_those_of_one_process(
