@@ -39,8 +39,9 @@ task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. R
 of *processor time*, medians of the turns after a warm-up; the ratio by the clock stands beside
 them. Trained weights are float32 on both sides. The 0.1B model's files hold bfloat16, as those of
 nearly all published models, the 0.5M model's float32, and each version of ours is published so.
-What layers compute in is ours to choose for us (`precision.py`: bfloat16 where a CPU multiplies it
-and the model is wide), and for TRL whatever is faster. {note}
+What layers compute in is ours to choose for us (`precision.py`: bfloat16, where a CPU multiplies
+it, for products in training and in a wide model's engine), and for TRL whatever is faster.
+{note}
 
 ![Ratios](speed.png)
 
@@ -179,6 +180,7 @@ def _plot(found: dict[str, Any], file: Path) -> None:
     axes.axvline(1, color="black", linewidth=0.8)
     axes.invert_yaxis()
     axes.set_xlabel("times as fast")
+    axes.margins(x=0.12)
     for number, value in enumerate(bars.values()):
         axes.text(value, number, f" {value:.2f}", va="center")
     figure.savefig(file, dpi=110)
