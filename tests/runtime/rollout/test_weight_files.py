@@ -38,9 +38,41 @@ def test_nothing_is_copied() -> None:
     assert found.tolist() == [1.0, 1.0, 0.0]
 
 
-def file_with(**header: object) -> bytes:
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=5,
+)
+HEADERS = st.dictionaries(
+    st.text(max_size=4),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "dtype": st.sampled_from(["F32", "BF16"]) | ANYTHING,
+            "shape": st.lists(st.integers(-2, 1 << 70), max_size=3) | ANYTHING,
+            "data_offsets": st.lists(st.integers(-9, 1 << 70), max_size=4) | ANYTHING,
+        },
+    )
+    | ANYTHING,
+    max_size=3,
+)
+
+
+@given(HEADERS | ANYTHING, st.binary(max_size=16))
+def test_whatever_a_peer_sends_is_tensors_or_refused(header: object, content: bytes) -> None:
+    try:
+        found = tensors_in(a_file(header, content))
+    except ValueError:
+        return
+
+    # None of them reaches beyond what was sent.
+    assert all(each.nbytes <= len(content) for each in found.values())
+
+
+def a_file(header: object, content: bytes = bytes(8)) -> bytes:
     text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + bytes(8)
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content
 
 
 @pytest.mark.parametrize(
@@ -51,19 +83,26 @@ def file_with(**header: object) -> bytes:
         pytest.param(save({"weight": torch.ones(3)})[:-1], id="cut in its last tensor"),
         pytest.param((1 << 62).to_bytes(8, "little") + b"{}", id="a header longer than all"),
         pytest.param((2).to_bytes(8, "little") + b"[]", id="a header of another kind"),
-        pytest.param(file_with(a=3), id="a tensor that is a number"),
-        pytest.param(file_with(a={"dtype": "F32", "shape": [2]}), id="no place"),
+        pytest.param(a_file({"a": 3}), id="a tensor that is a number"),
+        pytest.param(a_file({"a": {"dtype": "F32", "shape": [2]}}), id="no place"),
         pytest.param(
-            file_with(a={"dtype": "I8", "shape": [8], "data_offsets": [0, 8]}), id="odd numbers"
+            a_file({"a": {"dtype": "I8", "shape": [8], "data_offsets": [0, 8]}}), id="odd numbers"
         ),
         pytest.param(
-            file_with(a={"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}), id="too small"
+            a_file({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}), id="too small"
         ),
         pytest.param(
-            file_with(a={"dtype": "F32", "shape": [2], "data_offsets": [0, "8"]}), id="words"
+            a_file({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, "8"]}}), id="words"
         ),
         pytest.param(
-            file_with(a={"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}), id="beyond all"
+            a_file({"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}), id="beyond all"
+        ),
+        pytest.param(
+            a_file({"a": {"dtype": "F32", "shape": [1 << 70], "data_offsets": [0, 8]}}),
+            id="too large for a number",
+        ),
+        pytest.param(
+            a_file({"a": {"dtype": "F32", "shape": [1], "data_offsets": [1, 5]}}), id="out of step"
         ),
         pytest.param((5).to_bytes(8, "little") + b"[" * 100_000, id="no end of brackets"),
         pytest.param((100_000).to_bytes(8, "little") + b"[" * 100_000, id="brackets in brackets"),
