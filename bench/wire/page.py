@@ -93,8 +93,8 @@ not: there the trainer's side decides. Seconds until the last worker has all of 
 _ENGINE = """\
 ## All the way into an engine
 
-From asking to the first token that new weights may sample: fetched over the wire, written to a file
-in memory, loaded by the `transformers` engine between two passes. Medians of three, bfloat16.
+From asking to the first token that new weights may sample: fetched over the wire, and loaded by the
+`transformers` engine between two passes. Medians of three, bfloat16.
 """
 _CHANGES = """\
 ## What a step changes
