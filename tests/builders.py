@@ -16,6 +16,8 @@ from hetrl_core.job import (
     PlanningSpec,
     PoolSpec,
     ResourcesSpec,
+    Reward,
+    RewardModelSpec,
     RolloutSpec,
     Strategy,
     TrainingSpec,
@@ -124,6 +126,7 @@ def a_job(
     source: str | None = None,
     prompts: str = "train.jsonl",
     algorithm: AlgorithmSpec | None = None,
+    has_reward_model: bool = False,
 ) -> JobSpec:
     """A GRPO job for one of the known models."""
     planning = PlanningSpec(strategy=strategy, seed=seed)
@@ -141,6 +144,8 @@ def a_job(
         data=DataSpec(
             prompts=prompts, max_prompt_tokens=max_prompt_tokens,
             max_response_tokens=max_response_tokens,
+            reward=Reward.MODEL if has_reward_model else Reward.MATH,
+            model=RewardModelSpec(source="models/reward") if has_reward_model else None,
         ),
         training=TrainingSpec(steps=steps),
         resources=ResourcesSpec(pools=pools, budget_dollars_per_hour=budget, max_gpus=max_gpus),

@@ -6,7 +6,7 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.groupings import GENERATES, GROUPINGS, TRAINS, grouping, named
+from hetrl_core.groupings import GENERATES, GROUPINGS, SCORES, TRAINS, grouping, named
 from hetrl_core.job import Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
@@ -28,16 +28,17 @@ def split_obstacle(
     ``engine`` is what generates; it matters to generation alone. A ``model`` whose dimensions
     are not known is refused nothing for them.
     """
-    if task in TRAINING_TASKS:
+    if task not in TRAINING_TASKS and parallelism.num_stages > 1:
+        return "this release serves without pipeline stages"
+    if task is Task.REWARD_INFERENCE:
+        return "" if parallelism.tensor == 1 else "a reward model has one GPU per replica"
+    if task is not Task.ACTOR_GENERATION:
         if model and model.num_kv_heads % parallelism.tensor:
             return (
                 "tensor parallelism must divide the model's "
                 f"{model.num_kv_heads} key and value heads"
             )
-        return ""
-    if parallelism.num_stages > 1:
-        return "this release serves without pipeline stages"
-    if task is Task.ACTOR_GENERATION and engine is Engine.TRANSFORMERS and parallelism.tensor > 1:
+    elif engine is Engine.TRANSFORMERS and parallelism.tensor > 1:
         return "engine transformers generates with one GPU per replica; engine vllm splits"
     return ""
 
@@ -45,7 +46,7 @@ def split_obstacle(
 def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
     found = []
     for group in plan.groups:
-        if frozenset(group.tasks) in {GENERATES, *TRAINS}:
+        if frozenset(group.tasks) in {GENERATES, *TRAINS, *SCORES}:
             continue
         shared = "on shared GPUs" if len(group.tasks) > 1 else "on GPUs of its own"
         found.append(f"{named(group.tasks)} {shared}: this release does not run that")
@@ -55,11 +56,16 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
     ):  # fmt: skip
         found.append("tasks that share GPUs are split differently: this release splits them alike")
     if not found and grouping(group.tasks for group in plan.groups) not in GROUPINGS:
-        found.append("this release runs one group of GPUs that trains, and others that generate")
+        found.append(
+            "this release runs one group of GPUs that trains, and others that generate or score"
+        )
     if (job.algorithm.type is AlgorithmType.PPO) is not bool(
         plan.groups_with(Task.CRITIC_TRAINING)
     ):
         found.append(f"algorithm {job.algorithm.type}: the plan is another algorithm's")
+    if bool(job.data.model) is not bool(plan.groups_with(Task.REWARD_INFERENCE)):
+        has = "has a" if job.data.model else "has no"
+        found.append(f"data.reward {job.data.reward}: the job {has} reward model, unlike the plan")
     return found
 
 

@@ -1,7 +1,8 @@
 """Which tasks the runtime does on the same GPUs: the one list that planner and runtime go by.
 
 Whatever else shares a trainer's GPUs is done by the trainer's own processes, which take turns at
-it, with every model cut as the one that acts.
+it, with every model cut as the one that acts. What a frozen model says of a trajectory can be asked
+of inference workers instead, on GPUs of their own, while others are still being generated.
 """
 
 from collections.abc import Iterable
@@ -27,8 +28,25 @@ TRAINS: tuple[TaskGroup, ...] = (
 )
 """What a trainer's pod may be told to do."""
 
+_REFERENCE = frozenset({Task.REFERENCE_INFERENCE})
+_REWARD = frozenset({Task.REWARD_INFERENCE})
+
+SCORES: tuple[TaskGroup, ...] = (_REFERENCE, _REWARD, _REFERENCE | _REWARD)
+"""What an inference worker's pod may be told to do."""
+
+_INFERS: tuple[frozenset[TaskGroup], ...] = (
+    frozenset(),
+    *(frozenset({scores}) for scores in SCORES),
+    frozenset({_REFERENCE, _REWARD}),
+)
+"""What inference workers may be together. A trainer has no reward model: rewards decide which
+trajectories come to it."""
+
 GROUPINGS: tuple[frozenset[TaskGroup], ...] = tuple(
-    frozenset({GENERATES, trains}) for trains in TRAINS
+    frozenset({GENERATES, trains}) | infers
+    for infers in _INFERS
+    for trains in TRAINS
+    if not any(trains & scores for scores in infers)
 )
 """Every way of giving an iteration's tasks to groups of GPUs that this release runs."""
 

@@ -60,6 +60,8 @@ class Reward(StrEnum):
     EXACT = "exact"
     REGEX = "regex"
     PYTHON = "python"
+    MODEL = "model"
+    """By a reward model, which inference workers have."""
 
 
 class Tool(StrEnum):
@@ -101,6 +103,17 @@ class PythonReward:
             raise ValueError(
                 f"data.python.function must be a name of Python, got {self.function!r}"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardModelSpec:
+    """A model for sequence classification with one output: how good a response is."""
+
+    source: str
+    """A local path, or a hub id ``owner/name``; ``is_path`` tells which."""
+
+    is_path: bool = True
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +169,7 @@ class DataSpec:
     reward: str = Reward.MATH
     regex: RegexReward | None = None
     python: PythonReward | None = None
+    model: RewardModelSpec | None = None
     length_penalty: LengthPenalty | None = None
     tools: tuple[Tool, ...] = ()
     max_prompt_tokens: int = 512
@@ -170,7 +184,9 @@ class DataSpec:
         at_least("data.maxResponseTokens", self.max_response_tokens, 1)
         if self.mean_response_tokens is not None:
             at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
-        for name, options in ((Reward.REGEX, self.regex), (Reward.PYTHON, self.python)):
+        for name, options in (
+            (Reward.REGEX, self.regex), (Reward.PYTHON, self.python), (Reward.MODEL, self.model)
+        ):  # fmt: skip
             if (self.reward == name) is not (options is not None):
                 raise ValueError(
                     f"data.{name} must be set if and only if data.reward is {name}, "

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from hetrl_core.algorithm import AlgorithmSpec
 from hetrl_core.job import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
 from hetrl_core.podset import Rank
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_core.training_split import UNDIVIDED, TrainingSplit
 
 CONTRACT_VERSION = 2
@@ -87,6 +87,9 @@ class Launch:
     num_rollout_pods: int = 1
     """Rollout pods planned over all pod sets."""
 
+    inference_tasks: tuple[Task, ...] = ()
+    """What inference workers are asked, and trainers need not do themselves."""
+
     concurrency: int = 0
     """Trajectories that this pod generates at once."""
 
@@ -106,6 +109,9 @@ class Launch:
 
     weight_transport: WeightTransport = WeightTransport.GRPC
     """How they reach rollouts of the trainer's region."""
+
+    inference_port: int = 0
+    """Where an inference worker listens; 0: any free port."""
 
     rendezvous: Address
     """Where the training processes meet to form their process group."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hetrl_core.plan import Plan, ReplicaGroup
-from hetrl_core.task import Role, Task
+from hetrl_core.task import Role, Task, role_of
 
 COORDINATOR = "coordinator"
 
@@ -63,7 +63,7 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
     next_replica = {task: count() for task in Task}
     numbers: dict[str, int] = {}
     for group in plan.groups:
-        role = Role.TRAINER if Task.ACTOR_TRAINING in group.tasks else Role.ROLLOUT
+        role = role_of(group.tasks)
         for (kind, region, num_gpus), pods in _pods(group, next_replica).items():
             stem = f"{role}-{slug(kind)}"
             number = numbers.get(stem, 0)
@@ -87,6 +87,12 @@ def weights_cross_regions(pods: PodSet, sets: Iterable[PodSet]) -> bool:
     """Tell whether a set's weights reach it from another region: from the first trainer's."""
     trainer = next((each for each in sets if each.role is Role.TRAINER), pods)
     return pods.role is Role.ROLLOUT and pods.region != trainer.region
+
+
+def inference_tasks(sets: Iterable[PodSet]) -> tuple[Task, ...]:
+    """Return what is asked of inference workers, in the order in which an iteration comes to it."""
+    asked = {rank.task for each in sets if each.role is Role.INFERENCE for rank in each.ranks}
+    return tuple(task for task in Task if task in asked)
 
 
 def slug(name: str) -> str:

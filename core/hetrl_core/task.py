@@ -1,5 +1,6 @@
 """The tasks of an RL iteration, and which of them an algorithm has."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -19,11 +20,21 @@ TRAINING_TASKS = frozenset({Task.ACTOR_TRAINING, Task.CRITIC_TRAINING})
 
 
 class Role(StrEnum):
-    """What a process is: pods of one pod set share one role."""
+    """What a process is: pods of one pod set share one role, and ``role_of`` says which."""
 
     COORDINATOR = "coordinator"
     TRAINER = "trainer"
     ROLLOUT = "rollout"
+    INFERENCE = "inference"
+    """Of a frozen model: it says what that thinks of a trajectory."""
+
+
+def role_of(tasks: Iterable[Task]) -> Role:
+    """Return what the processes are that do these tasks."""
+    done = frozenset(tasks)
+    if done & TRAINING_TASKS:
+        return Role.TRAINER
+    return Role.ROLLOUT if Task.ACTOR_GENERATION in done else Role.INFERENCE
 
 
 SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}

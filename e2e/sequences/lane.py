@@ -30,6 +30,8 @@ from e2e.sequences.steps import (
 
 LANE_LABEL = "hetrl.dev/lane"
 _SETTLED_SECONDS = 240.0
+_RESTLESS = {"PlanDrift", "NodeLost", "RolloutBelowDesired", "InferenceBelowDesired"}
+"""Reasons of Degraded that pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ class Lane:
         status = job.get("status") or {}
         why = [each["reason"] for each in status.get("conditions", ()) if each["status"] == "True"]
         is_newest = status.get("observedGeneration") == job["metadata"]["generation"]
-        is_calm = not {"PlanDrift", "NodeLost", "RolloutBelowDesired"} & set(why)
+        is_calm = not _RESTLESS & set(why)
         return "Running" if is_newest and status.get("phase") == "Running" and is_calm else ""
 
     def _is_infeasible(self) -> bool:

@@ -70,6 +70,34 @@ class Python(ApiModel):
     )
 
 
+class RewardModel(ApiModel):
+    """A model that says how good a response is.
+
+    Of an architecture of Hugging Face for sequence classification, with one output, as reward
+    models are published. Inference workers have it, on GPUs of the plan, and planning takes it to
+    be as large as the policy.
+    """
+
+    source: Source
+    """A folder in Hugging Face format (config.json, safetensors, tokenizer), or a hub id. Its own
+    chat template, where it has one, is put around a question and a response."""
+
+    revision: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Branch, tag or commit of the hub model."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        exactly_one("spec.data.model.source", SOURCE_MEMBERS, of="self.source"),
+        not_yet(
+            "spec.data.model.source.uri", path="self.source.uri", instead="use path, hub or claim"
+        ),
+        Rule(
+            condition="!has(self.revision) || has(self.source.hub)",
+            message="spec.data.model.revision needs spec.data.model.source.hub",
+            field=".revision",
+        ),
+    )
+
+
 class LengthPenalty(ApiModel):
     """What long responses lose (DAPO's soft overlong punishment).
 
@@ -105,15 +133,18 @@ class Data(ApiModel):
 
     reward: RewardName = Reward.MATH.value
     """math: 1 where the answers are equal as mathematics; exact: 1 where they are equal as text;
-    regex: 1 where a pattern is found; python: what your own function returns. Any other name is
-    that of an entry point `hetrl.rewards` of a package in the rollout image: a function like that
-    of python, trusted as the image is."""
+    regex: 1 where a pattern is found; python: what your own function returns; model: what a reward
+    model says. Any other name is that of an entry point `hetrl.rewards` of a package in the rollout
+    image: a function like that of python, trusted as the image is."""
 
     regex: Regex | None = None
     """With reward regex: the pattern."""
 
     python: Python | None = None
     """With reward python: the function."""
+
+    model: RewardModel | None = None
+    """With reward model: the model."""
 
     length_penalty: LengthPenalty | None = None
     """Taken off whatever the reward is; unset: length is free."""
@@ -176,7 +207,7 @@ class Data(ApiModel):
                 values=("self.reward",),
                 field=f".{name}",
             )
-            for name in (Reward.REGEX, Reward.PYTHON)
+            for name in (Reward.REGEX, Reward.PYTHON, Reward.MODEL)
         ),
         Rule(
             condition=(

@@ -25,6 +25,7 @@ class FailedRole(StrEnum):
     TRAINER = "trainer"
     ROLLOUT = "rollout"
     COORDINATOR = "coordinator"
+    INFERENCE = "inference"
 
 
 class FailureReason(StrEnum):
@@ -66,11 +67,12 @@ class FailureRule(ApiModel):
 
     max_restarts: Restarts | None = None
     """Restarts by this rule before the job fails, within `windowSeconds` of the policy; unset: they
-    count towards the policy's `maxRestarts`, those of rollouts towards nothing."""
+    count towards the policy's `maxRestarts`, those of rollouts and inference workers towards
+    nothing."""
 
 
 class FailurePolicy(ApiModel):
-    """When failures end the job. Lost rollouts never do: their prompts are issued again."""
+    """When failures end the job. Lost rollouts and inference workers never do: others are asked."""
 
     max_restarts: Restarts = 3
     """Restarts of trainers and of the coordinator together before the job fails."""

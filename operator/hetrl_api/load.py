@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from hetrl_api.decision import to_plan
 from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError, in_words
 from hetrl_api.fleet import Fleet, fleet_of
@@ -21,6 +22,7 @@ from hetrl_api.specification import to_spec
 from hetrl_api.topology import HetRLTopology
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, ResourcesSpec
+from hetrl_core.plan import Plan
 
 Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology)
 
@@ -54,6 +56,19 @@ def read_job(text: str) -> HetRLJob:
         kinds = ", ".join(str(each.get("kind", "no kind")) for each in found) or "nothing"
         raise InvalidObjectError([f"expected one HetRLJob, got {len(jobs)} (found: {kinds})"])
     return parse(HetRLJob, jobs[0])
+
+
+def read_plan(text: str) -> Plan:
+    """Read the one HetRLPlan of a YAML text, as `hetrl plan -o yaml` prints it.
+
+    Raises:
+        InvalidObjectError: there is none, there are several, or it is not valid.
+        ValueError: its machines and replicas do not match.
+    """
+    found = [each for each in documents(text) if each.get("kind") == "HetRLPlan"]
+    if len(found) != 1:
+        raise InvalidObjectError([f"expected one HetRLPlan, got {len(found)}"])
+    return to_plan(parse(HetRLPlan, found[0]).spec)
 
 
 def load_job(

@@ -13,6 +13,7 @@ from hetrl_api.resources import Labels
 from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
 from hetrl_api.source import ObjectName, SubPath
 from hetrl_core.job import Engine, WeightTransport
+from hetrl_core.task import Role
 
 Image = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 VolumeName = Annotated[
@@ -34,6 +35,14 @@ class Images(ApiModel):
 
     coordinator: Image | None = None
     """The coordinator's pod."""
+
+    inference: Image | None = None
+    """Inference pods; unset: the trainer's."""
+
+    def of(self, role: Role) -> str | None:
+        """Return the image of a role's pods; None: the operator's."""
+        given: str | None = getattr(self, role)
+        return self.trainer if given is None and role is Role.INFERENCE else given
 
 
 class TrajectoryTransport(StrEnum):
@@ -205,6 +214,9 @@ class RoleCompute(ApiModel):
 
     coordinator: Compute | None = None
     """The coordinator's pod."""
+
+    inference: Compute | None = None
+    """Inference pods."""
 
 
 class PodTemplate(ApiModel):

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hetrl_api.algorithm import Algorithm, Critic
-from hetrl_api.data import Data, LengthPenalty, Python
+from hetrl_api.data import Data, LengthPenalty, Python, RewardModel
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.job import HetRLJob
 from hetrl_api.model import Architecture, Model
@@ -162,6 +162,7 @@ def _data(given: Data, places: _Places) -> core.DataSpec:
         reward=given.reward,
         regex=core.RegexReward(pattern=given.regex.pattern) if given.regex else None,
         python=_python(given.python, places) if given.python else None,
+        model=_reward_model(given.model, places) if given.model else None,
         tools=given.tools,
         length_penalty=_length_penalty(given.length_penalty) if given.length_penalty else None,
         max_prompt_tokens=given.max_prompt_tokens,
@@ -193,6 +194,15 @@ def _python(given: Python, places: _Places) -> core.PythonReward:
         timeout_seconds=given.timeout_seconds,
         cpu_seconds=given.cpu_seconds,
         memory_bytes=given.memory_mib << 20,
+    )
+
+
+def _reward_model(given: RewardModel, places: _Places) -> core.RewardModelSpec:
+    hub = given.source.hub
+    return core.RewardModelSpec(
+        source=hub or places.path(given.source, field="spec.data.model.source"),
+        is_path=hub is None,
+        revision=given.revision or "",
     )
 
 

@@ -216,5 +216,8 @@ class JobStatus(ApiModel):
     rollout: RolloutStatus | None = None
     """Rollout pods."""
 
+    inference: RoleStatus | None = None
+    """Inference pods; unset: the plan has none."""
+
     pod_sets: Annotated[tuple[PodSetStatus, ...], Keyed(("name",), most=256)] = ()
     """Readiness by pod set."""

@@ -12,12 +12,9 @@ import click
 import numpy as np
 from pydantic.alias_generators import to_camel
 
-from hetrl_api.decision import to_plan
-from hetrl_api.documents import documents
 from hetrl_api.errors import InvalidObjectError
-from hetrl_api.load import parse
+from hetrl_api.load import read_plan
 from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
-from hetrl_api.plan import HetRLPlan
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.patience import planning
@@ -225,7 +222,7 @@ def _of_job(
 ) -> Question:
     job = read_job(job_file)
     fleet = asked_fleet(topology, context=context).snapshot(job.resources)
-    found = _plan(job, fleet) if plan_file is None else _read_plan(plan_file)
+    found = _plan(job, fleet) if plan_file is None else read_plan(read_text(plan_file))
     return Question(
         pipeline=compile_plan(found, job, fleet),
         steps=min(job.training.steps, DEFAULT_STEPS),
@@ -241,13 +238,6 @@ def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
         click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
         raise SystemExit(2)
     return outcome
-
-
-def _read_plan(path: Path) -> Plan:
-    found = [each for each in documents(read_text(path)) if each.get("kind") == "HetRLPlan"]
-    if len(found) != 1:
-        raise InvalidObjectError([f"expected one HetRLPlan in {path}, got {len(found)}"])
-    return to_plan(parse(HetRLPlan, found[0]).spec)
 
 
 def _refuse_plan_options(**given: object) -> None:

@@ -9,7 +9,7 @@ from hetrl_api.place import Absence
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan
-from hetrl_core.task import TRAINING_TASKS
+from hetrl_core.task import Task
 from hetrl_operator.ledger import gpus_by_machine
 
 
@@ -27,12 +27,15 @@ class Standing:
     closed: tuple[Absence, ...] = ()
     """Those of its machines that take no new pods."""
 
-    def opened(self, free: ClusterSnapshot, *, trainers_only: bool) -> ClusterSnapshot:
-        """Return a fleet with what the job holds of closed machines, for it to keep."""
+    def opened(self, free: ClusterSnapshot, *, with_rollouts: bool) -> ClusterSnapshot:
+        """Return a fleet with what the job holds of closed machines, for it to keep.
+
+        Without its rollouts it is that of the groups which stay while rollouts change.
+        """
         groups = [
             each
             for each in self.plan.groups
-            if not trainers_only or TRAINING_TASKS & set(each.tasks)
+            if with_rollouts or Task.ACTOR_GENERATION not in each.tasks
         ]
         held = gpus_by_machine(replace(self.plan, groups=tuple(groups)))
         kinds = {each.name: each for each in free.gpu_kinds}

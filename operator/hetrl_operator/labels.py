@@ -36,7 +36,7 @@ JOB_UID: Final = "hetrl.dev/job-uid"
 """Tells the pods of a job from those of an earlier job of the same name."""
 
 ROLE: Final = "hetrl.dev/role"
-"""``coordinator``, ``trainer`` or ``rollout``; part of the immutable selectors."""
+"""``coordinator``, ``trainer``, ``rollout`` or ``inference``; part of the immutable selectors."""
 
 POD_SET: Final = "hetrl.dev/pod-set"
 """The pod set's name within the job; part of the immutable selectors."""
@@ -55,7 +55,7 @@ LAUNCH_HASH: Final = "hetrl.dev/launch-hash"
 """Digest of the launch contract, on the pod template: another contract is another template."""
 
 IDENTITY: Final = "hetrl.dev/identity"
-"""On the Service: digest of the names in the job's certificates. Secrets are never read, so
+"""On the Service: digest of what the job's certificates are issued for. Secrets are never read, so
 this is how we know that they were issued."""
 
 PLANNED_FOR: Final = "hetrl.dev/planned-for"

@@ -44,7 +44,7 @@ def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
     free, fleet = asked.free, asked.fleet
     if asked.standing:
         free, fleet = (
-            asked.standing.opened(each, trainers_only=False) for each in (free, fleet)
+            asked.standing.opened(each, with_rollouts=True) for each in (free, fleet)
         )  # fmt: skip
     found = misfits(given, fleet, asked.job)
     if found:
@@ -56,16 +56,16 @@ def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
 
 
 def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:
-    fleet = standing.opened(free, trainers_only=True)
+    fleet = standing.opened(free, with_rollouts=False)
     return rollouts_anew(standing.plan, fleet, job, should_stop=_over(job))
 
 
 def _alternatives(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Alternatives:
     """Look for better rollouts, and for a whole plan where these are not good enough."""
     assert standing.enough_percent is not None
-    whole_fleet = standing.opened(free, trainers_only=False)
+    whole_fleet = standing.opened(free, with_rollouts=True)
     now = expected_now(standing.plan, whole_fleet, job) or standing.plan.prediction
-    beside = standing.opened(free, trainers_only=True)
+    beside = standing.opened(free, with_rollouts=False)
     better = rollouts_better(standing.plan, beside, job, should_stop=_over(job))
     if better and _gains_percent(now, better.prediction) >= standing.enough_percent:
         return Alternatives(standing=now, plans=(better,))

@@ -28,8 +28,11 @@ class ConditionType:
     ROLLOUT_READY: Final = "RolloutReady"
     """At least ``spec.rollout.minReplicas`` rollout pods are ready."""
 
+    INFERENCE_READY: Final = "InferenceReady"
+    """At least one inference pod is ready; only where the plan has such pods."""
+
     RUNNING: Final = "Running"
-    """Coordinator, trainers and enough rollouts are ready: steps are being made."""
+    """Coordinator, trainers and enough workers are ready: steps are being made."""
 
     PROGRESSING: Final = "Progressing"
     """Steps follow each other within ``spec.progressDeadlineSeconds``."""
@@ -127,10 +130,10 @@ class Reason:
     """Not ResourcesCreated: the API server refuses an object, as an admission policy may."""
 
     ALL_READY: Final = "AllReady"
-    """TrainerReady, RolloutReady: every pod is ready."""
+    """TrainerReady, RolloutReady, InferenceReady: every pod is ready."""
 
     MIN_READY: Final = "MinReady"
-    """RolloutReady: not every pod is ready, but enough of them."""
+    """RolloutReady, InferenceReady: not every pod is ready, but enough of them."""
 
     STARTING: Final = "Starting"
     """Not ready, not Running: pods are starting, and nothing is wrong with them."""
@@ -148,7 +151,7 @@ class Reason:
     """Not ready: the pods do not exist yet."""
 
     TRAINING_IN_PROGRESS: Final = "TrainingInProgress"
-    """Running: coordinator, trainers and enough rollouts are ready."""
+    """Running: coordinator, trainers and enough workers are ready."""
 
     NOT_READY: Final = "NotReady"
     """Not Running: it ran, and something that it needs is not ready any more."""
@@ -180,6 +183,9 @@ class Reason:
     ROLLOUT_BELOW_DESIRED: Final = "RolloutBelowDesired"
     """Degraded: some rollout pods are not ready."""
 
+    INFERENCE_BELOW_DESIRED: Final = "InferenceBelowDesired"
+    """Degraded: some inference pods are not ready."""
+
     CHECKPOINTS_NOT_DURABLE: Final = "CheckpointsNotDurable"
     """Degraded: checkpoints are lost with the trainer's pod."""
 
@@ -201,6 +207,9 @@ class Reason:
 
     ROLLOUT_FAILED: Final = "RolloutFailed"
     """Failed: a rollout ended with a reason that no restart changes."""
+
+    INFERENCE_FAILED: Final = "InferenceFailed"
+    """Failed: an inference worker ended with a reason that no restart changes."""
 
     COORDINATOR_FAILED: Final = "CoordinatorFailed"
     """Failed: the coordinator ended with a reason that no restart changes."""
@@ -311,7 +320,7 @@ class EventReason:
     """All pods exist and may be scheduled."""
 
     RUNNING: Final = "Running"
-    """Coordinator, trainers and rollouts are ready."""
+    """Coordinator, trainers and enough workers are ready."""
 
     STALLED: Final = "Stalled"
     """No step for too long."""

@@ -141,7 +141,12 @@ def _pods(environment: Mapping[str, str], tls: Path | None) -> PodSettings:
     if url and not url.startswith("https://"):
         raise ValueError(f"HETRL_PROGRESS_URL must begin with https://, got {url!r}")
     return PodSettings(
-        images={Role.TRAINER: trainer, Role.ROLLOUT: rollout, Role.COORDINATOR: coordinator},
+        images={
+            Role.TRAINER: trainer,
+            Role.ROLLOUT: rollout,
+            Role.COORDINATOR: coordinator,
+            Role.INFERENCE: trainer,
+        },
         pull_policy=environment.get("HETRL_IMAGE_PULL_POLICY", "IfNotPresent"),
         progress_url=url.rstrip("/") if tls else "",
         progress_authority=(tls / "ca.crt").read_text() if tls else "",

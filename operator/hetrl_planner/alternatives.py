@@ -37,7 +37,7 @@ class Alternative:
 def alternatives(space: Space, goal: Goal, searcher: Searcher) -> tuple[Alternative, ...]:
     """Return the best plan of each GPU kind alone, and with each kind as the trainer."""
     kinds = sorted({site.kind.name for site in space.sites})
-    if len(kinds) == 1:
+    if len(kinds) == 1 or not space.has_choices:
         return ()
     parts = [(kind, False, space.only(kind=kind)) for kind in kinds]
     parts += [(kind, True, space.only(training_kind=kind)) for kind in kinds]

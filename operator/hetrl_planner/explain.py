@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hetrl_core.capabilities import split_obstacle
+from hetrl_core.groupings import named
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Parallelism
 from hetrl_core.task import Task
@@ -15,6 +16,7 @@ from hetrl_core.units import gib
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal
+from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import Site, without_machines
 from hetrl_planner.splits import (
@@ -35,7 +37,7 @@ def reasons_against(
     """Return why no choice in the space meets the job's limits."""
     if not space.sites:
         return tuple(_nothing_eligible(job))
-    reasons = []
+    reasons = list(_too_few_gpus(space, runnable_only=runnable_only))
     if not space.trainings:
         reasons += [
             _too_large_to_train(space, site, runnable_only=runnable_only)
@@ -57,6 +59,19 @@ def _nothing_eligible(job: JobSpec) -> Iterator[str]:
         asked = f" with GPU product {pool.gpu_product}" if pool.gpu_product else ""
         labels = ", ".join(f"{key}={value}" for key, value in pool.node_selector)
         yield f"pool {pool.name}: no machine{asked}{f' and labels {labels}' if labels else ''}"
+
+
+def _too_few_gpus(space: Space, *, runnable_only: bool) -> Iterator[str]:
+    """Say where a reward model's GPUs are missing; with two groups, which limit binds is said."""
+    fewest = min(groupings(space.work.tasks, runnable_only=runnable_only), key=len)
+    num_gpus = sum(site.num_gpus for site in space.sites)
+    num_gpus = min(num_gpus, space.limits.max_gpus or num_gpus)
+    if num_gpus < len(fewest) > 2:  # noqa: PLR2004 - what trains, and what generates
+        apart = "; ".join(named(tasks) for tasks in fewest)
+        yield (
+            f"tasks need {len(fewest)} GPUs at least, for those of different groups share none "
+            f"({apart}); {num_gpus} may be used"
+        )
 
 
 def _best_site_per_kind(space: Space) -> list[Site]:

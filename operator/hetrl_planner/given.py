@@ -150,8 +150,8 @@ def _costs(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
     if parted is None:
         # Tasks that share GPUs do not run in this release: ``obstacles`` has said so.
         return
-    training, rollouts = parted
-    bench = Bench.of(training, fleet, job)
+    staying, rollouts = parted
+    bench = Bench.of(staying, fleet, job)
     found = bench.costs(rollouts)
     if isinstance(found, Misfit):
         yield _in_words(found)

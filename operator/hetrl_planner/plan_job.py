@@ -54,7 +54,7 @@ def plan(
         The plan, or every reason in words why there is none.
     """
     # 1. What cannot be planned at all.
-    if refusals := _refusals(job):
+    if refusals := _refusals(job, runnable_only=runnable_only):
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
@@ -123,13 +123,20 @@ def _gap(portfolio: Portfolio, decided: Decided) -> float | None:
     return max(0.0, 1 - known.value / value) if known and value else None
 
 
-def _refusals(job: JobSpec) -> tuple[str, ...]:
-    if job.model.architecture:
-        return ()
-    return (
-        f"the dimensions of model {job.model.source} are not known: give "
-        "model.architecture, or a source whose config.json can be read",
-    )
+def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
+    found = []
+    if not job.model.architecture:
+        found.append(
+            f"the dimensions of model {job.model.source} are not known: give "
+            "model.architecture, or a source whose config.json can be read"
+        )
+    strategy = job.planning.strategy
+    if runnable_only and job.data.model and strategy in {Strategy.AREAL_HEX, Strategy.HOMOGENEOUS}:
+        found.append(
+            f"strategy {strategy} scores with the trainer's GPUs alone, which can have no reward "
+            "model: strategies Auto, HetRL and ILP give it GPUs of its own"
+        )
+    return tuple(found)
 
 
 def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:

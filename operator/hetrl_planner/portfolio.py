@@ -12,12 +12,11 @@ from functools import cached_property
 import numpy as np
 
 from hetrl_core.job import Strategy
-from hetrl_core.task import Task
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Cheapest, Fastest, Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
-from hetrl_planner.hetrl.groupings import Grouping, groupings
+from hetrl_planner.hetrl.groupings import Grouping, disjoint, groupings
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
@@ -62,6 +61,10 @@ PHASE_2_SHARE = 0.1
 UNPROMISING_SHARE = 0.2
 """Of these evaluations, where neither the ILP nor phase 1 found anything on more than a few GPUs:
 enough to see that nothing fits. Ours."""
+
+APART_SHARE = 0.3
+"""Of these evaluations, and beside them, for plans that run with more groups than they must have.
+Ours: with one budget for all, more plans came out slower than faster."""
 
 CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
 """Of what a plan costs, for which a faster one is looked for. Ours."""
@@ -133,7 +136,7 @@ class Portfolio:
                 moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
                 return self._repartition(self.cheaper(moved))
             case Strategy.HETRL:
-                return self._evolve(first, others, self._groupings)
+                return self._evolve_all(first, others)
             case Strategy.ILP:
                 return self._better(first, self._partition())
             case Strategy.AUTO:
@@ -152,9 +155,9 @@ class Portfolio:
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
         if not self._is_small:
-            share = 1.0 if first else UNPROMISING_SHARE
-            return self._evolve(first, others, self._groupings, share=share)
-        found = self._evolve(first, others, self._groupings)
+            share = 1.0 if first or not self.space.has_choices else UNPROMISING_SHARE
+            return self._evolve_all(first, others, share=share)
+        found = self._evolve_all(first, others)
         return self._better(found, self._partition(to_begin=True))
 
     @property
@@ -230,6 +233,8 @@ class Portfolio:
         return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
     def _phase_1(self, *, homogeneous: bool) -> Decided | None:
+        if not self.space.has_choices:
+            return None
         searcher = Searcher(should_stop=self.should_stop, seed=self.seed)
         spaces = [self.space]
         if homogeneous:
@@ -304,6 +309,22 @@ class Portfolio:
         score = self.objective.score
         return score(second.evaluation) >= score(first.evaluation)
 
+    def _evolve_all(
+        self, first: Decided | None, others: Sequence[Choice], *, share: float = 1.0
+    ) -> Decided | None:
+        """Evolve plans of every grouping.
+
+        Where they must run, those of fewest groups come first, and with all evaluations: they are
+        the best more often.
+        """
+        if not self.space.runnable_only:
+            return self._evolve(first, others, self._groupings, share=share)
+        fewest = min(map(len, self._groupings), default=0)
+        few = [each for each in self._groupings if len(each) == fewest]
+        more = [each for each in self._groupings if len(each) > fewest]
+        found = self._evolve(first, others, few, share=share)
+        return self._evolve(found, (), more, share=APART_SHARE * share) if more else found
+
     def _evolve(
         self,
         first: Decided | None,
@@ -338,7 +359,8 @@ class Portfolio:
         layouts = [first.evaluation.layout] if first else []
         layouts += [layout_of(choice, devices) for choice in others]
         genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
-        return tuple(dict.fromkeys([*(first.others if first else ()), *genomes]))
+        known = dict.fromkeys([*(first.others if first else ()), *genomes])
+        return tuple(each for each in known if each.grouping in self._groupings)
 
     def _effort(self, num_arms: int) -> int:
         """Return the layouts that evolution may price."""
@@ -351,14 +373,11 @@ class Portfolio:
             return LEAST_EVALUATIONS
         return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
 
-    @property
+    @cached_property
     def _groupings(self) -> list[Grouping]:
         """Task groups that may share GPUs."""
-        if self.space.runnable_only:
-            return [self._disjoint]
-        return list(groupings(self.space.work.tasks))
+        return list(groupings(self.space.work.tasks, runnable_only=self.space.runnable_only))
 
     @property
     def _disjoint(self) -> Grouping:
-        side = self.space.work.training_side
-        return ((Task.ACTOR_GENERATION,), side)
+        return disjoint(self.space.work.tasks)

@@ -1,6 +1,7 @@
-"""What rollouts beside trainers that stay are worth, by the cost model."""
+"""What rollouts beside trainers and inference workers that stay are worth, by the cost model."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,31 +23,32 @@ Rollouts = tuple[ReplicaGroup, ...]
 
 
 def sides(plan: Plan) -> tuple[tuple[ReplicaGroup, ...], Rollouts] | None:
-    """Return what trains and what generates; None where they share GPUs."""
-    training = tuple(each for each in plan.groups if Task.ACTOR_GENERATION not in each.tasks)
+    """Return what trains or scores, and what generates; None where tasks take turns otherwise."""
+    staying = tuple(each for each in plan.groups if Task.ACTOR_GENERATION not in each.tasks)
     rollouts = tuple(each for each in plan.groups if each.tasks == (Task.ACTOR_GENERATION,))
-    has_shared_gpus = len(training) + len(rollouts) != len(plan.groups) or any(
+    has_shared_gpus = len(staying) + len(rollouts) != len(plan.groups) or any(
         share.first_gpu is not None
         for group in plan.groups
         for replica in group.replicas
         for share in replica.shares
     )
-    return None if has_shared_gpus else (training, rollouts)
+    return None if has_shared_gpus else (staying, rollouts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Prices rollouts beside the trainers that stay."""
+    """Prices rollouts beside all else of a job."""
 
     space: Space
     job: JobSpec
-    training: tuple[ReplicaGroup, ...]
+    staying: tuple[ReplicaGroup, ...]
+    """What trains, and what scores apart from that."""
 
     @staticmethod
-    def of(training: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec) -> "Bench":
-        """Return one for a job's trainers on a fleet."""
+    def of(staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec) -> "Bench":
+        """Return one for what a job keeps of a plan on a fleet."""
         space = space_of(snapshot, job, runnable_only=True)
-        return Bench(space=space, job=job, training=training)
+        return Bench(space=space, job=job, staying=staying)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -70,7 +72,7 @@ class Bench:
     def free(self, rollouts: Rollouts) -> Counter[str]:
         """Return the GPUs by machine that neither side takes; below zero where they do not fit."""
         free = Counter(self.sizes)
-        for group in (*self.training, *rollouts):
+        for group in (*self.staying, *rollouts):
             for replica in group.replicas:
                 for share in replica.shares:
                     free[share.machine] -= share.num_gpus
@@ -108,7 +110,7 @@ class Bench:
             return None
         return replace(
             like,
-            groups=(*self.training, *self.described(rollouts, found)),
+            groups=(*self.staying, *self.described(rollouts, found)),
             prediction=prediction(found, self.space.work),
             gap=None,
             rejected=(),
@@ -142,18 +144,21 @@ class Bench:
     def _layout(self, rollouts: Rollouts) -> Layout:
         devices = self.evaluator.devices
         counter = dict(zip(devices.machine_names, devices.first_gpus, strict=False))
+        by_tasks: dict[tuple[Task, ...], list[ReplicaGroup]] = defaultdict(list)
+        for group in (*self.staying, *rollouts):
+            by_tasks[group.tasks].append(group)
+        return Layout(tuple(_laid(alike, counter) for alike in by_tasks.values()))
 
-        def laid(group: ReplicaGroup) -> tuple[ReplicaLayout, ...]:
-            return tuple(_stages(group, replica, counter) for replica in group.replicas)
 
-        side = tuple(
-            TaskLayout(task, layouts, group.training_mode if task in TRAINING_TASKS else None)
-            for group in self.training
-            for layouts in [laid(group)]
-            for task in group.tasks
-        )
-        generating = tuple(layout for group in rollouts for layout in laid(group))
-        return Layout((side, (TaskLayout(Task.ACTOR_GENERATION, generating),)))
+def _laid(alike: Sequence[ReplicaGroup], counter: dict[str, int]) -> tuple[TaskLayout, ...]:
+    """Return the tasks of groups that do the same, on the next GPUs of their machines."""
+    tasks, mode = alike[0].tasks, alike[0].training_mode
+    replicas = tuple(
+        _stages(group, replica, counter) for group in alike for replica in group.replicas
+    )
+    return tuple(
+        TaskLayout(task, replicas, mode if task in TRAINING_TASKS else None) for task in tasks
+    )
 
 
 def _stages(group: ReplicaGroup, replica: Replica, counter: dict[str, int]) -> ReplicaLayout:

@@ -1,4 +1,4 @@
-"""How rollouts beside trainers that stay may change: mended, fewer, more, elsewhere.
+"""How rollouts may change beside all else, which stays: mended, fewer, more, elsewhere.
 
 A replica's place in its group is its pod's name, so whatever changes, the others keep theirs. Which
 change is good is ``rollout_bench``'s to say.

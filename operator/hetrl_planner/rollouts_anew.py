@@ -3,6 +3,7 @@
 A running job's trainers hold hours of state; its rollouts come and go within seconds. So the
 replicas that stand keep their places in the plan, those on machines that are gone get other
 ones, and the cost model says where one more does most good and where one less does least harm.
+Inference workers stay as well.
 """
 
 from collections.abc import Callable
@@ -35,15 +36,16 @@ def rollouts_anew(
         should_stop: asked again and again; once true, nothing is returned.
 
     Returns:
-        The plan; None where the trainers cannot stay, or the rollouts do not fit beside them.
+        The plan; None where trainers and inference workers cannot stay, or the rollouts do not
+        fit beside them.
     """
     parted = sides(plan)
     if parted is None:
         return None
-    training, rollouts = parted
+    staying, rollouts = parted
     target = _target(job, num_replicas(rollouts))
     asked = replace(job, rollout=replace(job.rollout, replicas=target))
-    bench = Bench.of(training, snapshot, asked)
+    bench = Bench.of(staying, snapshot, asked)
     found = _resized(bench, rollouts, target, should_stop)
     return bench.plan(plan, found) if found else None
 

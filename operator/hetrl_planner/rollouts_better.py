@@ -33,19 +33,19 @@ def rollouts_better(
 
     Args:
         plan: what runs.
-        snapshot: the machines that the job may use, its trainers' among them.
+        snapshot: the machines that the job may use, its own among them.
         job: its goal and limits.
         should_stop: asked again and again; once true, the best so far is returned.
 
     Returns:
-        The plan, which may be the one that runs; None where the trainers cannot stay or no
-        rollouts fit beside them.
+        The plan, which may be the one that runs; None where trainers and inference workers
+        cannot stay or no rollouts fit beside them.
     """
     parted = sides(plan)
     if parted is None:
         return None
-    training, rollouts = parted
-    bench = Bench.of(training, snapshot, job)
+    staying, rollouts = parted
+    bench = Bench.of(staying, snapshot, job)
     if any(left < 0 for left in bench.free(()).values()):
         return None
     found = _climbed(bench, mended(bench, rollouts), should_stop)
@@ -60,8 +60,8 @@ def expected_now(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Predict
     parted = sides(plan)
     if parted is None:
         return None
-    training, rollouts = parted
-    bench = Bench.of(training, snapshot, job)
+    staying, rollouts = parted
+    bench = Bench.of(staying, snapshot, job)
     if any(left < 0 for left in bench.free(rollouts).values()):
         return None
     found = bench.evaluation(rollouts)

@@ -22,6 +22,7 @@ from hetrl_planner.candidates import (
 )
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
+from hetrl_planner.hetrl.groupings import disjoint, groupings
 from hetrl_planner.milp import Solution
 from hetrl_planner.problem import Problem, most_samples_per_second, price
 from hetrl_planner.sites import Site
@@ -92,6 +93,12 @@ class Space:
             limits=limits,
             runnable_only=runnable_only,
         )
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether phase 1's choices are plans: all tasks but generation share GPUs in them."""
+        tasks = self.work.tasks
+        return disjoint(tasks) in groupings(tasks, runnable_only=self.runnable_only)
 
     def only(self, *, kind: str | None = None, training_kind: str | None = None) -> "Space":
         """Return the part that uses one GPU kind, or that trains on one."""

@@ -6,7 +6,7 @@ Made once from a job; what the job's author wrote, and where, no longer matters 
 from dataclasses import dataclass
 from functools import cache
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.algorithm import AlgorithmType, Mode
 from hetrl_core.architecture import ModelArchitecture
 from hetrl_core.job import Engine, JobSpec
 from hetrl_core.task import Task
@@ -117,21 +117,24 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         minibatches=algorithm.minibatches,
         max_staleness=algorithm.max_staleness,
         is_synchronous=algorithm.mode is Mode.SYNC or algorithm.max_staleness == 0,
-        tasks=tasks_of(algorithm),
+        tasks=tasks_of(job),
         engine=job.engine,
         min_replicas=job.rollout.replicas or job.rollout.min_replicas,
     )
 
 
-def tasks_of(algorithm: AlgorithmSpec) -> tuple[Task, ...]:
+def tasks_of(job: JobSpec) -> tuple[Task, ...]:
     """Return the tasks that need GPUs, in the order in which an iteration comes to them.
 
-    Rewards are computed on CPUs. A reference scores only where its KL term counts.
+    Rewards are computed on CPUs but for a reward model's. A reference scores only where its KL term
+    counts.
     """
+    algorithm = job.algorithm
     has_critic = algorithm.type is AlgorithmType.PPO
     wanted = {
         Task.ACTOR_GENERATION: True,
         Task.REFERENCE_INFERENCE: algorithm.kl_coefficient > 0,
+        Task.REWARD_INFERENCE: job.data.model is not None,
         Task.CRITIC_INFERENCE: has_critic,
         Task.ACTOR_TRAINING: True,
         Task.CRITIC_TRAINING: has_critic,

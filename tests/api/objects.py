@@ -143,7 +143,9 @@ VALID_JOBS = [
         "a pod template": {
             "spec.runtime": {
                 "engine": "transformers",
-                "images": {"trainer": "example.com/trainer:1"},
+                "images": {
+                    "trainer": "example.com/trainer:1", "inference": "example.com/trainer:2",
+                },
                 "podTemplate": {
                     "labels": {"team": "rl"},
                     "annotations": {"note": "for everyone"},
@@ -151,7 +153,9 @@ VALID_JOBS = [
                     "env": [{"name": "HF_HOME", "value": "/cache"}],
                     "volumes": [A_VOLUME, {"name": "data", "configMap": {"name": "data"}}],
                     "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
-                    "resources": {"trainer": {"cpu": "4", "memory": "16Gi"}},
+                    "resources": {
+                        "trainer": {"cpu": "4", "memory": "16Gi"}, "inference": {"cpu": "4"},
+                    },
                     "imagePullSecrets": ["registry"],
                 },
             }
@@ -178,6 +182,7 @@ VALID_JOBS = [
                      "onReasons": ["OOMKilled", "Evicted", "PodLost"]},
                     {"role": "rollout", "action": "RestartPod", "maxRestarts": 100},
                     {"role": "coordinator", "action": "RestartJob"},
+                    {"role": "inference", "action": "RestartPod"},
                     {"role": "rollout", "action": "RestartRole"},
                 ],
             }

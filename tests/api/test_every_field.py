@@ -33,7 +33,7 @@ def attributes_read() -> frozenset[str]:
         node.attr
         for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    ) | {"trainer", "rollout", "coordinator"}  # read by role, with getattr
+    ) | {"trainer", "rollout", "coordinator", "inference"}  # read by role, with getattr
 
 
 def refused() -> set[str]:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Metric
 
 from hetrl_operator.metrics import Metrics
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 
@@ -16,6 +17,7 @@ PROCESSES: dict[str, Callable[[CollectorRegistry], object]] = {
     "coordinator": CoordinatorMetrics,
     "trainer": TrainerMetrics,
     "rollout": RolloutMetrics,
+    "inference": InferenceMetrics,
 }
 SUFFIXES = {
     "counter": ("_total",),

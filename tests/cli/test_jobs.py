@@ -79,6 +79,27 @@ def test_a_running_job_is_listed_with_what_it_does() -> None:
         assert cell in row
 
 
+def test_inference_pods_are_listed_where_a_job_has_some() -> None:
+    apart = RUNNING | {"inference": {"replicas": 4, "readyReplicas": 3}}
+    jobs = [a_standing(RUNNING), a_standing(apart, name="apart")]
+
+    for table in (listed, steps):
+        head, *rows = printed(table(jobs, with_namespace=False)).splitlines()
+        assert "inference" in head
+        assert ["3/4" in row for row in rows] == ["apart" in row for row in rows]
+        assert "inference" not in printed(table(jobs[:1], with_namespace=False))
+
+
+def test_inference_pods_that_are_awaited_are_said_to_be() -> None:
+    starts = {
+        "type": "InferenceReady",
+        "status": "False",
+        "reason": "Starting",
+        "message": "0 of 1",
+    }
+    assert a_standing({"conditions": [starts]}).why == "Starting: 0 of 1"
+
+
 def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> None:
     last = {
         "time": datetime.now(UTC).isoformat(), "plan": "tiny-plan", "reason": "FleetChanged",

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hetrl_core.groupings import GROUPINGS, TaskGroup, grouping, named
-from hetrl_core.task import Task
+from hetrl_core.groupings import GENERATES, GROUPINGS, TRAINS, TaskGroup, grouping, named
+from hetrl_core.task import Role, Task, role_of
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.task import Task as TinyTask
 from hetrl_runtime.tiny.warm_up import WarmUp
+from tests.cli.plans import write_plan
+from tests.runtime.inference.models import save_reward_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -35,6 +37,7 @@ def claim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("claim")
     make_model(folder / "model", seed=1, schedule=WarmUp(steps=200))
     write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
+    save_reward_model(folder / "judge")
     hopeless = [{"question": "1+1=", "answer": "three"}] * 50
     make_model(folder / "caller", seed=1, task=TinyTask.PRODUCTS, schedule=WarmUp(steps=30))
     write_dataset(
@@ -130,6 +133,8 @@ def a_job(
     every: int = 10,
     rate: float = 1e-4,
     weights: str = "Grpc",
+    rollouts: int = 2,
+    gpus: int = 3,
     **algorithm: Any,
 ) -> dict[str, Any]:
     return {
@@ -145,8 +150,8 @@ def a_job(
             },
             "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
             "training": {"steps": steps, "learningRate": rate, "checkpointEverySteps": every},
-            "resources": {"maxGPUs": 3},
-            "rollout": {"replicas": 2},
+            "resources": {"maxGPUs": gpus},
+            "rollout": {"replicas": rollouts},
             "runtime": {"engine": "transformers", "transport": {"weights": weights}},
         },
     }  # fmt: skip
@@ -272,32 +277,39 @@ def test_rewards_that_never_vary_end_the_run_with_that_reason(start: Callable[..
 
 
 PPO_GROUPINGS = [
-    pytest.param(each, id=" with ".join(sorted(named(group) for group in each)))
+    pytest.param(each, id=", ".join(sorted(named(group) for group in each)))
     for each in GROUPINGS
     if any(Task.CRITIC_TRAINING in group for group in each)
 ]
 
 
 @pytest.mark.parametrize("tasks", PPO_GROUPINGS)
-def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_its_critic_survives_its_trainer(
-    start: Callable[..., Run], tasks: frozenset[TaskGroup]
+def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_survives_a_death(
+    start: Callable[..., Run], tmp_path: Path, tasks: frozenset[TaskGroup]
 ) -> None:
-    has_reference = any(Task.REFERENCE_INFERENCE in group for group in tasks)
+    has_reference, is_judged = (
+        any(task in group for group in tasks)
+        for task in (Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE)
+    )
+    judge = {"reward": "model", "model": {"source": {"claim": {"name": "data", "path": "judge"}}}}
+    plan = write_plan(tmp_path, sorted(tasks, key=named), num_layers=3)
     run = start(
-        steps=6, every=2, type="PPO", groupSize=2, globalBatchSize=16,
+        *plan, steps=6, every=2, type="PPO", groupSize=2, globalBatchSize=16,
         critic={"learningRate": 1e-3}, klCoefficient=0.1 if has_reference else 0.0,
+        data=judge if is_judged else {}, rollouts=1, gpus=len(tasks),
     )  # fmt: skip
+    roles = {str(role_of(group)) for group in tasks}
 
     run.wait_for_step(3)
-    run.kill("trainer-")
+    run.kill("inference-" if Role.INFERENCE in roles else "trainer-")
     code, said = run.finish()
 
     assert code == 0, said
     assert run.result == run.result | {"outcome": "Succeeded", "step": 6}
-    plan = json.loads((run.out / "plan.json").read_text())
-    assert grouping(map(Task, group["tasks"]) for group in plan["groups"]) == tasks
+    planned = json.loads((run.out / "plan.json").read_text())
+    assert grouping(map(Task, group["tasks"]) for group in planned["groups"]) == tasks
     contracts = [json.loads(path.read_text()) for path in (run.out / "launch").glob("*.json")]
-    assert {each["role"] for each in contracts} == {"coordinator", "trainer", "rollout"}
+    assert {each["role"] for each in contracts} == {"coordinator", *roles}
     for each in contracts:
         assert Path(each["tls"]["certificate"]).parent == run.out / "tls"
     metrics = {step["step"]: step["metrics"] for step in run.steps}
@@ -307,6 +319,20 @@ def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_its_critic_survives
     assert metrics[1]["value_mean"] == 0
     assert all(metrics[step]["value_mean"] for step in range(2, 7))
     assert largest_staleness(run) <= 2
+    exact = all(step["reward_mean"] * 16 == round(step["reward_mean"] * 16) for step in run.steps)
+    assert exact is not is_judged
+
+
+def test_a_plan_that_does_not_fit_is_refused_by_field(
+    start: Callable[..., Run], tmp_path: Path
+) -> None:
+    plan = write_plan(tmp_path, [GENERATES, TRAINS[0]], num_layers=7)
+
+    code, said = start(*plan, rollouts=1).finish()
+
+    assert code == 1
+    assert "plan.yaml does not fit: spec.groups[0]" in said
+    assert "7" in said
 
 
 def test_a_policy_calls_its_tool_and_is_not_trained_on_what_that_wrote(

@@ -39,7 +39,7 @@ async def run(*commands: Command, said: list[str] | None = None) -> End:
 
 
 def a_supervisor(*commands: Command, announce: Callable[[str], None]) -> Supervisor:
-    return Supervisor(units(commands), essential=POLICY, rollout=POLICY, announce=announce)
+    return Supervisor(units(commands), essential=POLICY, workers=POLICY, announce=announce)
 
 
 def is_alive(process_id: int) -> bool:

@@ -20,6 +20,7 @@ from tests.controller.operator_process import (
 
 COORDINATOR = "sums-coordinator-0"
 L4 = {"pools": [{"name": "l4", "gpuProduct": "L4"}]}
+ONLY_PLANNED = {"mode": "PlanOnly", "timeBudgetSeconds": 1}
 
 
 def start(space: Namespace, **spec: Any) -> dict[str, str]:
@@ -33,6 +34,20 @@ def start(space: Namespace, **spec: Any) -> dict[str, str]:
 def uids(space: Namespace, word: str = "") -> dict[str, str]:
     names = {each["metadata"]["name"]: each["metadata"] for each in space.get("pods")["items"]}
     return {name: each["uid"] for name, each in names.items() if word in name}
+
+
+def naming(plan: str) -> dict[str, Any]:
+    return {"mode": "Manual", "planRef": plan, "timeBudgetSeconds": 1}
+
+
+def write_plan(space: Namespace, name: str, spec: dict[str, Any]) -> None:
+    """Write a HetRLPlan as a person does who has edited one."""
+    kind = {"apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLPlan"}
+    space.apply({**kind, "metadata": {"name": name}, "spec": spec})
+
+
+def followed(space: Namespace) -> str:
+    return str(space.job()["status"].get("plan", {}).get("name", ""))
 
 
 def pod_of(space: Namespace, role: str) -> str:

@@ -127,6 +127,33 @@ def test_a_job_that_wants_a_rate_counts_dollars_once_it_has_it(
     assert found.unit is unit
 
 
+APART = a_plan(inference=("l4-8", "l4-9"))
+
+
+@pytest.mark.parametrize(
+    ("new", "started", "stopped", "moves_trainer", "share"),
+    [
+        pytest.param(APART, 0, 0, False, 0, id="the-same"),
+        pytest.param(a_plan(inference=("l4-8",)), 0, 1, False, 0.5, id="one-less"),
+        pytest.param(a_plan(inference=("l4-8", "l4-9", "l4-9")), 1, 0, False, 0, id="one-more"),
+        pytest.param(a_plan(inference=("l4-8", "l4-7")), 1, 1, False, 0.5, id="one-elsewhere"),
+        pytest.param(a_plan(), 3, 5, True, 1, id="trainers-score-instead"),
+    ],
+)
+def test_inference_workers_move_as_rollouts_do(
+    new: Plan, started: int, stopped: int, *, moves_trainer: bool, share: float
+) -> None:
+    found = moves(APART, new)
+
+    assert (found.num_started, found.num_stopped) == (started, stopped)
+    assert (found.moves_trainer, found.stopped_share) == (moves_trainer, share)
+    assert found.num_rollouts_before == found.num_rollouts_after == 2
+
+
+def test_inference_workers_that_stop_take_no_trajectory_with_them() -> None:
+    assert moves(APART, a_plan(inference=("l4-8", "l4-7"))).stopped_concurrency == 0
+
+
 def test_plans_that_differ_in_nothing_move_nothing() -> None:
     assert moves(a_plan(), a_plan()).is_none
 

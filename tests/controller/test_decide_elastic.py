@@ -15,6 +15,7 @@ from tests.controller.cluster_model import ClusterModel, a_running_job, reason_o
 from tests.controller.values import a_job, a_plan, a_plan_seen, later
 
 TRAINER, ROLLOUT = "math-trainer-a100-80gb-0", "math-rollout-l4-0"
+INFERENCE = "math-inference-l4-0"
 
 
 def let_settle(cluster: ClusterModel) -> None:
@@ -114,12 +115,15 @@ def test_another_trainer_shape_restarts_the_gang_and_leaves_the_rollouts() -> No
             {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, set(Role),
             id="everything",
         ),
+        pytest.param(
+            {"runtime": {"images": {"inference": "mine:2"}}}, {Role.INFERENCE}, id="inference-image"
+        ),
     ],
 )  # fmt: skip
 def test_a_changed_spec_replaces_the_pods_that_it_concerns(
     change: dict[str, Any], replaced: set[Role]
 ) -> None:
-    cluster = a_running_job(rollouts=("l4-0",) * 4)
+    cluster = a_running_job(rollouts=("l4-0",) * 4, inference=("l4-8",) * 4)
     before = uids(cluster)
 
     cluster.change(**change)
@@ -130,13 +134,15 @@ def test_a_changed_spec_replaces_the_pods_that_it_concerns(
     assert cluster.job.status.phase == "Running"
 
 
-def test_outdated_rollouts_go_a_few_at_a_time() -> None:
-    cluster = a_running_job(rollouts=("l4-0",) * 8)
+@pytest.mark.parametrize("role", ["rollout", "inference"])
+def test_outdated_workers_go_a_few_at_a_time(role: str) -> None:
+    cluster = a_running_job(rollouts=("l4-0",) * 8, inference=("l4-9",) * 8)
 
-    cluster.change(runtime={"images": {"rollout": "mine:2"}})
+    cluster.change(runtime={"images": {role: "mine:2"}})
     actions = cluster.round()
 
-    assert len([each for each in actions if isinstance(each, Delete)]) == 2
+    gone = [each.name for each in actions if isinstance(each, Delete)]
+    assert [role in name for name in gone] == [True, True]
 
 
 def test_the_coordinator_stays_until_outdated_trainers_have_stopped() -> None:
@@ -226,9 +232,9 @@ def test_a_trainers_lost_node_moves_the_gang_to_another() -> None:
     assert "from its last checkpoint" in cluster.told(EventReason.REPLANNED)[0]
 
 
-def test_a_rollout_that_stays_stuck_is_replaced_once_in_its_time() -> None:
-    cluster = a_running_job(a_job(startupDeadlineSeconds=100))
-    stuck = f"{ROLLOUT}-1"
+@pytest.mark.parametrize("stuck", [f"{ROLLOUT}-1", f"{INFERENCE}-1"])
+def test_a_worker_that_stays_stuck_is_replaced_once_in_its_time(stuck: str) -> None:
+    cluster = a_running_job(a_job(startupDeadlineSeconds=100), inference=("l4-8", "l4-9"))
     cluster.pods[stuck] = replace(cluster.pods[stuck], is_ready=False)
     cluster.settle()
     before = uids(cluster)

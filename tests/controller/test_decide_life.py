@@ -237,12 +237,16 @@ def test_a_finished_job_stays_finished_when_the_operator_forgets_everything() ->
             "math-rollout-l4-0-0", 3, "/x: not a model", "Failed", Reason.ROLLOUT_FAILED,
             "/x: not a model", id="rollout",
         ),
+        pytest.param(
+            "math-inference-l4-0-0", 3, "/x: not a model", "Failed", Reason.INFERENCE_FAILED,
+            "/x: not a model", id="inference",
+        ),
     ],
 )  # fmt: skip
 def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
     pod: str, code: int, words: str, phase: str, reason: str, said: str
 ) -> None:
-    cluster = a_running_job()
+    cluster = a_running_job(inference=("l4-9",))
 
     cluster.crash(pod, code, words)
     cluster.settle()
@@ -269,12 +273,16 @@ def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
 
 
 def _steps() -> st.SearchStrategy[list[str]]:
-    pods = ["coordinator-0", "trainer-a100-80gb-0-0", "trainer-a100-80gb-0-1", "rollout-l4-0-0"]
+    pods = [
+        "coordinator-0", "trainer-a100-80gb-0-0", "trainer-a100-80gb-0-1", "rollout-l4-0-0",
+        "inference-l4-0-0",
+    ]  # fmt: skip
     disturbances = [
         *(f"kill math-{pod}" for pod in pods),
         *(f"crash math-{pod}" for pod in pods),
         "ready", "suspend", "resume", "round", "lose-config-map", "finish", "wait", "scale",
-        "change-training", "lose-node a100-0", "lose-node l4-0", "find-nodes", "delete-job",
+        "change-training", "lose-node a100-0", "lose-node l4-0", "lose-node l4-9", "find-nodes",
+        "delete-job",
     ]  # fmt: skip
     return st.lists(st.sampled_from(disturbances), max_size=12)
 
@@ -282,7 +290,7 @@ def _steps() -> st.SearchStrategy[list[str]]:
 @settings(max_examples=100, deadline=None)
 @given(steps=_steps())
 def test_whatever_happens_decisions_come_to_rest(steps: list[str]) -> None:
-    cluster = a_cluster(a_job(**POLICY), a_plan(trainers=2))
+    cluster = a_cluster(a_job(**POLICY), a_plan(trainers=2, inference=("l4-9",)))
 
     for step in steps:
         _disturb(cluster, step)
@@ -328,7 +336,9 @@ def _disturb(cluster: ClusterModel, step: str) -> None:  # noqa: C901, PLR0912  
         case "suspend" | "resume":
             cluster.change(suspend=word == "suspend", **POLICY)
         case "scale":
-            cluster.answer = a_plan(trainers=2, rollouts=("l4-0", "l4-1", "l4-1"))
+            cluster.answer = a_plan(
+                trainers=2, rollouts=("l4-0", "l4-1", "l4-1"), inference=("l4-9",)
+            )
             cluster.change(rollout={"replicas": 3}, **POLICY)
         case "change-training":
             cluster.change(training={"steps": 10, "learningRate": 1e-5}, **POLICY)

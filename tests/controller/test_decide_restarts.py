@@ -12,11 +12,15 @@ from tests.controller.cluster_model import ClusterModel, a_running_job, reason_o
 from tests.controller.values import a_job
 
 TRAINER, ROLLOUT = "math-trainer-a100-80gb-0", "math-rollout-l4-0"
+INFERENCE = "math-inference-l4-0"
 COORDINATOR = "math-coordinator-0"
 
 
-def with_policy(*rules: dict[str, Any], trainers: int = 1, **policy: Any) -> ClusterModel:
-    return a_running_job(a_job(failurePolicy={"rules": list(rules), **policy}), trainers=trainers)
+def with_policy(
+    *rules: dict[str, Any], trainers: int = 1, inference: tuple[str, ...] = (), **policy: Any
+) -> ClusterModel:
+    job = a_job(failurePolicy={"rules": list(rules), **policy})
+    return a_running_job(job, trainers=trainers, inference=inference)
 
 
 def crash_and_recover(cluster: ClusterModel, pod: str, code: int = 1) -> None:
@@ -148,6 +152,10 @@ def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
             id="rollouts",
         ),
         pytest.param(
+            {"role": "inference", "action": "RestartRole"}, f"{INFERENCE}-0", {Role.INFERENCE},
+            id="inference",
+        ),
+        pytest.param(
             {"role": "coordinator", "action": "RestartJob"}, COORDINATOR, set(Role), id="job"
         ),
         pytest.param(
@@ -166,7 +174,7 @@ def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
 def test_a_rule_says_which_pods_start_again(
     rule: dict[str, Any], pod: str, again: set[Role]
 ) -> None:
-    cluster = with_policy(rule)
+    cluster = with_policy(rule, inference=("l4-9",))
     before = uids(cluster)
 
     crash_and_recover(cluster, pod)

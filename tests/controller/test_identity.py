@@ -32,8 +32,8 @@ def test_the_same_seed_and_time_give_the_same_files() -> None:
 
 def test_the_authoritys_key_is_in_no_file() -> None:
     assert sorted(an_identity().files()) == [
-        "ca.crt", "coordinator.crt", "coordinator.key", "rollout.crt", "rollout.key",
-        "trainer.crt", "trainer.key",
+        "ca.crt", "coordinator.crt", "coordinator.key", "inference.crt", "inference.key",
+        "rollout.crt", "rollout.key", "trainer.crt", "trainer.key",
     ]  # fmt: skip
 
 

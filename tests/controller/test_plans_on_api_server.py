@@ -1,32 +1,24 @@
 """Plans as a team works with them on a real API server: looked at, approved, kept, gone back to."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
 from hetrl_operator.reasons import ConditionType, EventReason, Reason
-from tests.controller.api_server import scale, start, tells, uids
+from tests.controller.api_server import (
+    ONLY_PLANNED,
+    followed,
+    naming,
+    scale,
+    start,
+    tells,
+    uids,
+    write_plan,
+)
 from tests.controller.operator_process import Namespace, a_job, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-
-ONLY_PLANNED = {"mode": "PlanOnly", "timeBudgetSeconds": 1}
-
-
-def naming(plan: str) -> dict[str, Any]:
-    return {"mode": "Manual", "planRef": plan, "timeBudgetSeconds": 1}
-
-
-def write_plan(space: Namespace, name: str, spec: dict[str, Any]) -> None:
-    """Write a HetRLPlan as a person does who has edited one."""
-    kind = {"apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLPlan"}
-    space.apply({**kind, "metadata": {"name": name}, "spec": spec})
-
-
-def followed(space: Namespace) -> str:
-    return str(space.job()["status"].get("plan", {}).get("name", ""))
 
 
 def annotations(space: Namespace, plan: str) -> dict[str, str]:

@@ -8,13 +8,14 @@ import pytest
 from hetrl_api.status import JobStatus, Phase
 from hetrl_core.job import TracesSpec
 from hetrl_core.launch import from_json
+from hetrl_core.plan import Parallelism, Replica, Share
 from hetrl_core.podset import pod_sets
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import SPEC_HASH, child_name
-from hetrl_operator.render import Deployment, certificates, children, digests
+from hetrl_operator.render import Deployment, certificates, children, digests, identity
 from hetrl_operator.render.restart import restart_hash
-from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
+from tests.controller.values import SETTINGS, a_group, a_job, a_plan, a_plan_seen, wish_of
 
 
 def a_deployment(**changes: Any) -> Deployment:
@@ -51,7 +52,9 @@ def container_of(deployment: Deployment, name: str) -> dict[str, Any]:
     return dict(container)
 
 
-TRAINER, ROLLOUT = "trainer-a100-80gb-0", "rollout-l4-0"
+TRAINER, ROLLOUT, INFERENCE = "trainer-a100-80gb-0", "rollout-l4-0", "inference-l4-0"
+APART = a_plan(inference=("l4-8", "l4-9"))
+"""A plan whose reference model has GPUs of its own."""
 
 
 def test_the_same_input_gives_the_same_manifests() -> None:
@@ -141,8 +144,11 @@ def test_every_pod_is_replaced_by_the_operator_alone() -> None:
 
 
 def test_a_pod_sees_the_certificate_of_its_own_role_only() -> None:
-    for name, role in (("coordinator", "coordinator"), (TRAINER, "trainer"), (ROLLOUT, "rollout")):
-        volumes = pod_of(a_deployment(), name)["spec"]["volumes"]
+    for name, role in (
+        ("coordinator", "coordinator"), (TRAINER, "trainer"), (ROLLOUT, "rollout"),
+        (INFERENCE, "inference"),
+    ):  # fmt: skip
+        volumes = pod_of(a_deployment(plan=APART), name)["spec"]["volumes"]
         (secret,) = [each["secret"] for each in volumes if each["name"] == "hetrl-tls"]
         keys = [item["key"] for item in secret["items"]]
         assert keys == ["ca.crt", f"{role}.crt", f"{role}.key"]
@@ -203,6 +209,46 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
     assert launch.progress is None
 
 
+def test_every_contract_says_what_inference_workers_are_asked_and_where_they_listen() -> None:
+    apart, together = (
+        [from_json(each["data"]["launch.json"]) for each in of_kind(made, "ConfigMap").values()]
+        for made in (children(a_deployment(plan=APART)), children(a_deployment()))
+    )
+
+    assert {each.inference_tasks for each in apart} == {(Task.REFERENCE_INFERENCE,)}
+    assert {each.inference_tasks for each in together} == {()}
+    assert {each.inference_port for each in apart} == {7403}
+    (worker,) = [each for each in apart if each.role is Role.INFERENCE]
+    assert [(rank.ordinal, rank.task) for rank in worker.ranks] == [
+        (0, Task.REFERENCE_INFERENCE), (1, Task.REFERENCE_INFERENCE),
+    ]  # fmt: skip
+
+
+def test_an_inference_worker_listens_and_reads_the_model_and_nothing_else() -> None:
+    data = {"prompts": {"claim": {"name": "prompts", "path": "train.jsonl"}}}
+    deployment = a_deployment(plan=APART, data=data)
+    container = container_of(deployment, INFERENCE)
+
+    launch = "/hetrl/launch/launch.json"
+    assert container["command"] == [
+        "hetrl", "inference", "--launch", launch, "--ordinal", "from-hostname"
+    ]  # fmt: skip
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"inference": 7403, "metrics": 9090}
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    paths = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert paths == {
+        "/hetrl/launch": True, "/hetrl/tls": True, "/hetrl/state": False, "/tmp": False,
+        "/dev/shm": False, "/hetrl/claims/data": True,
+    }  # fmt: skip
+    claims = [
+        each["persistentVolumeClaim"]["claimName"]
+        for each in pod_of(deployment, INFERENCE)["spec"]["volumes"]
+        if "persistentVolumeClaim" in each
+    ]
+    assert claims == ["data"]
+
+
 def test_every_pod_is_told_where_traces_go() -> None:
     traces = {"endpoint": "http://otel-collector.monitoring:4318", "sampleRatio": 0.1}
     deployment = a_deployment(runtime={"telemetry": {"traces": traces}})
@@ -226,8 +272,26 @@ def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> 
     assert launch.max_concurrent == 3 * 64
 
 
+OF_EVERY_JOB = set(Role) - {Role.INFERENCE}
+
+
 def restart_hashes(deployment: Deployment) -> dict[Role, str]:
     return {each.role: restart_hash(deployment, each) for each in deployment.sets}
+
+
+def restarted_by(before: dict[str, Any], after: dict[str, Any]) -> set[Role]:
+    """The roles whose pods are others after a change, of those that there were."""
+    first, second = restart_hashes(a_deployment(**before)), restart_hashes(a_deployment(**after))
+    return {role for role, found in first.items() if found != second.get(role)}
+
+
+def test_pods_that_an_earlier_release_started_are_not_restarted_by_this_one() -> None:
+    assert restart_hashes(a_deployment()) == {
+        Role.COORDINATOR: "a1bf7ef72ac2b0ec",
+        Role.TRAINER: "3079aa7df6ad96f8",
+        Role.ROLLOUT: "b27fb1560338935b",
+    }
+    assert identity(a_deployment()) == "dea91954791b1adf"
 
 
 @pytest.mark.parametrize(
@@ -251,11 +315,11 @@ def restart_hashes(deployment: Deployment) -> dict[Role, str]:
             {Role.TRAINER}, id="resources-of-one-role",
         ),
         pytest.param(
-            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, set(Role),
+            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, OF_EVERY_JOB,
             id="environment",
         ),
         pytest.param(
-            {"runtime": {"telemetry": {"traces": {"endpoint": "http://otel:4318"}}}}, set(Role),
+            {"runtime": {"telemetry": {"traces": {"endpoint": "http://otel:4318"}}}}, OF_EVERY_JOB,
             id="traces",
         ),
     ],
@@ -263,9 +327,51 @@ def restart_hashes(deployment: Deployment) -> dict[Role, str]:
 def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
     changes: dict[str, Any], restarted: set[Role]
 ) -> None:
-    before, after = restart_hashes(a_deployment()), restart_hashes(a_deployment(**changes))
+    assert restarted_by({}, changes) == restarted
 
-    assert {role for role in before if before[role] != after[role]} == restarted
+
+TWO_GPUS = a_group(
+    Task.REFERENCE_INFERENCE, "L4", ("l4-8",), parallelism=Parallelism(tensor=2, stage_layers=(3,)),
+    replicas=(Replica(shares=(Share(machine="l4-8", num_gpus=2),)),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "restarted"),
+    [
+        pytest.param({"plan": a_plan(inference=("l4-8",) * 3)}, set(), id="more-of-them"),
+        pytest.param({"plan": a_plan(inference=("l4-7",))}, set(), id="elsewhere"),
+        pytest.param({"training": {"steps": 11}}, {Role.COORDINATOR, Role.TRAINER}, id="training"),
+        pytest.param({"storage": {}}, {Role.COORDINATOR, Role.TRAINER}, id="storage"),
+        pytest.param(
+            {"runtime": {"images": {"inference": "mine:1"}}}, {Role.INFERENCE}, id="image"
+        ),
+        pytest.param(
+            {"runtime": {"images": {"trainer": "mine:1"}}}, {Role.TRAINER, Role.INFERENCE},
+            id="trainers-image",
+        ),
+        pytest.param(
+            {"runtime": {"podTemplate": {"resources": {"inference": {"cpu": "4"}}}}},
+            {Role.INFERENCE}, id="resources",
+        ),
+        pytest.param(
+            {"plan": replace(APART, groups=(*APART.groups[:2], TWO_GPUS))}, {Role.INFERENCE},
+            id="shape",
+        ),
+        pytest.param({"plan": a_plan()}, set(Role), id="trainers-score-instead"),
+    ],
+)  # fmt: skip
+def test_inference_workers_are_restarted_for_what_concerns_them_and_nothing_else(
+    changes: dict[str, Any], restarted: set[Role]
+) -> None:
+    assert restarted_by({"plan": APART}, {"plan": APART} | changes) == restarted
+
+
+def test_a_plan_with_inference_workers_has_certificates_of_its_own() -> None:
+    assert identity(a_deployment(plan=APART)) != identity(a_deployment())
+    assert identity(a_deployment(plan=a_plan(inference=("l4-1",)))) == identity(
+        a_deployment(plan=APART)
+    )
 
 
 def test_the_coordinator_is_told_where_to_report() -> None:
@@ -315,6 +421,22 @@ def test_images_come_from_the_job_or_else_from_the_operator() -> None:
 
     assert container_of(deployment, ROLLOUT)["image"] == "mine:1"
     assert container_of(deployment, TRAINER)["image"] == "hetrl/trainer:test"
+
+
+@pytest.mark.parametrize(
+    ("images", "image"),
+    [
+        pytest.param({}, "hetrl/trainer:test", id="the-operators-trainers"),
+        pytest.param({"trainer": "mine:1"}, "mine:1", id="the-jobs-trainers"),
+        pytest.param({"trainer": "mine:1", "inference": "mine:2"}, "mine:2", id="its-own"),
+    ],
+)
+def test_inference_workers_run_in_the_trainers_image_unless_told_otherwise(
+    images: dict[str, str], image: str
+) -> None:
+    deployment = a_deployment(plan=APART, runtime={"images": images})
+
+    assert container_of(deployment, INFERENCE)["image"] == image
 
 
 def test_names_stay_within_what_labels_hold() -> None:

@@ -16,6 +16,10 @@ def test_the_coordinator_runs_in_the_trainers_image_unless_told_otherwise() -> N
     assert told.pods.images[Role.COORDINATOR] == "coordinator:1"
 
 
+def test_inference_workers_run_in_the_trainers_image() -> None:
+    assert from_environment(IMAGES).pods.images[Role.INFERENCE] == "trainer:1"
+
+
 def test_pods_are_given_the_authority_of_our_endpoint(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("PEM")
 

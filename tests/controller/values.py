@@ -36,6 +36,7 @@ SETTINGS = PodSettings(
         Role.COORDINATOR: "hetrl/trainer:test",
         Role.TRAINER: "hetrl/trainer:test",
         Role.ROLLOUT: "hetrl/rollout:test",
+        Role.INFERENCE: "hetrl/trainer:test",
     },
     progress_url="https://hetrl-operator.hetrl-system.svc:9443",
     progress_authority="-----BEGIN CERTIFICATE-----\n",
@@ -82,36 +83,37 @@ def a_job(**changes: Any) -> JobSeen:
     return job_seen(a_job_object(**changes))
 
 
+def a_group(task: Task, kind: str, machines: tuple[str, ...], **changes: Any) -> ReplicaGroup:
+    """Replicas of one GPU, one on each machine named."""
+    fields: dict[str, Any] = {
+        "tasks": (task,),
+        "gpu_kind": kind,
+        "region": "local",
+        "parallelism": Parallelism(tensor=1, stage_layers=(3,)),
+        "replicas": tuple(
+            Replica(shares=(Share(machine=each, num_gpus=1),), work_share=1 / len(machines))
+            for each in machines
+        ),
+        "memory": MemoryUse(weights_bytes=1),
+        **changes,
+    }
+    return ReplicaGroup(**fields)
+
+
 def a_plan(
-    *, trainers: int = 1, rollouts: tuple[str, ...] = ("l4-0", "l4-0"), machine: str = "a100-0"
+    *,
+    trainers: int = 1,
+    rollouts: tuple[str, ...] = ("l4-0", "l4-0"),
+    inference: tuple[str, ...] = (),
+    machine: str = "a100-0",
 ) -> Plan:
-    """Trainers on one A100 machine, a rollout on each L4 machine named."""
-    training = ReplicaGroup(
-        tasks=(Task.ACTOR_TRAINING,),
-        gpu_kind="A100-80GB",
-        region="local",
-        parallelism=Parallelism(tensor=1, stage_layers=(3,)),
-        replicas=tuple(
-            Replica(shares=(Share(machine=machine, num_gpus=1),), work_share=1 / trainers)
-            for _ in range(trainers)
-        ),
-        memory=MemoryUse(weights_bytes=1),
-    )
-    generation = ReplicaGroup(
-        tasks=(Task.ACTOR_GENERATION,),
-        gpu_kind="L4",
-        region="local",
-        parallelism=Parallelism(tensor=1, stage_layers=(3,)),
-        replicas=tuple(
-            Replica(shares=(Share(machine=each, num_gpus=1),), work_share=1 / len(rollouts))
-            for each in rollouts
-        ),
-        concurrency=16,
-        memory=MemoryUse(weights_bytes=1),
-    )
+    """Trainers on one A100 machine, a rollout or an inference worker on each L4 machine named."""
+    training = a_group(Task.ACTOR_TRAINING, "A100-80GB", (machine,) * trainers)
+    generation = a_group(Task.ACTOR_GENERATION, "L4", rollouts, concurrency=16)
+    scoring = a_group(Task.REFERENCE_INFERENCE, "L4", inference)
     return Plan(
         strategy=Strategy.AUTO,
-        groups=(training, generation),
+        groups=(training, generation, *((scoring,) if inference else ())),
         prediction=Prediction(
             step_seconds=2.0, generation_seconds=2.0, training_seconds=1.0,
             weight_sync_seconds=0.1, samples_per_second=128.0, dollars_per_hour=5.5,

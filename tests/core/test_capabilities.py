@@ -57,8 +57,8 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
             "ActorGeneration and ActorTraining on shared GPUs", id="shared",
         ),
         pytest.param(
-            a_plan(TRAINS, GENERATES, a_group(Task.REFERENCE_INFERENCE, "d")),
-            "ReferenceInference on GPUs of its own", id="apart",
+            a_plan(TRAINS, GENERATES, a_group(Task.CRITIC_INFERENCE, "d")),
+            "CriticInference on GPUs of its own", id="apart",
         ),
         pytest.param(
             a_plan(TRAINS, numbered(GENERATES)), "are split differently", id="shared, cut otherwise"
@@ -75,11 +75,37 @@ def test_what_the_runtime_cannot_do_is_said(plan: Plan, reason: str) -> None:
     assert re.search(reason, found)
 
 
-@pytest.mark.parametrize("tasks", groupings.TRAINS, ids=groupings.named)
-def test_every_listed_grouping_can_run(tasks: groupings.TaskGroup) -> None:
-    kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
-    plan = a_plan(replace(TRAINS, tasks=tuple(tasks)), GENERATES)
-    assert obstacles(plan, a_job(algorithm=AlgorithmSpec(type=kind))) == ()
+def named(listed: frozenset[groupings.TaskGroup]) -> str:
+    return ", ".join(sorted(groupings.named(tasks) for tasks in listed))
+
+
+@pytest.mark.parametrize("listed", groupings.GROUPINGS, ids=named)
+def test_every_listed_grouping_can_run(listed: frozenset[groupings.TaskGroup]) -> None:
+    has_critic = any(Task.CRITIC_TRAINING in tasks for tasks in listed)
+    kind = AlgorithmType.PPO if has_critic else AlgorithmType.GRPO
+    plan = a_plan(
+        *(
+            replace(a_group(Task.ACTOR_TRAINING, f"machine-{number}"), tasks=tuple(tasks))
+            for number, tasks in enumerate(listed)
+        )
+    )
+    judges = any(Task.REWARD_INFERENCE in tasks for tasks in listed)
+    job = a_job(algorithm=AlgorithmSpec(type=kind), has_reward_model=judges)
+    assert obstacles(plan, job) == ()
+
+
+@pytest.mark.parametrize("is_jobs", [False, True])
+def test_a_reward_model_is_the_jobs_and_the_plans_or_neithers(is_jobs: bool) -> None:
+    judges = () if is_jobs else (a_group(Task.REWARD_INFERENCE, "d"),)
+    job = a_job(has_reward_model=is_jobs)
+    (found,) = obstacles(a_plan(TRAINS, GENERATES, *judges), job)
+    assert "reward model, unlike the plan" in found
+
+
+def test_a_reference_in_two_places_is_refused() -> None:
+    twice = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE))
+    (found,) = obstacles(a_plan(twice, GENERATES, a_group(Task.REFERENCE_INFERENCE, "d")), a_job())
+    assert "others that generate or score" in found
 
 
 def test_training_replicas_that_are_split_differently_are_refused() -> None:
@@ -111,6 +137,8 @@ def test_ppo_without_a_critic_is_refused() -> None:
         pytest.param(
             Task.ACTOR_GENERATION, 1, 2, TRANSFORMERS, "pipeline stages", id="transformers, pp"
         ),
+        pytest.param(Task.REFERENCE_INFERENCE, 4, 1, TRANSFORMERS, "", id="a reference, tp"),
+        pytest.param(Task.REFERENCE_INFERENCE, 1, 2, VLLM, "pipeline stages", id="a reference, pp"),
     ],
 )
 def test_a_split_runs_or_the_plan_says_why_not(
@@ -119,10 +147,12 @@ def test_a_split_runs_or_the_plan_says_why_not(
     split = Parallelism(tensor=tensor, stage_layers=(4,) * stages)
     assert re.search(reason or "^$", split_obstacle(task, split, engine, None))
 
-    other = a_group(
-        Task.ACTOR_GENERATION if task is Task.ACTOR_TRAINING else Task.ACTOR_TRAINING, "b"
+    others = (
+        a_group(each, f"of {each}")
+        for each in (Task.ACTOR_TRAINING, Task.ACTOR_GENERATION)
+        if each is not task
     )
     group = a_group(task, "a", tensor=tensor, stages=stages)
-    found = obstacles(a_plan(group, other), a_job(engine=engine))
+    found = obstacles(a_plan(group, *others), a_job(engine=engine))
     assert bool(found) == bool(reason)
     assert all(reason in each for each in found)

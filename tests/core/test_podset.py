@@ -2,7 +2,14 @@ from dataclasses import replace
 
 from hetrl_core.job import Strategy
 from hetrl_core.plan import Plan, Replica, Share
-from hetrl_core.podset import COORDINATOR, PodSet, pod_sets, slug, weights_cross_regions
+from hetrl_core.podset import (
+    COORDINATOR,
+    PodSet,
+    inference_tasks,
+    pod_sets,
+    slug,
+    weights_cross_regions,
+)
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
@@ -27,6 +34,27 @@ def test_replicas_are_numbered_on_through_all_sets_of_a_task() -> None:
     sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
     assert [pods.name for pods in sets[1:]] == ["trainer-l4-0", "trainer-l4-1", "rollout-l4-0"]
     assert [[rank.replica for rank in pods.ranks] for pods in sets[1:]] == [[0, 1], [2], [0, 1]]
+
+
+def test_a_reference_on_gpus_of_its_own_is_a_pod_set_that_rollouts_ask() -> None:
+    trains = replace(
+        a_group(Task.ACTOR_TRAINING, "a"), tasks=(Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE)
+    )
+    together = (trains, a_group(Task.ACTOR_GENERATION, "b"))
+    apart = (
+        a_group(Task.ACTOR_TRAINING, "a"),
+        a_group(Task.ACTOR_GENERATION, "b"),
+        a_group(Task.REFERENCE_INFERENCE, "c", "d"),
+    )
+    sets = {
+        groups: pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
+        for groups in (together, apart)
+    }
+
+    last = sets[apart][-1]
+    assert (last.name, last.role, last.num_pods) == ("inference-l4-0", Role.INFERENCE, 2)
+    assert inference_tasks(sets[apart]) == (Task.REFERENCE_INFERENCE,)
+    assert inference_tasks(sets[together]) == ()
 
 
 def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:

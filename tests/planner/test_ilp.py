@@ -14,8 +14,9 @@ from hetrl_core.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies
-from hetrl_planner.ilp.columns import Column, Kind, unbeaten
+from hetrl_planner.ilp.columns import Column, unbeaten
 from hetrl_planner.ilp.find import find
+from hetrl_planner.ilp.kinds import Kind
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator

@@ -25,6 +25,7 @@ from hetrl_core.job import (
 )
 from hetrl_core.plan import Infeasible, Outcome, Plan, Sharding
 from hetrl_core.task import Task
+from hetrl_core.training_split import training_split
 from hetrl_planner import plan_job
 from tests.builders import a_fleet, a_job, a_kind, both
 
@@ -332,3 +333,11 @@ def shape(outcome: Outcome) -> object:
         for group in outcome.groups
     ]  # fmt: skip
     return (groups, outcome.prediction, outcome.rejected, outcome.gap)
+
+
+def test_no_training_replica_is_left_with_nothing_to_do() -> None:
+    # Of four sequences an L4 beside an A100 would be given none.
+    job = a_job("Qwen3-0.6B", global_batch_size=4, group_size=2, max_staleness=1)
+    found = plan_job.plan(a_fleet(a100_80=2, l4=1), job, runnable_only=True)
+    assert isinstance(found, Plan)
+    assert all(share > 0 for share in training_split(found).shares)

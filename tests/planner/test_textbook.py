@@ -273,5 +273,11 @@ def test_ppo_plans_what_its_critic_does() -> None:
 @pytest.mark.parametrize(("coefficient", "is_planned"), [(0.0, False), (0.01, True)])
 def test_a_reference_is_planned_where_its_term_counts(coefficient: float, is_planned: bool) -> None:
     # DAPO (Yu et al., 2025) trains without one.
-    algorithm = AlgorithmSpec(kl_coefficient=coefficient)
-    assert (Task.REFERENCE_INFERENCE in tasks_of(algorithm)) == is_planned
+    job = a_job(algorithm=AlgorithmSpec(kl_coefficient=coefficient))
+    assert (Task.REFERENCE_INFERENCE in tasks_of(job)) == is_planned
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_rewards_are_planned_where_a_model_gives_them(is_planned: bool) -> None:
+    tasks = tasks_of(a_job(has_reward_model=is_planned))
+    assert (Task.REWARD_INFERENCE in tasks) == is_planned

@@ -25,6 +25,7 @@ _PROCESS_WORDS = {
     "coordinator": "The coordinator's pod, on port `metrics`.",
     "trainer": "The first process of each trainer pod, on port `metrics`.",
     "rollout": "Each rollout pod, on port `metrics`.",
+    "inference": "Each inference pod, on port `metrics`.",
 }
 
 

@@ -18,8 +18,10 @@ def a_trajectory(
     process: str = "rollout-l4-0-0",
     reward: float = 1.0,
     num_prompt_tokens: int = 5,
+    is_scored: bool = False,
 ) -> SampledTrajectory:
-    """A trajectory whose tokens were sampled by the given versions."""
+    """A trajectory whose tokens were sampled by the given versions, and looked at by a reference
+    where it ``is_scored``."""
     size = len(versions)
     return SampledTrajectory(
         group=group,
@@ -35,6 +37,7 @@ def a_trajectory(
         response_text="42",
         question="What is 6 times 7?",
         answer="#### 42",
+        reference_log_probs=np.full(size, -0.25, dtype=np.float32) if is_scored else None,
     )
 
 

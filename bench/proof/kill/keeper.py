@@ -238,7 +238,7 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
             return lambda entry: entry.WhichOneof("entry") == "committed"
         case Role.ROLLOUT:
             return lambda entry: entry.lease_given.process == command.name
-        case Role.COORDINATOR:
+        case Role.COORDINATOR | Role.INFERENCE:
             return lambda _: True
 
 

@@ -27,6 +27,12 @@ def rollouts_idle(*by: str) -> Expression:
     return idle / (idle + rate("hetrl_rollout_busy_seconds_total").sum(*by))
 
 
+def inference_idle(*by: str) -> Expression:
+    """Return the share of their time in which inference workers have nothing to score."""
+    idle = rate("hetrl_inference_idle_seconds_total").sum(*by)
+    return idle / (idle + rate("hetrl_inference_busy_seconds_total").sum(*by))
+
+
 def _figure(
     title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT, decimals: int | None = None
 ) -> Panel:
@@ -169,6 +175,38 @@ _WAITING = Row(
                     asks=quantile(0.95, "hetrl_rollout_generation_seconds"),
                     legend="95th percentile",
                 ),
+            ),
+        ),
+    ),
+)
+
+_INFERENCE = Row(
+    title="Inference workers",
+    panels=(
+        Panel(
+            title="Looked at",
+            says="Tokens per second that frozen models looked at, by GPU kind. Empty where the "
+            "plan has no inference workers.",
+            form=Form.STACK,
+            curves=(
+                Curve(asks=rate("hetrl_inference_tokens_total").sum("pool"), legend="{{pool}}"),
+            ),
+        ),
+        Panel(
+            title="Time of an answer",
+            says="From a rollout's question to its answer: median and 95th percentile.",
+            unit=Unit.SECONDS,
+            curves=(
+                Curve(asks=quantile(0.5, "hetrl_inference_seconds"), legend="median"),
+                Curve(asks=quantile(0.95, "hetrl_inference_seconds"), legend="95th percentile"),
+            ),
+        ),
+        Panel(
+            title="Questions and idle time",
+            says="Responses that wait for their turn, and the share of time with nothing to score.",
+            curves=(
+                Curve(asks=series("hetrl_inference_waiting_trajectories").sum(), legend="waiting"),
+                Curve(asks=inference_idle(), legend="idle share"),
             ),
         ),
     ),
@@ -342,5 +380,8 @@ JOB_BOARD = Board(
             name="hetrljob", label="Job", asks="hetrl_policy_version", within=("namespace",)
         ),
     ),
-    rows=(_AT_A_GLANCE, _THROUGHPUT, _STALENESS, _WAITING, _WEIGHTS, _LEARNING, _PROCESSES),
+    rows=(
+        _AT_A_GLANCE, _THROUGHPUT, _STALENESS, _WAITING, _INFERENCE, _WEIGHTS, _LEARNING,
+        _PROCESSES,
+    ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ Reads the API's object as it is, so that a command line and an operator of two r
 understand each other as far as they agree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -106,12 +106,19 @@ class Standing:
             (ConditionType.FAILED, "False"), (ConditionType.ACCEPTED, "True"),
             (ConditionType.PLANNED, "True"), (ConditionType.RESOURCES_CREATED, "True"),
             (ConditionType.TRAINER_READY, "True"), (ConditionType.ROLLOUT_READY, "True"),
-            (ConditionType.DEGRADED, "False"),
+            (ConditionType.INFERENCE_READY, "True"), (ConditionType.DEGRADED, "False"),
         ):  # fmt: skip
             found = self.condition(kind)
             if found and found.get("status") != wanted:
                 return f"{found.get('reason')}: {found.get('message')}"
         return ""
+
+
+def pod_columns(jobs: Iterable[Standing]) -> dict[str, str]:
+    """Return the roles whose pods a table of jobs counts, by its titles."""
+    found = {"trainers": "trainer", "rollouts": "rollout"}
+    has_inference = any("inference" in each.status for each in jobs)
+    return found | ({"inference": "inference"} if has_inference else {})
 
 
 def figure(value: object, form: str = ".2f") -> str:

@@ -1,7 +1,7 @@
 """``hetrl status``: all jobs in a table, or one with its plan, progress, pods and conditions."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import click
 import yaml
@@ -12,7 +12,7 @@ from rich.text import Text
 from hetrl_cli.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
-from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, span
+from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, pod_columns, span
 from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
@@ -59,11 +59,12 @@ def listed(jobs: list[Standing], *, with_namespace: bool) -> Table:
     table = Table(box=None, header_style="bold")
     for title in ("namespace",) * with_namespace + ("name", "phase", "steps"):
         table.add_column(title, no_wrap=True)
-    for title in ("reward", "samples/s", "staleness", "trainers", "rollouts", "$/h", "left", "age"):
+    pods = pod_columns(jobs)
+    for title in ("reward", "samples/s", "staleness", *pods, "$/h", "left", "age"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("why", overflow="ellipsis", no_wrap=True)
     for job in jobs:
-        table.add_row(*([job.namespace] if with_namespace else []), *_row(job))
+        table.add_row(*([job.namespace] if with_namespace else []), *_row(job, pods.values()))
     return table
 
 
@@ -72,7 +73,7 @@ def phase(job: Standing) -> Text:
     return Text(job.phase, style=_STYLES.get(job.phase, ""))
 
 
-def _row(job: Standing) -> list[RenderableType]:
+def _row(job: Standing, roles: Iterable[str]) -> list[RenderableType]:
     progress = job.progress
     return [
         job.name,
@@ -81,8 +82,7 @@ def _row(job: Standing) -> list[RenderableType]:
         figure(progress.get("reward"), ".3f"),
         figure(progress.get("samplesPerSecond"), ".1f"),
         f"{figure(progress.get('stalenessP95'), '.0f')} of {job.max_staleness}",
-        job.ready("trainer"),
-        job.ready("rollout"),
+        *(job.ready(each) for each in roles),
         figure(job.plan.get("dollarsPerHour")),
         left(job),
         ago(job.job["metadata"].get("creationTimestamp")),

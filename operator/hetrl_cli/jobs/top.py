@@ -13,7 +13,7 @@ from rich.text import Text
 from hetrl_cli.connection import Connection, connect
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
-from hetrl_cli.jobs.standing import Standing, figure
+from hetrl_cli.jobs.standing import Standing, figure, pod_columns
 from hetrl_cli.jobs.status import left, phase
 
 _BAR_WIDTH = 24
@@ -69,7 +69,8 @@ def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:
     table.add_column("job", no_wrap=True)
     table.add_column("phase", no_wrap=True)
     table.add_column("steps", width=_BAR_WIDTH)
-    for title in ("", "left", "samples/s", "reward", "staleness", "trainers", "rollouts"):
+    pods = pod_columns(jobs)
+    for title in ("", "left", "samples/s", "reward", "staleness", *pods):
         table.add_column(title, justify="right", no_wrap=True)
     for job in sorted(jobs, key=_order):
         progress = job.progress
@@ -82,8 +83,7 @@ def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:
             figure(progress.get("samplesPerSecond"), ".1f"),
             figure(progress.get("reward"), ".3f"),
             f"{figure(progress.get('stalenessP95'), '.0f')} of {job.max_staleness}",
-            job.ready("trainer"),
-            job.ready("rollout"),
+            *(job.ready(each) for each in pods.values()),
         )
     return table
 

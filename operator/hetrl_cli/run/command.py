@@ -16,7 +16,7 @@ from hetrl_cli.picture.option import write_picture
 from hetrl_cli.run.display import clock
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.prepare import Experiment, Prepared, planned, prepare
+from hetrl_cli.run.prepare import Experiment, Prepared, given, planned, prepare
 from hetrl_cli.run.progress import Progresses
 from hetrl_cli.run.scrape import recorded
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
@@ -54,6 +54,10 @@ class _Claim(click.ParamType[tuple[str, Path]]):
 @click.option(
     "--topology", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fleet to plan for; unset: this machine stands for two A100s and an L4.",
+)  # fmt: skip
+@click.option(
+    "--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Run by this HetRLPlan, as hetrl plan --runnable -o yaml prints it. Unset: one is made.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path),
@@ -95,6 +99,7 @@ def command(
     *,
     job: Path,
     topology: Path | None,
+    plan_file: Path | None,
     out: Path | None,
     resumed: bool,
     display: bool | None,
@@ -122,7 +127,7 @@ def command(
             shuffle_rewards=shuffle_rewards, traces=traces,
         )  # fmt: skip
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
-        plan = planned(prepared)
+        plan = given(prepared, plan_file) if plan_file else planned(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
     except InvalidObjectError as error:

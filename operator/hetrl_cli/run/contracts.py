@@ -12,7 +12,7 @@ from hetrl_cli.run.ports import LOOPBACK
 from hetrl_core.job import JobSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, pod_sets, weights_cross_regions
+from hetrl_core.podset import PodSet, inference_tasks, pod_sets, weights_cross_regions
 from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 
@@ -96,6 +96,7 @@ def _shared(
         role=Role.COORDINATOR,
         training_split=training_split(plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
+        inference_tasks=inference_tasks(sets),
         max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
         listen_host=LOOPBACK,
         coordinator=coordinator,

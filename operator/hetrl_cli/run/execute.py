@@ -79,7 +79,7 @@ async def execute(
         essential=RestartPolicy(
             max_restarts=limits.max_restarts, window_seconds=limits.window_seconds
         ),
-        rollout=RestartPolicy(),
+        workers=RestartPolicy(),
         announce=events.append,
     )
     watch = _Watch(progresses, screen, shown, limits, events)

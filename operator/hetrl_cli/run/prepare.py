@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hetrl_api.job import HetRLJob
-from hetrl_api.load import read_fleet, read_job
+from hetrl_api.load import read_fleet, read_job, read_plan
 from hetrl_api.planning import PlanningMode
 from hetrl_api.runtime import Traces
 from hetrl_api.specification import to_spec
@@ -23,6 +23,7 @@ from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import Engine, JobSpec, TracesSpec
 from hetrl_core.plan import Infeasible, Plan
+from hetrl_planner.given import misfits
 from hetrl_planner.plan_job import plan
 
 _CONFIG = "config.json"
@@ -103,8 +104,8 @@ def prepare(
     document = read_job(text)
     if document.spec.planning.mode is PlanningMode.MANUAL:
         raise NotStartableError(
-            "spec.planning.mode Manual names a HetRLPlan of a cluster: here jobs are planned, "
-            "set mode Auto"
+            "spec.planning.mode Manual names a HetRLPlan of a cluster: set mode Auto, and give "
+            "the plan with --plan FILE"
         )
     if document.spec.failure_policy.rules_by_role:
         raise NotStartableError(
@@ -143,6 +144,19 @@ def planned(prepared: Prepared) -> Plan:
     return outcome
 
 
+def given(prepared: Prepared, plan_file: Path) -> Plan:
+    """Read the plan that a job is to run by.
+
+    Raises:
+        NotStartableError: it does not fit the job or the fleet; every misfit in words.
+        ValueError: the file is not one of a plan.
+    """
+    found = read_plan(read_text(plan_file))
+    if why := misfits(found, prepared.fleet, prepared.spec):
+        raise NotStartableError(f"plan {plan_file} does not fit: " + "; ".join(why))
+    return found
+
+
 def _require_files(spec: JobSpec) -> None:
     model = spec.model
     if model.is_path and not (Path(model.source) / _CONFIG).is_file():
@@ -152,5 +166,8 @@ def _require_files(spec: JobSpec) -> None:
     is_here = spec.data.dataset is None
     if is_here and not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
         raise NotStartableError(f"spec.data.prompts: there is no file {prompts}")
+    judges = spec.data.model
+    if judges and judges.is_path and not (Path(judges.source) / _CONFIG).is_file():
+        raise NotStartableError(f"spec.data.model.source: there is no {judges.source}/{_CONFIG}")
     if code and not Path(code.file).is_file():
         raise NotStartableError(f"spec.data.python.source: there is no file {code.file}")

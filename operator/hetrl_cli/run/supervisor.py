@@ -20,7 +20,7 @@ FOLLOW_SECONDS = 60.0
 """How long coordinator and trainer may take to end once one of them has."""
 
 DRAIN_SECONDS = 20.0
-"""How long rollout workers may take to end once both have."""
+"""How long workers may take to end once both have."""
 
 GRACE_SECONDS = 30.0
 """Between asking a process to end and killing it, as for a pod."""
@@ -36,8 +36,8 @@ class Unit:
 
     @property
     def is_essential(self) -> bool:
-        """Whether the run is over when the unit is done; rollout workers only follow."""
-        return self.role is not Role.ROLLOUT
+        """Whether the run is over when the unit is done; workers only follow."""
+        return self.role in {Role.COORDINATOR, Role.TRAINER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Supervisor:
     """Runs units to their end.
 
     waits for: exits of processes, or the caller's request to stop.
-    unblocked by: coordinator and trainers ending, whom the rollout workers follow.
+    unblocked by: coordinator and trainers ending, whom the workers follow.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Supervisor:
         units: tuple[Unit, ...],
         *,
         essential: RestartPolicy,
-        rollout: RestartPolicy,
+        workers: RestartPolicy,
         announce: Callable[[str], None],
     ) -> None:
         self._units = units
         self._essential = essential
-        self._rollout = rollout
+        self._workers = workers
         self._announce = announce
         self._running: set[Process] = set()
         # A job's limit is on restarts of the coordinator and the trainers together.
@@ -116,7 +116,7 @@ class Supervisor:
             process.kill()
 
     async def _keep(self, unit: Unit, warden: int) -> End:
-        policy = self._essential if unit.is_essential else self._rollout
+        policy = self._essential if unit.is_essential else self._workers
         exits = self._essential_exits if unit.is_essential else []
         while True:
             exits.append(newest := await self._once(unit, warden))

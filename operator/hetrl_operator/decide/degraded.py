@@ -4,14 +4,24 @@ from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.planned import Planned
-from hetrl_operator.decide.pods import num_ready
+from hetrl_operator.decide.pods import num_ready, num_wanted
 from hetrl_operator.observed import Observed, Wish
 from hetrl_operator.reasons import ConditionType, Reason
+
+_BELOW_DESIRED = {
+    Role.ROLLOUT: Reason.ROLLOUT_BELOW_DESIRED,
+    Role.INFERENCE: Reason.INFERENCE_BELOW_DESIRED,
+}
 
 
 def degraded(seen: Observed, wish: Wish, planned: Planned, sets: tuple[PodSet, ...]) -> Finding:
     """Return condition Degraded; of several reasons the most urgent one comes first."""
-    for found in (_lost(seen), _drift(planned), _few_rollouts(seen, sets), _no_checkpoints(wish)):
+    for found in (
+        _lost(seen),
+        _drift(planned),
+        *(_few_workers(seen, sets, role) for role in _BELOW_DESIRED),
+        _no_checkpoints(wish),
+    ):
         if found:
             return found
     return Finding(
@@ -31,12 +41,11 @@ def _drift(planned: Planned) -> Finding | None:
     return _degraded(Reason.PLAN_DRIFT, planned.drift) if planned.drift else None
 
 
-def _few_rollouts(seen: Observed, sets: tuple[PodSet, ...]) -> Finding | None:
-    wanted = sum(each.num_pods for each in sets if each.role is Role.ROLLOUT)
-    ready = num_ready(seen.pods, Role.ROLLOUT)
+def _few_workers(seen: Observed, sets: tuple[PodSet, ...], role: Role) -> Finding | None:
+    wanted, ready = num_wanted(sets, role), num_ready(seen.pods, role)
     if not 0 < ready < wanted:
         return None
-    return _degraded(Reason.ROLLOUT_BELOW_DESIRED, f"{ready} of {wanted} rollout pods are ready")
+    return _degraded(_BELOW_DESIRED[role], f"{ready} of {wanted} {role} pods are ready")
 
 
 def _no_checkpoints(wish: Wish) -> Finding | None:

@@ -11,7 +11,12 @@ from hetrl_operator.decide.in_force import in_force
 from hetrl_operator.decide.phase import phase
 from hetrl_operator.decide.progress import progress
 from hetrl_operator.decide.queueing import is_ours
-from hetrl_operator.decide.readiness import pod_set_statuses, rollout_status, trainer_status
+from hetrl_operator.decide.readiness import (
+    inference_status,
+    pod_set_statuses,
+    rollout_status,
+    trainer_status,
+)
 from hetrl_operator.decide.restarts import unchanged
 from hetrl_operator.decide.round import Round, acceptance, sets_of
 from hetrl_operator.decide.running import active
@@ -80,6 +85,7 @@ def _status(seen: Observed, round_: Round, now: "datetime") -> JobStatus:
         progress=progress(seen, now),
         trainer=trainer_status(shown),
         rollout=rollout_status(job.name, shown),
+        inference=inference_status(shown),
         pod_sets=shown,
     )
 

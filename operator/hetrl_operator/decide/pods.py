@@ -10,6 +10,9 @@ from hetrl_operator.observed import PodSeen
 if TYPE_CHECKING:
     from datetime import datetime
 
+WORKERS = frozenset({Role.ROLLOUT, Role.INFERENCE})
+"""Roles whose pods come and go: what one of them was asked, another one does."""
+
 _MOST_NAMED = 8
 
 

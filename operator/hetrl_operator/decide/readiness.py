@@ -1,10 +1,10 @@
 """Whether each role is ready, and the numbers that status shows of it."""
 
 from hetrl_api.status import PodSetStatus, RoleStatus, RolloutStatus
-from hetrl_core.podset import PodSet
-from hetrl_core.task import Role
+from hetrl_core.podset import PodSet, inference_tasks
+from hetrl_core.task import Role, Task
 from hetrl_operator.decide.conditions import Finding, condition
-from hetrl_operator.decide.pods import names_and_reasons, num_ready
+from hetrl_operator.decide.pods import names_and_reasons, num_ready, num_wanted
 from hetrl_operator.labels import JOB_NAME, ROLE
 from hetrl_operator.observed import Observed, PodSeen
 from hetrl_operator.reasons import ConditionType, Reason
@@ -14,28 +14,31 @@ _IMAGE_PROBLEMS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "Inv
 
 
 def role_findings(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ...]:
-    """Return TrainerReady, RolloutReady and Running of a job whose pods should run."""
-    trainer = _trainer(seen, sets)
-    rollout = _rollout(seen, sets)
+    """Return whether each role is ready, and Running, of a job whose pods should run."""
+    inference = _inference(seen, sets)
+    roles = (_trainer(seen, sets), _rollout(seen, sets), *inference)
     coordinator = num_ready(seen.pods, Role.COORDINATOR) > 0
-    if trainer.holds and rollout.holds and coordinator:
+    if coordinator and all(each.holds for each in roles):
+        who = "trainers, rollouts and inference workers" if inference else "trainers and rollouts"
         running = Finding(
             type=ConditionType.RUNNING, holds=True, reason=Reason.TRAINING_IN_PROGRESS,
-            message="coordinator, trainers and rollouts are ready",
+            message=f"coordinator, {who} are ready",
         )  # fmt: skip
     else:
         running = Finding(
             type=ConditionType.RUNNING, holds=False, reason=_why_not_running(seen),
             message=names_and_reasons(seen.pods),
         )  # fmt: skip
-    return (trainer, rollout, running)
+    return (*roles, running)
 
 
-def stopped_findings(reason: str, message: str) -> tuple[Finding, ...]:
+def stopped_findings(seen: Observed, reason: str, message: str) -> tuple[Finding, ...]:
     """Return the same conditions of a job whose pods should not run."""
+    has_inference = condition(seen.job.status, ConditionType.INFERENCE_READY) is not None
     types = (
         ConditionType.TRAINER_READY,
         ConditionType.ROLLOUT_READY,
+        *((ConditionType.INFERENCE_READY,) if has_inference else ()),
         ConditionType.RUNNING,
         ConditionType.PROGRESSING,
     )
@@ -64,8 +67,13 @@ def pod_set_statuses(
 
 def trainer_status(pod_sets: tuple[PodSetStatus, ...]) -> RoleStatus:
     """Return the trainer pods together."""
-    replicas, ready = _totals(pod_sets, Role.TRAINER)
-    return RoleStatus(replicas=replicas, ready_replicas=ready, summary=f"{ready}/{replicas}")
+    return _status(pod_sets, Role.TRAINER)
+
+
+def inference_status(pod_sets: tuple[PodSetStatus, ...]) -> RoleStatus | None:
+    """Return the inference pods together; None where the plan has none."""
+    has_some = any(each.role == Role.INFERENCE for each in pod_sets)
+    return _status(pod_sets, Role.INFERENCE) if has_some else None
 
 
 def rollout_status(job: str, pod_sets: tuple[PodSetStatus, ...]) -> RolloutStatus:
@@ -79,33 +87,53 @@ def rollout_status(job: str, pod_sets: tuple[PodSetStatus, ...]) -> RolloutStatu
     )
 
 
+def _status(pod_sets: tuple[PodSetStatus, ...], role: Role) -> RoleStatus:
+    replicas, ready = _totals(pod_sets, role)
+    return RoleStatus(replicas=replicas, ready_replicas=ready, summary=f"{ready}/{replicas}")
+
+
 def _totals(pod_sets: tuple[PodSetStatus, ...], role: Role) -> tuple[int, int]:
     ours = [each for each in pod_sets if each.role == role]
     return sum(each.replicas for each in ours), sum(each.ready_replicas for each in ours)
 
 
 def _trainer(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
-    wanted = sum(each.num_pods for each in sets if each.role is Role.TRAINER)
-    ready = num_ready(seen.pods, Role.TRAINER)
+    wanted = num_wanted(sets, Role.TRAINER)
     return _finding(
-        seen, Role.TRAINER, type_=ConditionType.TRAINER_READY, ready=ready, wanted=wanted,
-        needed=wanted,
-    )  # fmt: skip
+        seen, Role.TRAINER, type_=ConditionType.TRAINER_READY, wanted=wanted, needed=wanted
+    )
 
 
 def _rollout(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
-    wanted = sum(each.num_pods for each in sets if each.role is Role.ROLLOUT)
-    ready = num_ready(seen.pods, Role.ROLLOUT)
+    wanted = num_wanted(sets, Role.ROLLOUT)
     asked = seen.job.wish.written.rollout.min_replicas if seen.job.wish else 1
     return _finding(
-        seen, Role.ROLLOUT, type_=ConditionType.ROLLOUT_READY, ready=ready, wanted=wanted,
+        seen, Role.ROLLOUT, type_=ConditionType.ROLLOUT_READY, wanted=wanted,
         needed=min(wanted, asked),
     )  # fmt: skip
 
 
-def _finding(
-    seen: Observed, role: Role, *, type_: str, ready: int, wanted: int, needed: int
-) -> Finding:
+def _inference(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ...]:
+    """Return InferenceReady of a plan that has such pods: each task needs one that is asked."""
+    wanted = num_wanted(sets, Role.INFERENCE)
+    if not wanted:
+        return ()
+    lacks = any(not _is_asked(seen, sets, task) for task in inference_tasks(sets))
+    return (
+        _finding(
+            seen, Role.INFERENCE, type_=ConditionType.INFERENCE_READY, wanted=wanted,
+            needed=wanted if lacks else 1,
+        ),
+    )  # fmt: skip
+
+
+def _is_asked(seen: Observed, sets: tuple[PodSet, ...], task: Task) -> bool:
+    names = {each.name for each in sets if any(rank.task is task for rank in each.ranks)}
+    return any(pod.is_ready and not pod.is_deleting for pod in seen.pods if pod.pod_set in names)
+
+
+def _finding(seen: Observed, role: Role, *, type_: str, wanted: int, needed: int) -> Finding:
+    ready = num_ready(seen.pods, role)
     pods = [pod for pod in seen.pods if pod.role is role]
     if ready >= needed:
         reason = Reason.ALL_READY if ready == wanted else Reason.MIN_READY

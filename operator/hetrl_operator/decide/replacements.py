@@ -1,7 +1,7 @@
 """Which pods are deleted so that their StatefulSets make them anew, and why.
 
-Trainers go together, for they meet once. Rollouts go a few at a time where they could go on,
-and at once where they are of no use as they are.
+Trainers go together, for they meet once. Workers go a few of a role at a time where they could go
+on, and at once where they are of no use as they are.
 """
 
 from collections.abc import Container, Mapping
@@ -15,7 +15,7 @@ from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, Event
 from hetrl_operator.decide.conditions import holds
-from hetrl_operator.decide.pods import present
+from hetrl_operator.decide.pods import WORKERS, present
 from hetrl_operator.observed import Observed, PodSeen
 from hetrl_operator.reasons import ConditionType, EventReason
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 AT_ONCE = 4
-"""At most this part of the rollouts is missing while outdated ones are replaced: Kubernetes'
+"""At most this part of a role's workers is missing while outdated ones are replaced: Kubernetes'
 default for Deployments."""
 
 
@@ -82,7 +82,7 @@ def next_loss_seconds(seen: Observed, now: "datetime") -> float | None:
 
 
 def next_stuck_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return when the next rollout that starts counts as stuck; None where none does."""
+    """Return when the next worker that starts counts as stuck; None where none does."""
     left = [_stuck_after_seconds(seen, pod, now) for pod in seen.pods]
     return min((each for each in left if each is not None and each > 0), default=None)
 
@@ -135,7 +135,11 @@ def _outdated_workers(seen: Observed, wanted: Wanted) -> tuple[Delete, ...]:
     return (
         *gang,
         *_coordinator(seen, by_role[Role.COORDINATOR], outdated),
-        *_rollouts(by_role[Role.ROLLOUT], outdated, seen.leaving),
+        *(
+            each
+            for role in sorted(WORKERS)
+            for each in _workers(by_role[role], outdated, seen.leaving)
+        ),
     )
 
 
@@ -173,7 +177,7 @@ def _coordinator(
     return tuple(_delete(pod, why=outdated[pod.uid]) for pod in pods if pod.uid in outdated)
 
 
-def _rollouts(
+def _workers(
     pods: list[PodSeen], outdated: Mapping[str, str], leaving: Container[str]
 ) -> tuple[Delete, ...]:
     old = sorted((pod for pod in pods if pod.uid in outdated), key=lambda pod: pod.name)
@@ -186,7 +190,7 @@ def _rollouts(
 
 
 def _stuck(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
-    """Return rollouts that have been starting for too long while the job runs without them."""
+    """Return workers that have been starting for too long while the job runs without them."""
     return tuple(
         _delete(pod, why="it did not become ready within spec.startupDeadlineSeconds")
         for pod in seen.pods
@@ -195,7 +199,7 @@ def _stuck(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
 
 
 def _stuck_after_seconds(seen: Observed, pod: PodSeen, now: "datetime") -> float | None:
-    starts = pod.role is Role.ROLLOUT and not (pod.is_ready or pod.is_deleting or pod.is_gated)
+    starts = pod.role in WORKERS and not (pod.is_ready or pod.is_deleting or pod.is_gated)
     if not starts or pod.scheduled_at is None or seen.job.wish is None:
         return None
     if not holds(seen.job.status, ConditionType.RUNNING):

@@ -254,13 +254,19 @@ def _change(old: Plan, new: Plan, change: Moves) -> str:
         f"{old.prediction.samples_per_second:.3g} -> "
         f"{new.prediction.samples_per_second:.3g} samples/s and "
         f"${old.prediction.dollars_per_hour:.2f} -> ${new.prediction.dollars_per_hour:.2f}/h "
-        f"predicted; {_rollouts(change)}; the trainer "
+        f"predicted; {_rollouts(change)}{_inference(change)}; the trainer "
         + ("moves, from its last checkpoint" if change.moves_trainer else "stays")
     )
 
 
 def _rollouts(change: Moves) -> str:
     return f"{change.num_rollouts_before} -> {change.num_rollouts_after} rollout pods"
+
+
+def _inference(change: Moves) -> str:
+    if not (change.num_inference_before or change.num_inference_after):
+        return ""
+    return f", {change.num_inference_before} -> {change.num_inference_after} inference pods"
 
 
 def _change_events(change: Moves, text: str) -> tuple[Event, ...]:

@@ -15,7 +15,7 @@ from hetrl_core.podset import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Event
 from hetrl_operator.decide.failures import Response, failures, response
-from hetrl_operator.decide.pods import num_wanted, present, started_at
+from hetrl_operator.decide.pods import WORKERS, num_wanted, present, started_at
 from hetrl_operator.observed import Observed
 from hetrl_operator.reasons import EventReason
 
@@ -120,8 +120,8 @@ def events(found: Restarts) -> tuple[Event, ...]:
 
 
 def counts(role: str, action: str) -> bool:
-    """Tell whether a restart counts towards the policy's limit: rollouts come and go."""
-    return role != Role.ROLLOUT or action in {FailureAction.RESTART_JOB, FailureAction.REPLAN}
+    """Tell whether a restart counts towards the policy's limit: workers come and go."""
+    return role not in WORKERS or action in {FailureAction.RESTART_JOB, FailureAction.REPLAN}
 
 
 def _within(
@@ -168,7 +168,7 @@ def _records(news: tuple[Response, ...], now: "datetime") -> tuple[Restart, ...]
 
 
 def _is_kept(each: Response) -> bool:
-    """Tell whether a restart needs a record: a rollout's container may restart without end."""
+    """Tell whether a restart needs a record: a worker's container may restart without end."""
     if each.action is not FailureAction.RESTART_POD:
         return True
     return _is_counted(each) or (each.rule is not None and each.rule.max_restarts is not None)

@@ -79,7 +79,7 @@ def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> R
             *queueing.finding(seen, wish, stopped.plan.plan if stopped.plan else None),
             stage.suspended_finding(seen),
             created,
-            *stopped_findings(Reason.EVICTED, text),
+            *stopped_findings(seen, Reason.EVICTED, text),
         ),
     )
 
@@ -105,7 +105,7 @@ def suspended(
             *((queueing.returned(),) if _has_quota_condition(seen) else ()),
             stage.suspended_finding(seen),
             created,
-            *stopped_findings(Reason.SUSPENDED, text),
+            *stopped_findings(seen, Reason.SUSPENDED, text),
         ),
     )
 
@@ -124,7 +124,7 @@ def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> Round:
         round_,
         findings=(
             *(each for each in kept if each),
-            *stopped_findings(Reason.DELETING, "the job is being deleted"),
+            *stopped_findings(seen, Reason.DELETING, "the job is being deleted"),
         ),
         events=forced(seen, now),
         wake_after=(*round_.wake_after, left_seconds(seen, now)),
@@ -154,7 +154,7 @@ def ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodS
         findings=(
             *(each for each in kept if each),
             *((queueing.returned(),) if _has_quota_condition(seen) else ()),
-            *stopped_findings(Reason.FINISHED, "the job has ended"),
+            *stopped_findings(seen, Reason.FINISHED, "the job has ended"),
             verdict,
         ),
         actions=(*round_.actions, *((DeleteJob(),) if expired else ())),

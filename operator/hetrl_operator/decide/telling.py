@@ -25,6 +25,12 @@ def can_wait(before: JobStatus, decision: Decision) -> bool:
 def _turning_points(status: JobStatus) -> tuple[Any, ...]:
     conditions = [(each.type, each.status) for each in status.conditions]
     rest = status.model_copy(
-        update={"conditions": (), "pod_sets": (), "trainer": None, "rollout": None}
+        update={
+            "conditions": (),
+            "pod_sets": (),
+            "trainer": None,
+            "rollout": None,
+            "inference": None,
+        }
     )
     return conditions, rest

@@ -28,6 +28,7 @@ _FAILED = {
     Role.COORDINATOR: Reason.COORDINATOR_FAILED,
     Role.TRAINER: Reason.TRAINER_FAILED,
     Role.ROLLOUT: Reason.ROLLOUT_FAILED,
+    Role.INFERENCE: Reason.INFERENCE_FAILED,
 }
 _REASON_FIRST = re.compile(r"^(?P<reason>[A-Z][A-Za-z0-9]{2,60}): (?P<message>.+)$", re.DOTALL)
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from hetrl_core.launch import to_json
-from hetrl_core.podset import PodSet
+from hetrl_core.podset import PodSet, inference_tasks
 from hetrl_core.task import Role
 from hetrl_operator.actions import IssueCertificates, Manifest
 from hetrl_operator.identity import service_names
@@ -50,8 +50,14 @@ def certificates(deployment: Deployment) -> IssueCertificates:
 
 
 def identity(deployment: Deployment) -> str:
-    """Return the digest of what the certificates are issued for."""
-    return digest(json.dumps([deployment.job.uid, *certificates(deployment).dns_names]))
+    """Return the digest of what the certificates are issued for.
+
+    A Secret that an earlier release wrote has none for inference workers, and no authority's key
+    is kept to issue them with: a plan that has such workers has certificates of its own.
+    """
+    workers = [str(Role.INFERENCE)] if inference_tasks(deployment.sets) else []
+    names = certificates(deployment).dns_names
+    return digest(json.dumps([deployment.job.uid, *names, *workers]))
 
 
 def digest(text: str) -> str:
@@ -113,7 +119,7 @@ def _stateful_set(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> 
             "serviceName": deployment.service,
             "replicas": pods.num_pods if pods.role in deployment.running else 0,
             "podManagementPolicy": "Parallel",
-            # Trainers are replaced with their gang, rollouts only for what concerns them.
+            # Trainers are replaced with their gang, workers only for what concerns them.
             "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": selector},
             "template": pod_template(deployment, pods, launch_hash=launch_hash),

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from hetrl_api.specification import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
-from hetrl_core.podset import PodSet, weights_cross_regions
+from hetrl_core.podset import PodSet, inference_tasks, weights_cross_regions
 from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
+    INFERENCE_PORT,
     METRICS_PORT,
     RENDEZVOUS_PORT,
     WEIGHTS_PORT,
@@ -42,6 +43,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         ranks=pods.ranks,
         training_split=training_split(deployment.plan.plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
+        inference_tasks=inference_tasks(deployment.sets),
         concurrency=pods.concurrency,
         max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
@@ -49,6 +51,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         region=pods.region,
         weights_cross_regions=weights_cross_regions(pods, deployment.sets),
         weight_transport=spec.weight_transport,
+        inference_port=INFERENCE_PORT,
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,
         model=ModelFiles(

@@ -18,6 +18,7 @@ from hetrl_operator.observed import Wish
 from hetrl_operator.render.contract import LAUNCH_DIRECTORY, LAUNCH_FILE
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
+    INFERENCE_PORT,
     METRICS_PORT,
     RENDEZVOUS_PORT,
     WEIGHTS_PORT,
@@ -31,7 +32,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 USER_ID = 65532
 """``nonroot`` of the distroless images, which the Dockerfiles use as well."""
 
-GRACE_SECONDS = {Role.COORDINATOR: 30, Role.TRAINER: 180, Role.ROLLOUT: 30}
+GRACE_SECONDS = {Role.COORDINATOR: 30, Role.TRAINER: 180, Role.ROLLOUT: 30, Role.INFERENCE: 30}
 """From SIGTERM to SIGKILL. A trainer ends its step and writes a checkpoint meanwhile."""
 
 _STARTUP_PERIOD_SECONDS = 2
@@ -40,6 +41,7 @@ _DEFAULT_COMPUTE = {
     Role.COORDINATOR: Compute(cpu="100m", memory="1Gi"),
     Role.TRAINER: Compute(cpu="500m"),
     Role.ROLLOUT: Compute(cpu="500m"),
+    Role.INFERENCE: Compute(cpu="500m"),
 }
 """Small requests: on a GPU machine nothing else competes for CPU, and the job may ask for more.
 Only the coordinator, which may stand anywhere, has a memory limit."""
@@ -48,6 +50,7 @@ _PORTS = {
     Role.COORDINATOR: (("coordinator", COORDINATOR_PORT),),
     Role.TRAINER: (("weights", WEIGHTS_PORT), ("rendezvous", RENDEZVOUS_PORT)),
     Role.ROLLOUT: (),
+    Role.INFERENCE: (("inference", INFERENCE_PORT),),
 }
 
 
@@ -136,7 +139,7 @@ def tolerations_of(wish: Wish) -> list[Json]:
 
 def _container(deployment: Deployment, pods: PodSet) -> Json:
     runtime = deployment.wish.written.runtime
-    image = getattr(runtime.images, pods.role) or deployment.settings.images[pods.role]
+    image = runtime.images.of(pods.role) or deployment.settings.images[pods.role]
     launch = f"{LAUNCH_DIRECTORY}/{LAUNCH_FILE}"
     ordinal = [] if pods.role is Role.COORDINATOR else ["--ordinal", "from-hostname"]
     return {

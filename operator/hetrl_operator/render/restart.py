@@ -1,7 +1,7 @@
 """What a running pod must be replaced for when it changes: a digest on its template.
 
 Made of what users write and of the pod's own place in the plan, not of the rendered manifest:
-a new release of the operator, or one rollout more, must not restart anything. Fields at their
+a new release of the operator, or one worker more, must not restart anything. Fields at their
 defaults are left out, so a field that a release adds changes no digest.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hetrl_core.podset import PodSet, Rank
+from hetrl_core.podset import PodSet, Rank, inference_tasks
 from hetrl_core.task import Role
 from hetrl_core.training_split import training_split
 from hetrl_operator.render.deployment import Deployment
@@ -21,10 +21,14 @@ from hetrl_operator.render.deployment import Deployment
 def restart_hash(deployment: Deployment, pods: PodSet) -> str:
     """Return the digest of what the pods of one set were started with."""
     parts = {**_runtime(deployment, pods.role), **_plan(deployment, pods)}
-    if pods.role is not Role.ROLLOUT:
+    if pods.role in {Role.COORDINATOR, Role.TRAINER}:
         written = deployment.wish.written
         parts["training"] = _written(written.training)
         parts["storage"] = _written(written.storage)
+    # Who scores is part of every contract, and with inference workers certificates are others. A
+    # job without any must not restart when a release begins to know of them.
+    if asked := inference_tasks(deployment.sets):
+        parts["inference"] = asked
     text = json.dumps(parts, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()[:16]
 
@@ -35,7 +39,7 @@ def _runtime(deployment: Deployment, role: Role) -> dict[str, Any]:
     runtime = _written(written.runtime)
     template = runtime.pop("podTemplate", {})
     return {
-        "runtime": {**runtime, "images": getattr(written.runtime.images, role)},
+        "runtime": {**runtime, "images": written.runtime.images.of(role)},
         "resources": template.pop("resources", {}).get(role),
         "template": template,
         "priority": written.scheduling.priority_class_name,
@@ -45,16 +49,16 @@ def _runtime(deployment: Deployment, role: Role) -> dict[str, Any]:
 def _plan(deployment: Deployment, pods: PodSet) -> dict[str, Any]:
     if pods.role is Role.COORDINATOR:
         return {}
-    if pods.role is Role.ROLLOUT:
-        # The rank table has a row for each GPU of every ordinal; one pod's rows are its shape.
-        first = [each for each in pods.ranks if each.ordinal == 0]
-        shape = [(each.local_gpu, each.task, each.stage, each.tensor_rank) for each in first]
-        return {"shape": shape, "concurrency": pods.concurrency}
-    trainers = [each for each in deployment.sets if each.role is Role.TRAINER]
-    return {
-        "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
-        "split": asdict(training_split(deployment.plan.plan)),
-    }
+    if pods.role is Role.TRAINER:
+        trainers = [each for each in deployment.sets if each.role is Role.TRAINER]
+        return {
+            "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
+            "split": asdict(training_split(deployment.plan.plan)),
+        }
+    # The rank table has a row for each GPU of every ordinal; one pod's rows are its shape.
+    first = [each for each in pods.ranks if each.ordinal == 0]
+    shape = [(each.local_gpu, each.task, each.stage, each.tensor_rank) for each in first]
+    return {"shape": shape, "concurrency": pods.concurrency}
 
 
 def _row(rank: Rank) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ def volumes(deployment: Deployment, pods: PodSet) -> list[Json]:
     ]
     claims: list[Json] = [
         {"name": f"hetrl-claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
-        for number, claim in enumerate(_source_claims(deployment))
+        for number, claim in enumerate(_source_claims(deployment, pods.role))
     ]
     written = deployment.wish.written.runtime.pod_template.volumes
     return [*ours, *claims, *(_users_volume(each) for each in written)]
@@ -52,18 +52,21 @@ def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
         ours.append({"name": "hetrl-checkpoints", "mountPath": CHECKPOINTS_PATH})
     claims: list[Json] = [
         {"name": f"hetrl-claim-{number}", "mountPath": f"{CLAIMS_PATH}/{claim}", "readOnly": True}
-        for number, claim in enumerate(_source_claims(deployment))
+        for number, claim in enumerate(_source_claims(deployment, pods.role))
     ]
     written = deployment.wish.written.runtime.pod_template.volume_mounts
     return [*ours, *claims, *(_users_mount(each) for each in written)]
 
 
-def _source_claims(deployment: Deployment) -> tuple[str, ...]:
+def _source_claims(deployment: Deployment, role: Role) -> tuple[str, ...]:
     written = deployment.wish.written
     data = written.data
     sources: tuple[Source, ...] = (
         written.model.source, data.prompts, *([data.python.source] if data.python else []),
     )  # fmt: skip
+    if role is Role.INFERENCE:
+        # What it is asked about comes over the wire.
+        sources = (written.model.source, *([data.model.source] if data.model else []))
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
 
 
@@ -99,7 +102,7 @@ def _by_role(deployment: Deployment, role: Role) -> list[Json]:
     # Worker processes of PyTorch and vLLM share tensors there; the 64 MiB that a runtime
     # gives by default end in bus errors.
     shared: Json = {"name": "hetrl-shm", "emptyDir": {"medium": "Memory"}}
-    if role is Role.ROLLOUT:
+    if role is not Role.TRAINER:
         return [shared]
     claim = deployment.wish.written.storage.checkpoints.persistent_volume_claim
     kept: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}

@@ -18,7 +18,7 @@ from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.splits import DIVIDED_MODES
+from hetrl_planner.splits import DIVIDED_MODES, TENSOR_SIZES
 
 ROOM = (
     Task.ACTOR_TRAINING,
@@ -41,7 +41,7 @@ PROMISING_SITES = 3
 """Sets of sites remembered for them. Ours."""
 
 MOST_CUTS = 3
-"""Of a trainer that does more than train: what else it keeps depends on the cut. Ours."""
+"""Of processes that do several tasks: what all of them keep depends on the cut. Ours."""
 
 Places = tuple[tuple[int, tuple[int, ...]], ...]
 """By machine, its site and the bytes reserved on each GPU."""
@@ -100,19 +100,20 @@ class Decoder:
     def _cut_alike(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
-        """Place what a trainer's processes do in turns: every model is cut as the actor.
+        """Place what the same processes do in turns: every model is cut as one of them.
 
         What the others keep depends on the cut, so that one which leaves too little is made anew.
         """
         least_bytes = self.fitting.least_resident_bytes
-        others = [task for task in tasks if task is not Task.ACTOR_TRAINING]
+        first = self._leader(tasks)
+        others = [task for task in tasks if task is not first]
         room = Room(later_bytes=sum(least_bytes(task, num_gpus=owned.num_gpus) for task in others))
-        used = self._used(genome, Task.ACTOR_TRAINING, owned)
+        used = self._used(genome, first, owned)
         for _ in range(MOST_CUTS):
-            trained = self._task(genome, Task.ACTOR_TRAINING, used, room)
-            if trained is None:
+            cut = self._task(genome, first, used, room)
+            if cut is None:
                 return None
-            group = tuple(_like(trained, task) for task in tasks)
+            group = tuple(_like(cut, task) for task in tasks)
             if not self._evaluator.misfit(group):
                 return group
             beside = Room()
@@ -121,6 +122,15 @@ class Decoder:
                     self._keep(each, beside)
             room = Room(later_bytes=max(beside.kept_bytes.values()))
         return None
+
+    def _leader(self, tasks: Sequence[Task]) -> Task:
+        """Return a trainer's actor, and of tasks that score the one with fewest ways to be cut."""
+        if Task.ACTOR_TRAINING in tasks:
+            return Task.ACTOR_TRAINING
+        return min(
+            tasks,
+            key=lambda task: sum(self.fitting.may_be(task, (each, 1)) for each in TENSOR_SIZES),
+        )
 
     def _group(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned, *, scoring_bytes: float
@@ -312,9 +322,9 @@ class Decoder:
         return (tuple(sorted(sites)), owned.num_gpus.bit_length())
 
 
-def _like(trained: TaskLayout, task: Task) -> TaskLayout:
-    """Return a task of the processes that train, on the same GPUs."""
-    return TaskLayout(task, trained.replicas, trained.mode if task in TRAINING_TASKS else None)
+def _like(cut: TaskLayout, task: Task) -> TaskLayout:
+    """Return a task of the same processes, on the same GPUs."""
+    return TaskLayout(task, cut.replicas, cut.mode if task in TRAINING_TASKS else None)
 
 
 def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:

@@ -2,16 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 
+from hetrl_core.groupings import GROUPINGS, grouping
 from hetrl_core.task import Task
 
 Grouping = tuple[tuple[Task, ...], ...]
 """Task groups; tasks within one, and groups by their first task, in the iteration's order."""
 
 
-def groupings(tasks: Sequence[Task]) -> Iterator[Grouping]:
-    """Yield every partition of the tasks: Bell(4) = 15 for four, Bell(6) = 203 for six."""
+def groupings(tasks: Sequence[Task], *, runnable_only: bool = False) -> Iterator[Grouping]:
+    """Yield every partition of the tasks: Bell(4) = 15 for four, Bell(6) = 203 for six.
+
+    ``runnable_only`` leaves those that this release runs.
+    """
     for groups in _partitions(list(tasks)):
-        yield tuple(tuple(group) for group in groups)
+        if not runnable_only or grouping(groups) in GROUPINGS:
+            yield tuple(tuple(group) for group in groups)
+
+
+def disjoint(tasks: Sequence[Task]) -> Grouping:
+    """Return generation apart, and all else together: what phase 1 chooses from."""
+    return (
+        (Task.ACTOR_GENERATION,),
+        tuple(task for task in tasks if task is not Task.ACTOR_GENERATION),
+    )
 
 
 def _partitions(tasks: list[Task]) -> Iterator[list[list[Task]]]:

@@ -1,14 +1,11 @@
 """Columns: task groups on bundles of machines, each decoded alone and priced phase by phase.
 
-All models have the actor's dimensions, so a group is counted by what its tasks do: whether it
-generates, how many models it scores with, how many it trains. Transfers between groups are left
-out; ``find`` prices what is chosen once more, whole.
+Transfers between groups are left out; ``find`` prices what is chosen once more, whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
@@ -18,24 +15,14 @@ from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
+from hetrl_planner.ilp.kinds import GENERATES, TRAINS_ACTOR, Kind, Kinds, scores, twin
 from hetrl_planner.ilp.route import Routes
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 
-CLASSES = (
-    (Task.ACTOR_GENERATION,),
-    (Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, Task.CRITIC_INFERENCE),
-    (Task.ACTOR_TRAINING,),
-    (Task.CRITIC_TRAINING,),
-)
-"""Tasks that may change places, for all models have the actor's dimensions."""
-
 GENERATION, SCORING, TRAINING = range(3)
 PHASES = (GENERATION, SCORING, TRAINING)
 """A synchronous step is one after the other."""
-
-Kind = tuple[int, int, int, int]
-"""Tasks of each class that a group has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +46,19 @@ class Column:
     @property
     def scoring_apart_seconds(self) -> float:
         """How long a trajectory waits here for scores, where they are not the trainer's."""
-        if self.trains_actor or not self.kind[1]:
+        if self.trains_actor or not scores(self.kind):
             return 0.0
         return self.busy_seconds - self.phase_seconds[GENERATION]
 
     @property
     def generates(self) -> bool:
         """Whether rollouts are here."""
-        return bool(self.kind[0])
+        return bool(self.kind[GENERATES])
 
     @property
     def trains_actor(self) -> bool:
         """Whether weights come from here."""
-        return bool(self.kind[2])
+        return bool(self.kind[TRAINS_ACTOR])
 
     @property
     def fetches_weights(self) -> bool:
@@ -122,16 +109,10 @@ class Pricing:
         return supplies(self.evaluator.devices)
 
     @cached_property
-    def by_class(self) -> tuple[tuple[Task, ...], ...]:
-        """The job's tasks of each class."""
-        tasks = self.evaluator.work.tasks
-        return tuple(tuple(task for task in alike if task in tasks) for alike in CLASSES)
-
-    @property
-    def everything(self) -> Kind:
-        """The kind of a group that has all tasks."""
-        generation, scoring, actor, critic = (len(tasks) for tasks in self.by_class)
-        return generation, scoring, actor, critic
+    def kinds(self) -> Kinds:
+        """The kinds of groups that the job's tasks may make."""
+        fitting = self.decoder.fitting
+        return Kinds(fitting.work.tasks, runnable_only=fitting.runnable_only)
 
     @cached_property
     def bundles(self) -> list[list[Bundle]]:
@@ -152,10 +133,10 @@ class Pricing:
         """
         for bundle in bundles:
             known: dict[Kind, Column | None] = {}
-            for kind in self._kinds:
+            for kind in self.kinds.each:
                 if should_stop():
                     return
-                parts = (known.get(part, NOTHING) for part in _less_by_one(kind))
+                parts = (known.get(part, NOTHING) for part in self.kinds.parts(kind))
                 column = self._column(kind, bundle, known) if all(parts) else None
                 if column and not is_useful(column):
                     column = None
@@ -163,22 +144,14 @@ class Pricing:
                 if column:
                     yield column
 
-    @cached_property
-    def _kinds(self) -> tuple[Kind, ...]:
-        """Groups that a layout may have, those that do less first."""
-        if self.decoder.fitting.runnable_only:
-            generation, scoring, actor, critic = self.everything
-            return (generation, 0, 0, 0), (0, scoring, actor, critic)
-        counts = [range(count + 1) for count in self.everything]
-        return tuple((g, s, a, c) for g, s, a, c in product(*counts) if g + s + a + c)
+    def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome | None:
+        """Return groups side by side; each takes machines that those before it left.
 
-    def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome:
-        """Return groups side by side; each takes machines that those before it left."""
-        waiting = [list(tasks) for tasks in self.by_class]
-        named = [
-            tuple(waiting[number].pop(0) for number, count in enumerate(kind) for _ in range(count))
-            for kind, _ in groups
-        ]
+        ``None`` where such groups may not be together.
+        """
+        named = self.kinds.named([kind for kind, _ in groups])
+        if named is None:
+            return None
         rows = [[0] * len(groups) for _ in self.evaluator.devices.machine_sizes]
         for number, supply in enumerate(self.supplies):
             used = 0
@@ -234,14 +207,13 @@ class Pricing:
         self, kind: Kind, bundle: Bundle, known: Mapping[Kind, Column | None]
     ) -> Column | None:
         """Price a column; which of two models is trained makes no difference to itself."""
-        generates, scores, trains_actor, trains_critic = kind
-        twin = (generates, scores, trains_critic, trains_actor)
-        if not generates and (column := known.get(twin)):
+        if not kind[GENERATES] and (column := known.get(twin(kind))):
             return replace(column, kind=kind)
         return self._priced(kind, bundle)
 
     def _priced(self, kind: Kind, bundle: Bundle) -> Column | None:
-        layout = self.decoder.decode(self.genome([(kind, bundle)]))
+        genome = self.genome([(kind, bundle)])
+        layout = self.decoder.decode(genome) if genome else None
         if layout is None:
             return None
         (group,) = layout.groups
@@ -261,13 +233,3 @@ class Pricing:
             dollars_per_hour=self.evaluator.dollars_per_hour(layout),
             num_gpus=len(layout.gpus),
         )
-
-
-def _less_by_one(kind: Kind) -> Iterator[Kind]:
-    """Yield a group's kind without one task of each class that it has."""
-    for number, count in enumerate(kind):
-        if count:
-            generation, scoring, actor, critic = (
-                each - (index == number) for index, each in enumerate(kind)
-            )
-            yield generation, scoring, actor, critic

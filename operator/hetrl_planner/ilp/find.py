@@ -125,7 +125,7 @@ class _Search:
             bundles, is_useful=self._is_useful, should_stop=self.should_stop
         ):
             yield column
-            if column.kind == self.pricing.everything:
+            if column.kind == self.pricing.kinds.everything:
                 self._share(column)
 
     def useful(self, columns: Sequence[Column]) -> list[Column]:
@@ -138,7 +138,7 @@ class _Search:
         program = Program(
             columns,
             self.pricing.supplies,
-            self.pricing.everything,
+            self.pricing.kinds.everything,
             goal=self.objective.goal,
             limits=self.objective.limits,
             lag_seconds=self.pricing.lag_seconds,
@@ -213,10 +213,10 @@ class _Search:
         self.tried.append(columns)
         self._price(self.pricing.genome([(column.kind, column.bundle) for column in columns]))
 
-    def _price(self, genome: Genome) -> None:
-        layout = self.decoder.decode(genome)
+    def _price(self, genome: Genome | None) -> None:
+        layout = self.decoder.decode(genome) if genome else None
         priced = layout and self.evaluator.evaluate(layout)
-        if isinstance(priced, Evaluation):
+        if genome and isinstance(priced, Evaluation):
             self.found.append((self.objective.score(priced), len(self.found), genome, priced))
             self.found.sort(key=lambda each: each[:2])
 

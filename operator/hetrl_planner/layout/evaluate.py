@@ -61,6 +61,9 @@ class Evaluator(TaskCosts):
             for task in layout.tasks
             if task.task is not Task.ACTOR_GENERATION
         }
+        for name, cost in costs.items():
+            if not all(cost.shares):
+                return Misfit(f"a replica is too slow to be given any {DOING[name]}", 1.01)
         generating = layout.task(Task.ACTOR_GENERATION)
         kept = {
             gpu: sum(each.resident_bytes for each in footprints[gpu]) for gpu in generating.gpus

@@ -50,8 +50,8 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
-        self._splits: dict[tuple[bool, int, int], Ranked] = {}
-        self._most_rates: dict[tuple[bool, int], tuple[tuple[float, Split], ...]] = {}
+        self._splits: dict[tuple[object, int, int], Ranked] = {}
+        self._most_rates: dict[tuple[object, int], tuple[tuple[float, Split], ...]] = {}
         self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
         self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
@@ -146,7 +146,7 @@ class Fitting:
 
     def splits(self, task: Task, site: int, *, reserved_bytes: int) -> Ranked:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
-        key = (task is Task.ACTOR_GENERATION, site, reserved_bytes)
+        key = (self._likeness(task), site, reserved_bytes)
         if key not in self._splits:
             most = self._rates_at_most(task, site)
             # A reference of its own would keep all that is remembered here until the garbage
@@ -162,7 +162,7 @@ class Fitting:
 
     def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:
         """Return the rate of each split on GPUs where nothing else is."""
-        key = (task is Task.ACTOR_GENERATION, site)
+        key = (self._likeness(task), site)
         if key not in self._most_rates:
             self._most_rates[key] = tuple(
                 (self.rate(task, site, split, reserved_bytes=0), split)
@@ -170,6 +170,10 @@ class Fitting:
                 if self.may_be(task, split)
             )
         return self._most_rates[key]
+
+    def _likeness(self, task: Task) -> object:
+        """Return what tasks have in common that may be split alike."""
+        return task if self.runnable_only else task is Task.ACTOR_GENERATION
 
     def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
         """Return scoring's splits on GPUs that generate too, what is best for both first.

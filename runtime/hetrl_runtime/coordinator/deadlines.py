@@ -3,6 +3,7 @@
 Pure: times come in, on any steady clock, in seconds.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hetrl_runtime.wire.values import Ending
@@ -13,6 +14,7 @@ _SLOW_STEPS = 20
 STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
 TRAINER_FAILED = "TrainerFailed"
 ROLLOUT_FAILED = "RolloutFailed"
+INFERENCE_FAILED = "InferenceFailed"
 DATA_INVALID = "DataInvalid"
 TRACES_UNAVAILABLE = "TracesUnavailable"
 
@@ -24,6 +26,10 @@ class SignsOfLife:
     started_at: float
     trainer_seen_at: float | None = None
     workers_seen_at: float | None = None
+    inference_seen_at: float | None = None
+    inference_needed_since: float | None = None
+    """Since when rollouts wait for what inference workers say; None: they do not."""
+
     batch_out_since: float | None = None
     """Since when the trainer has had a batch; None while it has none."""
 
@@ -43,16 +49,12 @@ def verdict(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Endin
 
 
 def _missing(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
-    waited = now - signs.started_at
     missing = [
-        name
-        for name, seen_at in (
-            ("the trainer", signs.trainer_seen_at),
-            ("any rollout worker", signs.workers_seen_at),
-        )
-        if seen_at is None
+        each.name
+        for each in _needed(signs)
+        if each.seen_at is None and now - each.since > deadline_seconds
     ]
-    if not missing or waited <= deadline_seconds:
+    if not missing:
         return None
     return Ending(
         reason=STARTUP_DEADLINE_EXCEEDED,
@@ -60,15 +62,40 @@ def _missing(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Endi
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Needed:
+    """Somebody whom a run cannot do without."""
+
+    reason: str
+    """What their loss is called."""
+
+    name: str
+    since: float
+    """When the run began to need them."""
+
+    seen_at: float | None
+
+
+def _needed(signs: SignsOfLife) -> Iterator[_Needed]:
+    for reason, name, since, seen_at in (
+        (TRAINER_FAILED, "the trainer", signs.started_at, signs.trainer_seen_at),
+        (ROLLOUT_FAILED, "any rollout worker", signs.started_at, signs.workers_seen_at),
+        (
+            INFERENCE_FAILED, "any inference worker", signs.inference_needed_since,
+            signs.inference_seen_at,
+        ),
+    ):  # fmt: skip
+        if since is not None:
+            yield _Needed(reason=reason, name=name, since=since, seen_at=seen_at)
+
+
 def _gone(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Ending | None:
-    for reason, name, seen_at in (
-        (TRAINER_FAILED, "the trainer", signs.trainer_seen_at),
-        (ROLLOUT_FAILED, "any rollout worker", signs.workers_seen_at),
-    ):
-        if seen_at is not None and now - seen_at > deadline_seconds:
+    for each in _needed(signs):
+        silent_seconds = now - max(each.seen_at or 0.0, each.since)
+        if each.seen_at is not None and silent_seconds > deadline_seconds:
             return Ending(
-                reason=reason,
-                message=f"nothing was heard of {name} for {now - seen_at:.0f} s, "
+                reason=each.reason,
+                message=f"nothing was heard of {each.name} for {silent_seconds:.0f} s, "
                 f"the limit is {deadline_seconds:.0f} s",
             )
     return None

@@ -42,6 +42,7 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
         epoch=state.epoch,
         resume=codec.encode_resume(state.resume_point()),
         trainer_instance=trainer_instance,
+        needs_reference=state.needs_reference,
     )
     buffered, lent = state.buffered(), state.lent()
     return chain(
@@ -104,9 +105,13 @@ def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -
     for count, entry in enumerate(journal, start=1):  # noqa: B007  # how many there were
         match entry.WhichOneof("entry"):
             case "epoch_begun":
-                trainer_instance, newest = entry.epoch_begun.trainer_instance, None
-                point = codec.decode_resume(entry.epoch_begun.resume)
-                state.begin(point, epoch=entry.epoch_begun.epoch)
+                begun, newest = entry.epoch_begun, None
+                trainer_instance = begun.trainer_instance
+                state.begin(
+                    codec.decode_resume(begun.resume),
+                    epoch=begun.epoch,
+                    needs_reference=begun.needs_reference,
+                )
             case "committed":
                 newest = _commit(state, entry.committed)
             case "ended":

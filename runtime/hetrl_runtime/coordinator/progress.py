@@ -24,6 +24,9 @@ class Standing:
     version: int = 0
     has_trainer: bool = False
     num_workers: int = 0
+    lacks_inference: bool = False
+    """Whether rollouts must ask inference workers, and none is here."""
+
     trainer_waits: bool = False
     """For its next batch."""
 
@@ -49,6 +52,8 @@ def waiting_for(standing: Standing) -> str:
         return "the trainer is not here yet"
     if not standing.num_workers:
         return "no rollout worker is here yet"
+    if standing.lacks_inference:
+        return "no inference worker is here yet"
     if standing.is_trained:
         return "the trainer writes the checkpoint of the last version"
     if standing.workers_behind and standing.workers_behind == standing.workers_waiting:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hetrl_core.task import Role
-from hetrl_runtime.wire.values import ProcessStatus
+from hetrl_runtime.wire.values import InferenceEndpoint, ProcessStatus
 
 _RATE_WINDOW_SECONDS = 15.0
 
@@ -24,6 +24,12 @@ class Member:
     region: str = ""
     relay_address: str = ""
     """Where it would serve weights to others of its region; empty: nowhere."""
+
+    inference: InferenceEndpoint | None = None
+    """Where it is asked what frozen models think of responses, if that is what it does."""
+
+    needs_reference: bool = False
+    """Whether what this trainer trains on must come with a reference's words."""
 
     said: deque[tuple[float, ProcessStatus]] = field(default_factory=deque)
     """Its words of the last seconds, the newest last."""
@@ -67,6 +73,8 @@ class Roster:
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
         self._left_at: dict[Role, float] = {}
+        self._asked_until: dict[str, float] = {}
+        """By what inference workers were asked: when one that left was last heard of."""
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
@@ -86,6 +94,8 @@ class Roster:
         member = self._members.pop(process, None)
         if member:
             self._left_at[member.role] = max(self._left_at.get(member.role, 0.0), member.seen_at)
+            for task in member.inference.tasks if member.inference else ():
+                self._asked_until[task] = max(self._asked_until.get(task, 0.0), member.seen_at)
 
     def forget_silent(self, since: float) -> None:
         """Strike out everyone who was not heard of since a moment."""
@@ -104,6 +114,21 @@ class Roster:
         near = (each for each in self if each.region == asks.region and each.relay_address)
         first = next((each for each in near if each is asks or each.seen_at >= since), asks)
         return "" if first is asks else first.relay_address
+
+    def inference_endpoints(self, *, since: float) -> tuple[InferenceEndpoint, ...]:
+        """Return where inference workers are asked that were heard of since a moment."""
+        return tuple(each.inference for each in self if each.inference and each.seen_at >= since)
+
+    def is_asked(self, task: str) -> bool:
+        """Tell whether an inference worker with this task is here."""
+        return any(each.inference and task in each.inference.tasks for each in self)
+
+    def asked_at(self, task: str) -> float | None:
+        """Return when an inference worker with this task was last heard of; None: never."""
+        times = [each.seen_at for each in self if each.inference and task in each.inference.tasks]
+        if task in self._asked_until:
+            times.append(self._asked_until[task])
+        return max(times, default=None)
 
     def num(self, role: Role) -> int:
         """Count the processes of a role that are here."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hetrl_core.launch import Launch
 from hetrl_core.podset import slug
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator import history, journal
 from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.history import Recorded
@@ -92,6 +92,7 @@ class Run:
         recovered = history.replay(self.state, journal.read(path), now=now)
         self.ending = recovered.ending
         self._trainer_instance = recovered.trainer_instance
+        self._inference_needed_since = now
         if self.state.epoch:
             self._publicity.begin(now=now)
         newest = recovered.newest
@@ -123,7 +124,7 @@ class Run:
         if earlier:
             self.state.release(earlier.process)
         if member.role is Role.TRAINER:
-            self._begin(resume or ResumePoint(), instance=member.instance, now=now)
+            self._begin(resume or ResumePoint(), member, now=now)
         log.info(
             "process registered: process=%s role=%s epoch=%d version=%d",
             member.process, member.role, self.state.epoch, self.state.version,
@@ -161,6 +162,7 @@ class Run:
             finished=self.ending is not None,
             reason=self.ending.reason if self.ending else "",
             relay_address=self.roster.relay_for(process, since=now - GONE_SECONDS),
+            inference_endpoints=self.roster.inference_endpoints(since=now - GONE_SECONDS),
         )
 
     # Prompts go out, trajectories come in
@@ -272,6 +274,8 @@ class Run:
             started_at=self._started_at,
             trainer_seen_at=self.roster.seen_at(Role.TRAINER),
             workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
+            inference_seen_at=self._inference_seen_at,
+            inference_needed_since=self._inference_needed_since if self._asked else None,
             batch_out_since=self._batch_out_since,
             accepted_at=None if self._is_trained else self._intake.accepted_at,
             longest_step_seconds=self._publicity.longest_step_seconds,
@@ -299,16 +303,38 @@ class Run:
         )
 
     @property
+    def _asked(self) -> tuple[Task, ...]:
+        """What rollouts need inference workers for."""
+        has_model = self.launch.data.model is not None
+        return (
+            *((Task.REFERENCE_INFERENCE,) if self.state.needs_reference else ()),
+            *((Task.REWARD_INFERENCE,) if has_model else ()),
+        )
+
+    @property
+    def _inference_seen_at(self) -> float | None:
+        """Return when somebody was last heard of for each of these; None where never."""
+        times = [self.roster.asked_at(task) for task in self._asked]
+        known = [each for each in times if each is not None]
+        return min(known) if known and len(known) == len(times) else None
+
+    @property
     def _is_trained(self) -> bool:
         return self.state.version >= self.launch.training.steps
 
-    def _begin(self, resume: ResumePoint, *, instance: str, now: float) -> None:
+    def _begin(self, resume: ResumePoint, trainer: Member, *, now: float) -> None:
         # A trainer that lives on never goes back; it may only not have heard of its last commit.
-        lives_on = instance == self._trainer_instance and resume.version <= self.state.version
-        if self.state.epoch and lives_on:
+        is_same = trainer.instance == self._trainer_instance
+        if self.state.epoch and is_same and resume.version <= self.state.version:
             return
-        lost = self.state.begin(resume, epoch=max(self.state.epoch + 1, self._first_epoch))
-        self._trainer_instance = instance
+        if trainer.needs_reference and not self.state.needs_reference:
+            self._inference_needed_since = now
+        lost = self.state.begin(
+            resume,
+            epoch=max(self.state.epoch + 1, self._first_epoch),
+            needs_reference=trainer.needs_reference,
+        )
+        self._trainer_instance = trainer.instance
         self._batch_out_since = None
         self._intake.accepted_at = now
         self._publicity.begin(now=now)
@@ -337,6 +363,7 @@ class Run:
             version=self.state.version,
             has_trainer=bool(self.roster.num(Role.TRAINER)),
             num_workers=self.roster.num(Role.ROLLOUT),
+            lacks_inference=not all(map(self.roster.is_asked, self._asked)),
             trainer_waits=self.trainer_waits,
             workers_waiting=len(self.workers_waiting),
             workers_behind=sum(self.workers_waiting.values()),

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 _LONGEST_WAIT_SECONDS = 30.0
 _GATHER_SECONDS = 0.005
 """How long deliveries are gathered before those who wait look again."""
-_ROLES = {str(Role.TRAINER): Role.TRAINER, str(Role.ROLLOUT): Role.ROLLOUT}
+_ROLES = {str(each): each for each in (Role.TRAINER, Role.ROLLOUT, Role.INFERENCE)}
 
 Answer = TypeVar("Answer")
 
@@ -115,6 +115,10 @@ class CoordinatorService(CoordinatorServicer):
             seen_at=time.monotonic(),
             region=request.region,
             relay_address=request.relay_address,
+            inference=codec.decode_endpoint(request.inference)
+            if request.HasField("inference")
+            else None,
+            needs_reference=request.needs_reference,
         )
         registration = self._run.register(member, resume=resume, now=time.monotonic())
         self.announce_change()
@@ -314,8 +318,8 @@ class CoordinatorService(CoordinatorServicer):
             await _abort(
                 context,
                 grpc.StatusCode.INVALID_ARGUMENT,
-                f"role must be trainer or rollout, got {request.role!r}; process and instance "
-                f"must be named, got {request.process!r} and {request.instance!r}",
+                f"role must be one of {', '.join(_ROLES)}, got {request.role!r}; process and "
+                f"instance must be named, got {request.process!r} and {request.instance!r}",
             )
 
     async def _require_epoch(
@@ -385,6 +389,7 @@ def _announcement(news: Announcement) -> pb.Announcement:
         finished=news.finished,
         reason=news.reason,
         relay_address=news.relay_address,
+        inference_endpoints=[codec.encode_endpoint(each) for each in news.inference_endpoints],
     )
 
 

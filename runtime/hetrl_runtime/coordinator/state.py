@@ -88,6 +88,9 @@ class RunState:
         it is for: then only admission's rate limit holds, and late trajectories slip through.
         """
         self.epoch = 0
+        self.needs_reference = False
+        """Whether only trajectories with the reference's words are accepted."""
+
         self._bound = StalenessBound(max_staleness=algorithm.max_staleness)
         self._batch_size = algorithm.global_batch_size
         self._group_size = algorithm.group_size
@@ -147,23 +150,25 @@ class RunState:
 
     # What the trainer does
 
-    def begin(self, point: ResumePoint, *, epoch: int) -> int:
+    def begin(self, point: ResumePoint, *, epoch: int, needs_reference: bool = False) -> int:
         """Go on from a trainer's resume point under a new epoch; return what was lost with it.
 
         Accepted trajectories stay where the surviving history has sampled them and has not
-        consumed them. Everything lent is fenced off and will be lent again.
+        consumed them, and where they have what this trainer needs. Everything lent is fenced off
+        and will be lent again.
         """
         before = self.buffered()
         self.epoch = epoch
+        self.needs_reference = needs_reference
         self._ledger = GroupLedger(point)
         self._leases = Leases(lease_seconds=self._lease_seconds)
         self._buffer = Buffer(group_size=self._group_size)
         self._pending = Pending()
         self._handed = ()
         self._failures.clear()
-        kept = [each for each in before if each.newest_version <= point.version]
-        for trajectory in kept:
-            self.readmit(trajectory)
+        for trajectory in before:
+            if trajectory.newest_version <= point.version and not self._is_unscored(trajectory):
+                self.readmit(trajectory)
         return len(before) - len(self._buffer)
 
     def readmit(self, trajectory: DeliveredTrajectory) -> None:
@@ -272,6 +277,9 @@ class RunState:
         if self._is_stale(trajectory):
             self._make_again(trajectory.id)
             return Outcome.STALE
+        if self._is_unscored(trajectory):
+            self._make_again(trajectory.id)
+            return Outcome.UNSCORED
         self._leases.end(trajectory.id)
         self._pending.discard(trajectory.id)
         self._buffer.add(trajectory)
@@ -311,6 +319,9 @@ class RunState:
     def _is_stale(self, trajectory: DeliveredTrajectory) -> bool:
         age = self.version - trajectory.oldest_version
         return self._checks_consumption and not self._bound.admits(age)
+
+    def _is_unscored(self, trajectory: DeliveredTrajectory) -> bool:
+        return self.needs_reference and not trajectory.has_reference
 
     def _drop_stale(self) -> int:
         return len(self._back_to_pending(self._buffer.remove_where(self._is_stale)))

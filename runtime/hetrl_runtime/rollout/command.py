@@ -1,27 +1,21 @@
 """``hetrl rollout``: the command that a rollout worker's pod runs."""
 
 import asyncio
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime import logs, memory
+from hetrl_runtime.farewell import until_stopped
 from hetrl_runtime.pod import launch_option, ordinal_option
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
-
-FAREWELL_SECONDS = 8.0
-"""How long a stopped worker may take to give its leases back and free its engine."""
 
 
 @click.command("rollout")
@@ -39,7 +33,7 @@ def command(launch_file: Path, ordinal: int) -> None:
     _prepare_environment()
     try:
         launch = contract.from_json(launch_file.read_text())
-        asyncio.run(_until_stopped(launch, ordinal))
+        asyncio.run(_work(launch, ordinal))
     except RunEnded as ended:
         click.echo(str(ended), err=True)
     except (ModelNotFoundError, CodeError, TracesUnavailableError) as error:
@@ -63,36 +57,9 @@ def _prepare_environment() -> None:
         os.environ.setdefault(name, value)
 
 
-async def _until_stopped(launch: Launch, ordinal: int) -> None:
+async def _work(launch: Launch, ordinal: int) -> None:
     # PyTorch takes seconds to import; `hetrl --help` should not.
     from hetrl_runtime.rollout.worker import work  # noqa: PLC0415
 
-    working = asyncio.ensure_future(work(launch, ordinal=ordinal))
-
-    def stop() -> None:
-        working.cancel()
-        _leave_in_time()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        ending = await working
-    except asyncio.CancelledError:
-        # Everything is given back and closed. The interpreter, with torch in it, would take
-        # seconds to go, and no timer runs while it does.
-        _leave()
+    ending = await until_stopped(work(launch, ordinal=ordinal))
     click.echo(f"the run ended: {ending.reason}", err=True)
-
-
-def _leave_in_time() -> None:
-    """Leave even if a model is being loaded, which nothing interrupts."""
-    timer = threading.Timer(FAREWELL_SECONDS, _leave)
-    timer.daemon = True
-    timer.start()
-
-
-def _leave() -> NoReturn:
-    for child in multiprocessing.active_children():
-        child.kill()
-    os._exit(0)

@@ -1,7 +1,7 @@
 """The worker's loop: lease, generate, score, deliver, and follow the policy meanwhile.
 
     announcements ─▶ fetch weights ─▶ engine ◀── prompts ◀── leases
-                                        └─▶ responses ─▶ verifier ─▶ coordinator
+                                        └─▶ responses ─▶ verifier, inference workers ─▶ coordinator
 
 Whether a lease is given and whether a trajectory is accepted is the coordinator's decision;
 how tokens come about is the engine's.
@@ -17,6 +17,8 @@ from itertools import count
 import numpy as np
 
 from hetrl_core.launch import Launch
+from hetrl_core.task import Task
+from hetrl_runtime.activity import Activity
 from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.reward.confined import ConfinedCode
@@ -26,13 +28,19 @@ from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.rollout.response_trace import ResponseTrace
 from hetrl_runtime.rollout.scoring import VerifierPool
-from hetrl_runtime.rollout.status import Activity, StatusSeries
+from hetrl_runtime.rollout.status import StatusSeries
 from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
-from hetrl_runtime.transport.errors import RunEnded
+from hetrl_runtime.transport.errors import RunEnded, ending_of
+from hetrl_runtime.transport.inference_client import InferenceClient
 from hetrl_runtime.transport.relay import WeightSource
 from hetrl_runtime.transport.weights import Snapshot
-from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
+from hetrl_runtime.wire.trajectory import (
+    FailedTrajectory,
+    LogProbs,
+    SampledTrajectory,
+    TrajectoryId,
+)
 from hetrl_runtime.wire.values import Announcement, Ending, ProcessStatus, PromptLease
 
 log = logging.getLogger(__name__)
@@ -53,10 +61,15 @@ class Equipment:
 
     engine: InferenceEngine
     prompts: PromptFormat
-    scorer: VerifierPool | ConfinedCode
+    scorer: VerifierPool | ConfinedCode | None
+    """None: a reward model does, which ``inference`` is asked for."""
+
     client: WorkerClient
     weights: WeightSource
     metrics: RolloutMetrics
+    inference: InferenceClient | None = None
+    """None: no inference worker is asked anything."""
+
     tracer: Tracer = NO_TRACER
 
 
@@ -71,6 +84,7 @@ class RolloutLoop:
         self._scorer = equipment.scorer
         self._client = equipment.client
         self._weights = equipment.weights
+        self._inference = equipment.inference
         self._metrics = equipment.metrics
         self._tracer = equipment.tracer
         self._model = launch.model.source.rstrip("/").rpartition("/")[2]
@@ -104,7 +118,7 @@ class RolloutLoop:
                 tasks.create_task(self._follow_policy(), name="weights")
                 tasks.create_task(self._keep_reporting(), name="status")
         except ExceptionGroup as failures:
-            return _ending(failures)
+            return ending_of(failures)
         raise AssertionError("these tasks never end by themselves")
 
     # consumes: prompts   waits for: a free place, weights of this epoch, capacity
@@ -151,6 +165,8 @@ class RolloutLoop:
                 self._fetching.cancel()
             self._news = news
             self._has_news.set()
+            if self._inference:
+                self._inference.meet(news.inference_endpoints)
 
     # consumes: the newest announcement   waits for: the trainer's weights
     async def _follow_policy(self) -> None:
@@ -233,25 +249,67 @@ class RolloutLoop:
         if not self._client.wants(identity):
             return
         if isinstance(sampled, SampledTrajectory):
-            with trace.child("reward", {"hetrl.verifier": self._launch.data.reward}) as span:
-                sampled = replace(sampled, reward=await self._reward(sampled, lease.answer))
-                span.note({"hetrl.reward": sampled.reward})
+            scored = await self._score(sampled, lease.answer, trace)
+            if scored is None:
+                return
+            sampled = scored
         passing(Point.RESPONSE_SCORED)
         with trace.child("deliver") as span:
             outcome = await self._client.deliver(sampled)
             span.note({"hetrl.outcome": str(outcome)})
         passing(Point.RESPONSE_ACKNOWLEDGED)
 
-    async def _reward(self, sampled: SampledTrajectory, answer: str) -> float:
+    async def _score(
+        self, sampled: SampledTrajectory, answer: str, trace: Span
+    ) -> SampledTrajectory | None:
+        """Return a response with all that others say of it; None when it is not wanted any more."""
+        reward, log_probs = await asyncio.gather(
+            self._reward(sampled, answer, trace), self._reference_log_probs(sampled, trace)
+        )
+        if reward is None or (log_probs is None and self._asks_reference):
+            return None
+        return replace(sampled, reward=reward, reference_log_probs=log_probs)
+
+    @property
+    def _asks_reference(self) -> bool:
+        return Task.REFERENCE_INFERENCE in self._launch.inference_tasks
+
+    async def _reference_log_probs(
+        self, sampled: SampledTrajectory, trace: Span
+    ) -> LogProbs | None:
+        """Return the reference's words, where inference workers have it."""
+        if not self._asks_reference:
+            return None
+        assert self._inference
+        with trace.child("reference"):
+            return await self._inference.reference_log_probs(
+                sampled, is_wanted=lambda: self._client.wants(sampled.id)
+            )
+
+    async def _reward(self, sampled: SampledTrajectory, answer: str, trace: Span) -> float | None:
         data = self._launch.data
+        with trace.child("reward", {"hetrl.verifier": data.reward}) as span:
+            reward = await self._judged(sampled, answer)
+            if reward is None:
+                return None
+            if data.length_penalty:
+                reward -= length_penalty(
+                    sampled.num_response_tokens,
+                    max_tokens=data.max_response_tokens,
+                    penalty=data.length_penalty,
+                )
+            span.note({"hetrl.reward": reward})
+        return reward
+
+    async def _judged(self, sampled: SampledTrajectory, answer: str) -> float | None:
+        """Return what the verifier or the reward model says of what was written last."""
         final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
-        reward = await self._scorer.score(self._prompts.decode(final), answer)
-        if data.length_penalty is None:
-            return reward
-        return reward - length_penalty(
-            sampled.num_response_tokens,
-            max_tokens=data.max_response_tokens,
-            penalty=data.length_penalty,
+        response = self._prompts.decode(final)
+        if self._scorer:
+            return await self._scorer.score(response, answer)
+        assert self._inference
+        return await self._inference.reward(
+            sampled.question, response, is_wanted=lambda: self._client.wants(sampled.id)
         )
 
     async def _sample(
@@ -332,20 +390,3 @@ def _kind(snapshot: Snapshot) -> str:
     if snapshot.was_broadcast:
         return "broadcast"
     return "delta" if snapshot.is_patched else "full"
-
-
-def _ending(failures: ExceptionGroup[Exception]) -> Ending:
-    """Return how the run ended, or raise the failure that took the other tasks down."""
-    first, *_ = leaves = _leaves(failures)
-    for failure in leaves:
-        if isinstance(failure, RunEnded):
-            return failure.ending
-    raise first from None
-
-
-def _leaves(failures: ExceptionGroup[Exception]) -> list[Exception]:
-    return [
-        leaf
-        for each in failures.exceptions
-        for leaf in (_leaves(each) if isinstance(each, ExceptionGroup) else [each])
-    ]

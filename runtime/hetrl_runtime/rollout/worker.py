@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -22,6 +22,7 @@ from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.inference_client import InferenceClient
 from hetrl_runtime.transport.relay import Broadcast, weight_source
 from hetrl_runtime.wire.values import Ending
 
@@ -53,13 +54,14 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
-            scorer_of(launch.data) as scorer,
+            nullcontext() if launch.data.model else scorer_of(launch.data) as scorer,
             _started(open_engine(launch.engine, settings)) as engine,
+            _asked(launch, process) as inference,
             WorkerClient(launch, process=process, relay=weights.relay) as client,
         ):
             equipment = Equipment(
                 engine=engine, prompts=prompts, scorer=scorer, client=client, weights=weights,
-                metrics=metrics, tracer=tracer,
+                metrics=metrics, inference=inference, tracer=tracer,
             )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
@@ -71,6 +73,16 @@ def _broadcast(launch: Launch, process: str) -> Broadcast | None:
     from hetrl_runtime.broadcast.receiver import Receiver  # noqa: PLC0415
 
     return Receiver(launch, process=process)
+
+
+@asynccontextmanager
+async def _asked(launch: Launch, process: str) -> AsyncIterator[InferenceClient | None]:
+    """Yield whom to ask what frozen models think of responses, where rollouts must."""
+    if not launch.inference_tasks:
+        yield None
+        return
+    async with InferenceClient(launch, process=process) as client:
+        yield client
 
 
 def engine_settings(

@@ -10,14 +10,14 @@ Shapes: B trajectories, P prompt positions, R response positions, T = P + R.
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hetrl_runtime.wire.trajectory import SampledTrajectory
+from hetrl_runtime.wire.trajectory import SampledTrajectory, Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,9 @@ class Batch:
     What libraries call the response mask."""
 
     behaviour_BR: Tensor
+    reference_BR: Tensor
+    """Log-probabilities under the frozen reference, as trajectories brought them; else zero."""
+
     rewards_B: Tensor
     groups_B: Tensor
     """Numbered from zero: trajectories of one prompt."""
@@ -96,6 +99,7 @@ class Batch:
             is_token_BT=torch.zeros(num_rows, num_positions, dtype=torch.bool),
             mask_BR=torch.zeros(num_rows, num_response_positions, dtype=torch.bool),
             behaviour_BR=torch.zeros(num_rows, num_response_positions),
+            reference_BR=torch.zeros(num_rows, num_response_positions),
             rewards_B=torch.zeros(num_rows),
             groups_B=torch.zeros(num_rows, dtype=torch.int64),
         )
@@ -103,8 +107,8 @@ class Batch:
     def tensors(self) -> tuple[Tensor, ...]:
         """Return all that it holds, in a fixed order."""
         return (
-            self.tokens_BT, self.is_token_BT, self.mask_BR, self.behaviour_BR, self.rewards_B,
-            self.groups_B,
+            self.tokens_BT, self.is_token_BT, self.mask_BR, self.behaviour_BR, self.reference_BR,
+            self.rewards_B, self.groups_B,
         )  # fmt: skip
 
     def rows(self, chosen: Tensor | slice) -> Self:
@@ -131,6 +135,7 @@ class Batch:
             is_token_BT=self.is_token_BT[:, used_T],
             mask_BR=self.mask_BR[:, used_T[num_prompt:]],
             behaviour_BR=self.behaviour_BR[:, used_T[num_prompt:]],
+            reference_BR=self.reference_BR[:, used_T[num_prompt:]],
             rewards_B=self.rewards_B,
             groups_B=self.groups_B,
         )
@@ -150,6 +155,7 @@ class Batch:
             found.is_token_BT[: len(self), here] = self.is_token_BT
             found.mask_BR[: len(self), : self.num_response_positions] = self.mask_BR
             found.behaviour_BR[: len(self), : self.num_response_positions] = self.behaviour_BR
+            found.reference_BR[: len(self), : self.num_response_positions] = self.reference_BR
             found.rewards_B[: len(self)] = self.rewards_B
             found.groups_B[: len(self)] = self.groups_B
         return found
@@ -163,27 +169,36 @@ def collate(trajectories: Sequence[SampledTrajectory], *, rewards: Sequence[floa
     """
     if not trajectories:
         raise ValueError("a batch needs at least one trajectory")
-    num_prompt = max(each.prompt_tokens.size for each in trajectories)
-    num_response = max(each.num_response_tokens for each in trajectories)
-    tokens_BT = np.zeros((len(trajectories), num_prompt + num_response), dtype=np.int64)
-    is_token_BT = np.zeros(tokens_BT.shape, dtype=np.bool_)
-    mask_BR = np.zeros((len(trajectories), num_response), dtype=np.bool_)
-    behaviour_BR = np.zeros(mask_BR.shape, dtype=np.float32)
+    batch = of_responses([(each.prompt_tokens, each.response_tokens) for each in trajectories])
+    # Views of what the tensors hold, which is quicker to fill in.
+    mask_BR, behaviour_BR, reference_BR = (
+        each.numpy() for each in (batch.mask_BR, batch.behaviour_BR, batch.reference_BR)
+    )
     for row, each in enumerate(trajectories):
-        start, end = num_prompt - each.prompt_tokens.size, num_prompt + each.num_response_tokens
-        tokens_BT[row, start:end] = np.concatenate([each.prompt_tokens, each.response_tokens])
-        is_token_BT[row, start:end] = True
-        mask_BR[row, : each.num_response_tokens] = each.response_mask
-        behaviour_BR[row, : each.num_response_tokens] = each.behaviour_log_probs
+        here = slice(0, each.num_response_tokens)
+        mask_BR[row, here] = each.response_mask
+        behaviour_BR[row, here] = each.behaviour_log_probs
+        if each.reference_log_probs is not None:
+            reference_BR[row, here] = each.reference_log_probs
     numbers = {group: number for number, group in enumerate(dict.fromkeys(_groups(trajectories)))}
-    return Batch(
-        tokens_BT=torch.from_numpy(tokens_BT),
-        is_token_BT=torch.from_numpy(is_token_BT),
-        mask_BR=torch.from_numpy(mask_BR),
-        behaviour_BR=torch.from_numpy(behaviour_BR),
+    return replace(
+        batch,
         rewards_B=torch.tensor(rewards, dtype=torch.float32),
         groups_B=torch.tensor([numbers[group] for group in _groups(trajectories)]),
     )
+
+
+def of_responses(responses: Sequence[tuple[Tokens, Tokens]]) -> Batch:
+    """Put prompts and responses into tensors; nothing else is known of them."""
+    num_prompt = max(prompt.size for prompt, _ in responses)
+    num_response = max(response.size for _, response in responses)
+    batch = Batch.empty(len(responses), num_prompt + num_response, num_response)
+    tokens_BT, is_token_BT = batch.tokens_BT.numpy(), batch.is_token_BT.numpy()
+    for row, (prompt, response) in enumerate(responses):
+        start, end = num_prompt - prompt.size, num_prompt + response.size
+        tokens_BT[row, start:end] = np.concatenate([prompt, response])
+        is_token_BT[row, start:end] = True
+    return batch
 
 
 def minibatches(batch: Batch, *, count: int, seed: int, version: int) -> Iterator[Tensor]:

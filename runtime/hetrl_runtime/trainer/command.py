@@ -100,9 +100,12 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
                 algorithm=launch.algorithm, training=launch.training, peers=peers,
             )  # fmt: skip
 
+        is_reference_given = Task.REFERENCE_INFERENCE in launch.inference_tasks
+        has_reference = launch.algorithm.kl_coefficient > 0 and not is_reference_given
         learner = Learner(
             load(recompute=recompute),
-            reference=load(recompute=False) if launch.algorithm.kl_coefficient else None,
+            reference=load(recompute=False) if has_reference else None,
+            is_reference_given=is_reference_given,
             critic=load_critic() if launch.algorithm.type is AlgorithmType.PPO else None,
             algorithm=launch.algorithm,
             training=launch.training,

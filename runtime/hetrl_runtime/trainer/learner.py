@@ -60,15 +60,22 @@ class Learner:
         policy: Policy,
         *,
         reference: Policy | None,
+        is_reference_given: bool = False,
         critic: Critic | None = None,
         algorithm: AlgorithmSpec,
         training: TrainingSpec,
         max_response_tokens: int,
         peers: Peers,
     ) -> None:
+        """Train a loaded policy.
+
+        ``is_reference_given`` says that batches bring the reference's words, which then needs not
+        be here.
+        """
         self.policy = policy
         self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
         self._reference = reference
+        self._is_reference_given = is_reference_given
         self._critic = critic
         self._warm_up_steps = algorithm.critic.warm_up_steps if critic else 0
         self._algorithm = algorithm
@@ -146,7 +153,7 @@ class Learner:
     def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
         """Price the batch before the first minibatch moves the policy."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
-        reference_BR = self._log_probs(self._reference, batch, parts) if self._reference else None
+        reference_BR = self._reference_log_probs(batch, parts)
         proximal_BR = None
         charged_BR = torch.zeros_like(batch.behaviour_BR)
         charges_reward = reference_BR is not None and self._charges(KlPlacement.REWARD)
@@ -231,6 +238,17 @@ class Learner:
         )
         means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]
         return (weights_BR * loss_BR).sum(), means
+
+    def _reference_log_probs(self, batch: Batch, parts: list[Tensor]) -> Tensor | None:
+        """Return the reference's log-probabilities, as ``_log_probs`` does; None: of no use."""
+        if self._reference:
+            return self._log_probs(self._reference, batch, parts)
+        if not self._is_reference_given:
+            return None
+        mine = parts[self.policy.place.replica]
+        found_BR = torch.zeros_like(batch.reference_BR)
+        found_BR[mine] = batch.reference_BR[mine]
+        return found_BR
 
     def _log_probs(self, policy: Policy, batch: Batch, parts: list[Tensor]) -> Tensor:
         """Return the log-probabilities ``(B, R)`` of this replica's rows; the others stay zero.

@@ -8,13 +8,14 @@ process nothing is sent.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import TCPStore
+from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.trainer.batch import Batch
@@ -39,8 +40,21 @@ class Order:
 class Peers:
     """This process's place among those that train; use it as a context manager."""
 
-    def __init__(self, launch: Launch, *, place: Place, device: torch.device) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        place: Place,
+        device: torch.device,
+        meeting: Path | None = None,
+    ) -> None:
         """Meet the others, within the start-up deadline.
+
+        Args:
+            launch: where trainers meet.
+            place: ours among them.
+            device: what we compute on.
+            meeting: a file in which to meet instead, for processes of one pod.
 
         Raises:
             RuntimeError: they did not all come.
@@ -54,13 +68,7 @@ class Peers:
         if device.type == "cuda":
             # Else process groups would guess it, from a rank among all pods' processes.
             torch.cuda.set_device(device)
-        store = TCPStore(
-            launch.rendezvous.host,
-            launch.rendezvous.port,
-            world_size=place.split.num_ranks,
-            is_master=self.rank == 0,
-            timeout=timedelta(seconds=launch.startup_deadline_seconds),
-        )
+        store = _store(launch, place, meeting)
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
             store=store,
@@ -122,3 +130,18 @@ class Peers:
 
     def _broadcast(self, tensor: Tensor) -> None:
         dist.broadcast(tensor, src=0, group=self._control)
+
+
+def _store(launch: Launch, place: Place, meeting: Path | None) -> Store:
+    deadline = timedelta(seconds=launch.startup_deadline_seconds)
+    if meeting:
+        found = FileStore(str(meeting), place.split.num_ranks)
+        found.set_timeout(deadline)
+        return found
+    return TCPStore(
+        launch.rendezvous.host,
+        launch.rendezvous.port,
+        world_size=place.split.num_ranks,
+        is_master=place.rank == 0,
+        timeout=deadline,
+    )

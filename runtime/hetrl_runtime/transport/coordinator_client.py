@@ -1,14 +1,14 @@
 """What rollout workers and the trainer ask of the coordinator.
 
-Both clients survive a coordinator's restart: calls are retried with growing pauses for
-``Launch.startup_deadline_seconds``, and unacknowledged deliveries are sent again. What the
-answers mean for generation or training is left to the callers.
+How a worker follows a run is ``follower_client``'s. Both clients survive a coordinator's restart:
+calls are retried with growing pauses for ``Launch.startup_deadline_seconds``, and unacknowledged
+deliveries are sent again. What the answers mean for generation or training is left to the callers.
 """
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from hetrl_core.launch import Address, Launch
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.coordinator_link import (
     CALL_SECONDS,
@@ -26,11 +26,11 @@ from hetrl_runtime.transport.coordinator_link import (
 )
 from hetrl_runtime.transport.deliveries import Deliveries
 from hetrl_runtime.transport.errors import RunEnded, TransportError
+from hetrl_runtime.transport.follower_client import FollowerClient
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import (
-    Announcement,
     Ending,
     Outcome,
     ProcessStatus,
@@ -46,7 +46,7 @@ WAIT_SECONDS = 10.0
 Result = TypeVar("Result")
 
 
-class WorkerClient:
+class WorkerClient(FollowerClient):
     """A rollout worker's side of the coordinator, for one event loop.
 
     Use it as ``async with WorkerClient(launch, process="rollout-l4-0-3") as client:``; entering
@@ -64,40 +64,14 @@ class WorkerClient:
 
     def __init__(self, launch: Launch, *, process: str, relay: Address | None = None) -> None:
         """``relay`` is where we would serve weights to others of our region, if anywhere."""
-        self._link = CoordinatorLink(launch, process=process, role=Role.ROLLOUT, relay=relay)
+        super().__init__(CoordinatorLink(launch, process=process, role=Role.ROLLOUT, relay=relay))
         self._holding: set[TrajectoryId] = set()
         self._deliveries = Deliveries(self._link)
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def registration(self) -> Registration:
-        """The epoch and version that the coordinator told us last."""
-        return self._link.registration
 
     async def __aenter__(self) -> Self:
-        await self._link.register()
-        self._tasks = [
-            asyncio.create_task(self._keep_alive(), name="heartbeats"),
-            asyncio.create_task(self._deliveries.keep_sending(), name="deliveries"),
-        ]
+        await super().__aenter__()
+        self._tasks.append(asyncio.create_task(self._deliveries.keep_sending(), name="deliveries"))
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            await self._link.heartbeat(leaving=True)
-        await self._link.close()
-
-    def report(self, status: ProcessStatus) -> None:
-        """Set what the next heartbeats say of this process."""
-        self._link.status = status
 
     def wants(self, identity: TrajectoryId) -> bool:
         """Tell whether a leased trajectory is still ours to finish.
@@ -155,51 +129,14 @@ class WorkerClient:
             if trajectory.epoch == self._link.registration.epoch:
                 self._holding.discard(trajectory.id)
 
-    async def announcements(self) -> AsyncIterator[Announcement]:
-        """Yield the newest version at once and then every change; end after ``finished``."""
-        last: Announcement | None = None
-        while True:
-            lost: grpc.aio.AioRpcError | None = None
-            try:
-                async for message in self._link.stub.Watch(
-                    pb.WatchRequest(process=self._link.process)
-                ):
-                    news = _announcement(message)
-                    if news != last:
-                        yield news
-                    if news.finished:
-                        return
-                    last = news
-            except grpc.aio.AioRpcError as error:
-                lost = error
-            await self._link.wait_to_reopen(lost)
+    def _held(self) -> tuple[TrajectoryId, ...]:
+        return tuple(self._holding)
 
-    async def _keep_alive(self) -> None:
-        while True:
-            epoch = self._link.registration.epoch
-            # Whatever is final is told to the callers of ``lease`` and ``deliver``.
-            with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
-                reply = await self._link.heartbeat(tuple(self._holding))
-                self._holding.difference_update(codec.decode_ids(reply.withdrawn))
-                if reply.register_again:
-                    await self._begin_epoch(epoch)
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+    def _take_back(self, withdrawn: Iterable[TrajectoryId]) -> None:
+        self._holding.difference_update(withdrawn)
 
-    async def _begin_epoch(self, epoch: int) -> None:
-        registration = await self._link.register_again(epoch=epoch)
-        if registration.epoch != epoch:
-            self._holding.clear()
-
-
-def _announcement(message: pb.Announcement) -> Announcement:
-    return Announcement(
-        epoch=message.epoch,
-        version=message.version,
-        weights_address=message.weights_address,
-        finished=message.finished,
-        reason=message.reason,
-        relay_address=message.relay_address,
-    )
+    def _leave_epoch(self) -> None:
+        self._holding.clear()
 
 
 class TrainerClient:
@@ -225,6 +162,7 @@ class TrainerClient:
     def __init__(self, launch: Launch, *, process: str) -> None:
         self._launch = launch
         self._process = process
+        self._needs_reference = Task.REFERENCE_INFERENCE in launch.inference_tasks
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="coordinator-client", daemon=True
@@ -296,7 +234,10 @@ class TrainerClient:
         self.commit(version=version, consumed=(), report=StepReport(), ending=ending)
 
     async def _open(self) -> None:
-        self._link = CoordinatorLink(self._launch, process=self._process, role=Role.TRAINER)
+        self._link = CoordinatorLink(
+            self._launch, process=self._process, role=Role.TRAINER,
+            needs_reference=self._needs_reference,
+        )  # fmt: skip
 
     async def _close(self) -> None:
         if self._heartbeats:

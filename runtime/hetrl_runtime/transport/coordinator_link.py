@@ -24,7 +24,13 @@ from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorStub
 from hetrl_runtime.wire.trajectory import TrajectoryId
-from hetrl_runtime.wire.values import Ending, ProcessStatus, Registration, ResumePoint
+from hetrl_runtime.wire.values import (
+    Ending,
+    InferenceEndpoint,
+    ProcessStatus,
+    Registration,
+    ResumePoint,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +58,25 @@ class CoordinatorLink:
     """
 
     def __init__(
-        self, launch: Launch, *, process: str, role: Role, relay: Address | None = None
+        self,
+        launch: Launch,
+        *,
+        process: str,
+        role: Role,
+        relay: Address | None = None,
+        inference: InferenceEndpoint | None = None,
+        needs_reference: bool = False,
     ) -> None:
+        """Open a channel; ``register`` comes first.
+
+        Args:
+            launch: where the coordinator is.
+            process: our name in the run.
+            role: what we do.
+            relay: where we would serve weights to others of our region.
+            inference: where we are asked what frozen models think of responses.
+            needs_reference: whether we train on what comes with a reference's words alone.
+        """
         self.launch = launch
         self.process = process
         self.patience_seconds = launch.startup_deadline_seconds
@@ -61,6 +84,8 @@ class CoordinatorLink:
         self.registration = Registration(epoch=0, version=0)
         self._role = role
         self._relay = relay
+        self._inference = inference
+        self._needs_reference = needs_reference
         self._instance = uuid.uuid4().hex
         self._resume: ResumePoint | None = None
         self._channel = open_channel(launch.coordinator, launch.tls)
@@ -92,6 +117,8 @@ class CoordinatorLink:
             pod_set=self.launch.pod_set,
             region=self.launch.region,
             relay_address=str(self._relay or ""),
+            inference=codec.encode_endpoint(self._inference) if self._inference else None,
+            needs_reference=self._needs_reference,
         )
         reply = await self.retried(lambda: self.stub.Register(request, timeout=CALL_SECONDS))
         self.registration = Registration(epoch=reply.epoch, version=reply.version)

@@ -13,6 +13,23 @@ class TransportError(Exception):
     """Something that a process cannot mend by waiting longer."""
 
 
+def ending_of(failures: "ExceptionGroup[Exception]") -> Ending:
+    """Return how the run ended, or raise the failure that took a process's other tasks down."""
+    first, *_ = leaves = _leaves(failures)
+    for failure in leaves:
+        if isinstance(failure, RunEnded):
+            return failure.ending
+    raise first from None
+
+
+def _leaves(failures: "ExceptionGroup[Exception]") -> list[Exception]:
+    return [
+        leaf
+        for each in failures.exceptions
+        for leaf in (_leaves(each) if isinstance(each, ExceptionGroup) else [each])
+    ]
+
+
 class Refused(TransportError):  # noqa: N818  # names say what to do
     """The peer will not have us; the message says why."""
 

@@ -9,14 +9,13 @@ later than its readers.
 """
 
 import logging
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
 from hetrl_core.launch import Address, Launch
-from hetrl_runtime.transport.channel import is_loopback, open_channel
+from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.fetching import (
     Assembly,
     Wanted,
@@ -24,6 +23,7 @@ from hetrl_runtime.transport.fetching import (
     fetch_request,
     fetch_weights,
 )
+from hetrl_runtime.transport.own_address import listening_address, own_address
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsStub
 from hetrl_runtime.wire.values import Announcement
@@ -72,7 +72,7 @@ class WeightSource:
     @property
     def relay(self) -> Address | None:
         """Where we serve others of our region; None where weights come over fast links."""
-        return _address(self._launch, port=self._server.port) if self._server else None
+        return own_address(self._launch, port=self._server.port) if self._server else None
 
     async def fetch(self, news: Announcement, *, have_version: int) -> Snapshot:
         """Fetch the weights that were announced, or newer ones.
@@ -128,15 +128,5 @@ class WeightSource:
 
 
 def _server(launch: Launch) -> WeightServer:
-    # On loopback all processes share one address, and the contract's port is the trainer's.
-    port = 0 if is_loopback(launch.coordinator.host) else launch.weights.port
-    here = Address(host=launch.listen_host, port=port)
+    here = listening_address(launch, port=launch.weights.port)
     return WeightServer(job=launch.job, address=here, tls=launch.tls)
-
-
-def _address(launch: Launch, *, port: int) -> Address:
-    """Return our own address: pods of a job have their names in one domain."""
-    coordinator = launch.coordinator.host
-    if is_loopback(coordinator):
-        return Address(host=coordinator, port=port)
-    return Address(host=f"{socket.gethostname()}.{coordinator.partition('.')[2]}", port=port)

@@ -26,7 +26,7 @@ from hetrl_runtime.wire.trajectory import (
     Tokens,
     TrajectoryId,
 )
-from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
+from hetrl_runtime.wire.values import InferenceEndpoint, Outcome, ResumePoint, StepReport
 
 PART_BYTES = 1 << 20
 """From here on a message of several trajectories is long enough."""
@@ -72,6 +72,7 @@ def _message(trajectory: SampledTrajectory | FailedTrajectory) -> pb.Trajectory:
         question=trajectory.question,
         answer=trajectory.answer,
         traceparent=trajectory.traceparent,
+        reference_log_probs=_bytes_or_none(trajectory.reference_log_probs),
     )
 
 
@@ -96,6 +97,7 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
         newest_version=response.newest_version,
         num_response_tokens=response.num_tokens,
         num_tool_calls=response.num_tool_calls,
+        has_reference=bool(message.reference_log_probs),
         data=data,
     )
 
@@ -106,6 +108,7 @@ def decode_trajectory(data: bytes) -> SampledTrajectory | FailedTrajectory | Mal
     if not isinstance(found, DeliveredTrajectory):
         return found
     message = pb.Trajectory.FromString(data)
+    reference = message.reference_log_probs
     return SampledTrajectory(
         group=message.group,
         member=message.member,
@@ -122,6 +125,7 @@ def decode_trajectory(data: bytes) -> SampledTrajectory | FailedTrajectory | Mal
         question=message.question,
         answer=message.answer,
         traceparent=message.traceparent,
+        reference_log_probs=np.frombuffer(reference, FLOAT32) if reference else None,
     )
 
 
@@ -168,6 +172,10 @@ def _failed(message: pb.Trajectory) -> FailedTrajectory:
 
 def _bytes(array: Tokens | LogProbs, dtype: np.dtype[np.int32] | np.dtype[np.float32]) -> bytes:
     return np.ascontiguousarray(array, dtype=dtype).tobytes()
+
+
+def _bytes_or_none(array: LogProbs | None) -> bytes:
+    return b"" if array is None else _bytes(array, FLOAT32)
 
 
 _OUTCOMES = {outcome: getattr(pb, outcome.name) for outcome in Outcome}
@@ -231,3 +239,13 @@ def encode_ids(ids: Iterable[TrajectoryId]) -> list[pb.TrajectoryId]:
 def decode_ids(messages: Iterable[pb.TrajectoryId]) -> tuple[TrajectoryId, ...]:
     """Read ids."""
     return tuple(TrajectoryId(each.group, each.member) for each in messages)
+
+
+def encode_endpoint(endpoint: InferenceEndpoint) -> pb.InferenceEndpoint:
+    """Return the message of an inference worker's place."""
+    return pb.InferenceEndpoint(address=endpoint.address, tasks=endpoint.tasks)
+
+
+def decode_endpoint(message: pb.InferenceEndpoint) -> InferenceEndpoint:
+    """Read an inference worker's place."""
+    return InferenceEndpoint(address=message.address, tasks=tuple(message.tasks))

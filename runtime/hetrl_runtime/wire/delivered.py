@@ -24,6 +24,9 @@ class DeliveredTrajectory(NamedTuple):
     newest_version: int
     num_response_tokens: int
     num_tool_calls: int
+    has_reference: bool
+    """Whether the reference's log-probabilities came with it."""
+
     data: bytes
     """The message ``Trajectory``, as its worker wrote it."""
 

@@ -17,6 +17,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FENCED: _ClassVar[Outcome]
     MALFORMED: _ClassVar[Outcome]
     FAILED: _ClassVar[Outcome]
+    UNSCORED: _ClassVar[Outcome]
 OUTCOME_UNSPECIFIED: Outcome
 ACCEPTED: Outcome
 DUPLICATE: Outcome
@@ -25,6 +26,7 @@ STALE: Outcome
 FENCED: Outcome
 MALFORMED: Outcome
 FAILED: Outcome
+UNSCORED: Outcome
 
 class JobIdentity(_message.Message):
     __slots__ = ("namespace", "name", "uid")
@@ -37,7 +39,7 @@ class JobIdentity(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set", "region", "relay_address")
+    __slots__ = ("job", "process", "role", "instance", "resume", "concurrency", "pod_set", "region", "relay_address", "inference", "needs_reference")
     JOB_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +49,8 @@ class RegisterRequest(_message.Message):
     POD_SET_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
     RELAY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INFERENCE_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_REFERENCE_FIELD_NUMBER: _ClassVar[int]
     job: JobIdentity
     process: str
     role: str
@@ -56,7 +60,17 @@ class RegisterRequest(_message.Message):
     pod_set: str
     region: str
     relay_address: str
-    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ..., region: _Optional[str] = ..., relay_address: _Optional[str] = ...) -> None: ...
+    inference: InferenceEndpoint
+    needs_reference: bool
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., role: _Optional[str] = ..., instance: _Optional[str] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., concurrency: _Optional[int] = ..., pod_set: _Optional[str] = ..., region: _Optional[str] = ..., relay_address: _Optional[str] = ..., inference: _Optional[_Union[InferenceEndpoint, _Mapping]] = ..., needs_reference: _Optional[bool] = ...) -> None: ...
+
+class InferenceEndpoint(_message.Message):
+    __slots__ = ("address", "tasks")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    tasks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, address: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ResumePoint(_message.Message):
     __slots__ = ("version", "next_group", "open_groups")
@@ -113,7 +127,7 @@ class Lease(_message.Message):
     def __init__(self, group: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., traceparents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent")
+    __slots__ = ("group", "member", "epoch", "process", "prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions", "reward", "finish_reason", "generation_seconds", "response_text", "question", "answer", "error", "traceparent", "reference_log_probs")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +144,7 @@ class Trajectory(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
     group: int
     member: int
     epoch: int
@@ -146,7 +161,8 @@ class Trajectory(_message.Message):
     answer: str
     error: str
     traceparent: str
-    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    reference_log_probs: bytes
+    def __init__(self, group: _Optional[int] = ..., member: _Optional[int] = ..., epoch: _Optional[int] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ..., behaviour_log_probs: _Optional[bytes] = ..., token_versions: _Optional[bytes] = ..., reward: _Optional[float] = ..., finish_reason: _Optional[str] = ..., generation_seconds: _Optional[float] = ..., response_text: _Optional[str] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., error: _Optional[str] = ..., traceparent: _Optional[str] = ..., reference_log_probs: _Optional[bytes] = ...) -> None: ...
 
 class Trajectories(_message.Message):
     __slots__ = ("trajectories",)
@@ -219,20 +235,22 @@ class WatchRequest(_message.Message):
     def __init__(self, process: _Optional[str] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("epoch", "version", "weights_address", "finished", "reason", "relay_address")
+    __slots__ = ("epoch", "version", "weights_address", "finished", "reason", "relay_address", "inference_endpoints")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     RELAY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INFERENCE_ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
     weights_address: str
     finished: bool
     reason: str
     relay_address: str
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., weights_address: _Optional[str] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., relay_address: _Optional[str] = ...) -> None: ...
+    inference_endpoints: _containers.RepeatedCompositeFieldContainer[InferenceEndpoint]
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., weights_address: _Optional[str] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., relay_address: _Optional[str] = ..., inference_endpoints: _Optional[_Iterable[_Union[InferenceEndpoint, _Mapping]]] = ...) -> None: ...
 
 class BatchRequest(_message.Message):
     __slots__ = ("epoch", "version", "wait_seconds")
@@ -447,6 +465,42 @@ class BroadcastOutcome(_message.Message):
     problem: str
     def __init__(self, crc32c: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
+class ReferenceRequest(_message.Message):
+    __slots__ = ("job", "process", "prompt_tokens", "response_tokens")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    job: JobIdentity
+    process: str
+    prompt_tokens: bytes
+    response_tokens: bytes
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., prompt_tokens: _Optional[bytes] = ..., response_tokens: _Optional[bytes] = ...) -> None: ...
+
+class ReferenceReply(_message.Message):
+    __slots__ = ("log_probs",)
+    LOG_PROBS_FIELD_NUMBER: _ClassVar[int]
+    log_probs: bytes
+    def __init__(self, log_probs: _Optional[bytes] = ...) -> None: ...
+
+class RewardRequest(_message.Message):
+    __slots__ = ("job", "process", "question", "response")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    job: JobIdentity
+    process: str
+    question: str
+    response: str
+    def __init__(self, job: _Optional[_Union[JobIdentity, _Mapping]] = ..., process: _Optional[str] = ..., question: _Optional[str] = ..., response: _Optional[str] = ...) -> None: ...
+
+class RewardReply(_message.Message):
+    __slots__ = ("reward",)
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    reward: float
+    def __init__(self, reward: _Optional[float] = ...) -> None: ...
+
 class JournalEntry(_message.Message):
     __slots__ = ("epoch_begun", "accepted", "lease_given", "committed", "abandoned", "ended")
     EPOCH_BEGUN_FIELD_NUMBER: _ClassVar[int]
@@ -464,14 +518,16 @@ class JournalEntry(_message.Message):
     def __init__(self, epoch_begun: _Optional[_Union[EpochBegun, _Mapping]] = ..., accepted: _Optional[bytes] = ..., lease_given: _Optional[_Union[LeaseGiven, _Mapping]] = ..., committed: _Optional[_Union[VersionCommitted, _Mapping]] = ..., abandoned: _Optional[_Union[GroupAbandoned, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
 
 class EpochBegun(_message.Message):
-    __slots__ = ("epoch", "resume", "trainer_instance")
+    __slots__ = ("epoch", "resume", "trainer_instance", "needs_reference")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     TRAINER_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_REFERENCE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     resume: ResumePoint
     trainer_instance: str
-    def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ...) -> None: ...
+    needs_reference: bool
+    def __init__(self, epoch: _Optional[int] = ..., resume: _Optional[_Union[ResumePoint, _Mapping]] = ..., trainer_instance: _Optional[str] = ..., needs_reference: _Optional[bool] = ...) -> None: ...
 
 class LeaseGiven(_message.Message):
     __slots__ = ("process", "trajectories", "worker_version")

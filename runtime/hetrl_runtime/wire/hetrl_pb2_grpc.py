@@ -567,3 +567,124 @@ class Broadcasts:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class InferenceStub:
+    """Served by inference workers to rollout workers.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Reference = channel.unary_unary(
+                '/hetrl.v1.Inference/Reference',
+                request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceRequest.SerializeToString,
+                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceReply.FromString,
+                _registered_method=True)
+        self.Reward = channel.unary_unary(
+                '/hetrl.v1.Inference/Reward',
+                request_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardRequest.SerializeToString,
+                response_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardReply.FromString,
+                _registered_method=True)
+
+
+class InferenceServicer:
+    """Served by inference workers to rollout workers.
+    """
+
+    def Reference(self, request, context):
+        """What the reference, or a reward model, says of one response. Answers when its turn has come; a
+        worker that has too many waiting says RESOURCE_EXHAUSTED, and another is to be asked. One whose
+        tasks do not have the model says UNIMPLEMENTED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Reward(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_InferenceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Reference': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reference,
+                    request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceRequest.FromString,
+                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceReply.SerializeToString,
+            ),
+            'Reward': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reward,
+                    request_deserializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardRequest.FromString,
+                    response_serializer=hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardReply.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'hetrl.v1.Inference', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('hetrl.v1.Inference', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Inference:
+    """Served by inference workers to rollout workers.
+    """
+
+    @staticmethod
+    def Reference(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hetrl.v1.Inference/Reference',
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceRequest.SerializeToString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.ReferenceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reward(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hetrl.v1.Inference/Reward',
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardRequest.SerializeToString,
+            hetrl__runtime_dot_wire_dot_hetrl__pb2.RewardReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

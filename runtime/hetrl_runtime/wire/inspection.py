@@ -60,11 +60,13 @@ def inspected(message: pb.Trajectory, *, size_bytes: int) -> ResponseSeen | str:
         return f"finish_reason must be stop or length, got {message.finish_reason[:40]!r}"
     tokens, versions = message.response_tokens, message.token_versions
     log_probs, prompt_bytes = message.behaviour_log_probs, len(message.prompt_tokens)
+    reference = message.reference_log_probs
     return (
         _wrong_sizes(prompt_bytes, len(tokens), len(log_probs), len(versions))
         # No text of a shorter message can be too long.
         or (_oversized_text(message) if size_bytes > MAX_TEXT_CHARS else "")
         or _impossible(message.reward, tokens, log_probs)
+        or (_impossible_reference(reference, len(tokens)) if reference else "")
         or _versions(versions, log_probs)
     )
 
@@ -98,18 +100,24 @@ def _impossible(reward: float, tokens: bytes, log_probs: bytes) -> str:
         return f"reward is {reward}"
     if not tokens[_LAST_BYTE].isascii():
         return f"response_tokens has {np.frombuffer(tokens, INT32).min()}, must be >= 0"
-    if log_probs[_LAST_BYTE].translate(None, _SMALL_OR_NEGATIVE):
-        return _impossible_log_probs(np.frombuffer(log_probs, FLOAT32))
-    return ""
+    return impossible_log_probs("behaviour_log_probs", log_probs)
 
 
-def _impossible_log_probs(log_probs: LogProbs) -> str:
+def _impossible_reference(log_probs: bytes, response: int) -> str:
+    if len(log_probs) != response:
+        return f"reference_log_probs has {len(log_probs)} bytes, response_tokens has {response}"
+    return impossible_log_probs("reference_log_probs", log_probs)
+
+
+def impossible_log_probs(name: str, log_probs: bytes) -> str:
+    """Say what no log-probability can be; empty where all can."""
+    if not log_probs[_LAST_BYTE].translate(None, _SMALL_OR_NEGATIVE):
+        return ""
+    found: LogProbs = np.frombuffer(log_probs, FLOAT32)
     # A NaN fails this comparison too; minus infinity is left to the next line.
-    if not log_probs.max() <= MAX_FINITE_LOG_PROB:
-        return "behaviour_log_probs has a value above 0, or not a number"
-    if not isfinite(log_probs.min()):
-        return "behaviour_log_probs has an infinite value"
-    return ""
+    if not found.max() <= MAX_FINITE_LOG_PROB:
+        return f"{name} has a value above 0, or not a number"
+    return "" if isfinite(found.min()) else f"{name} has an infinite value"
 
 
 def _versions(versions: bytes, log_probs: bytes) -> ResponseSeen | str:

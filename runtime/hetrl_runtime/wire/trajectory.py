@@ -39,7 +39,7 @@ class TrajectoryId(NamedTuple):
 class SampledTrajectory:
     """A response with all that training on it needs.
 
-    The last three arrays have one entry per response token. The arrays are read-only.
+    All arrays but the prompt's have one entry per response token. They are read-only.
     """
 
     group: int
@@ -69,6 +69,10 @@ class SampledTrajectory:
     answer: str = ""
     traceparent: str = ""
     """Name of its span; empty where it is not traced."""
+
+    reference_log_probs: LogProbs | None = None
+    """Log-probability of each response token under the frozen reference, at the policy's
+    temperature; None where the trainer has the reference itself."""
 
     oldest_version: int = field(init=False)
     """Of the tokens' versions: what staleness is counted from."""

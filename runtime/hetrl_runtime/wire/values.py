@@ -30,6 +30,9 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """The engine's own error, taken note of."""
 
+    UNSCORED = "unscored"
+    """Without the reference's words, which the trainer needs: its worker has an older plan."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
@@ -103,6 +106,15 @@ class PromptLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceEndpoint:
+    """Where somebody is asked what frozen models think of responses."""
+
+    address: str
+    tasks: tuple[str, ...]
+    """Which models: tasks of an iteration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
     """News for workers. Another epoch than before: abort everything and load the weights anew."""
 
@@ -114,6 +126,9 @@ class Announcement:
     relay_address: str = ""
     """Of the worker that fetches weights for the region of this one; empty: ask the trainer."""
 
+    inference_endpoints: tuple[InferenceEndpoint, ...] = ()
+    """Those that were heard of lately."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
@@ -121,9 +136,13 @@ class ProcessStatus:
 
     version: int = 0
     running: int = 0
+    """Trajectories that it works on, or that wait for it."""
+
     generated_tokens: int = 0
+    """Of responses; of an inference worker all that it looked at."""
+
     idle_seconds: float = 0.0
-    """With no work to do: no lease to generate, or no batch to train on."""
+    """With no work to do: no lease to generate, no batch to train on, nothing to score."""
 
     busy_seconds: float = 0.0
     weight_sync_seconds: float = 0.0

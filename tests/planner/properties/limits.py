@@ -37,7 +37,7 @@ def keeps_every_limit(question: Question) -> None:
 
 def does_every_task_once(question: Question, found: Plan) -> None:
     planned = {task for group in found.groups for task in group.tasks}
-    wanted = set(tasks_of(question.job.algorithm))
+    wanted = set(tasks_of(question.job))
     # A reference that is cut like its trainer scores inside it.
     assert wanted - {Task.REFERENCE_INFERENCE} <= planned <= wanted
     assert question.job.model.architecture

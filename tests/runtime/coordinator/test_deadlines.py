@@ -39,6 +39,18 @@ HEALTHY = SignsOfLife(
             id="all workers are gone",
         ),
         pytest.param(
+            {"inference_needed_since": 930.0},
+            "StartupDeadlineExceeded",
+            "any inference worker did not register within 60 s",
+            id="nobody to ask ever",
+        ),
+        pytest.param(
+            {"inference_needed_since": 500.0, "inference_seen_at": 930.0},
+            "InferenceFailed",
+            "nothing was heard of any inference worker for 70 s",
+            id="nobody to ask any more",
+        ),
+        pytest.param(
             {"batch_out_since": 930.0},
             "TrainerFailed",
             "the trainer has not finished its batch for 60 s",
@@ -71,8 +83,19 @@ def test_a_run_that_hangs_is_given_up_with_its_reason(
         SignsOfLife(started_at=990.0),
         replace(HEALTHY, batch_out_since=950.0, accepted_at=500.0),
         replace(HEALTHY, batch_out_since=200.0, longest_step_seconds=50.0),
+        replace(HEALTHY, inference_needed_since=950.0),
+        replace(HEALTHY, inference_needed_since=950.0, inference_seen_at=100.0),
+        replace(HEALTHY, inference_seen_at=100.0),
     ],
-    ids=["all is well", "still starting", "training long after the last delivery", "slow steps"],
+    ids=[
+        "all is well",
+        "still starting",
+        "training long after the last delivery",
+        "slow steps",
+        "a new plan's workers still start",
+        "a plan has them again",
+        "no plan has them any more",
+    ],
 )
 def test_patience_lasts_as_long_as_it_should(signs: SignsOfLife) -> None:
     assert verdict(signs, now=1000.0, deadline_seconds=60.0) is None

@@ -23,6 +23,7 @@ BUSY = Standing(
         ({}, ""),
         ({"has_trainer": False}, "the trainer is not here yet"),
         ({"num_workers": 0}, "no rollout worker is here yet"),
+        ({"lacks_inference": True}, "no inference worker is here yet"),
         ({"is_trained": True}, "the trainer writes the checkpoint of the last version"),
         (
             {"trainer_waits": True},
@@ -39,7 +40,16 @@ BUSY = Standing(
             "rollouts wait: the weights of 2 workers are too old for version 4",
         ),
     ],
-    ids=["nothing", "no trainer", "no workers", "the end", "the batch", "the bound", "old weights"],
+    ids=[
+        "nothing",
+        "no trainer",
+        "no workers",
+        "nobody to ask",
+        "the end",
+        "the batch",
+        "the bound",
+        "old weights",
+    ],
 )
 def test_what_is_waited_for_is_said_in_words(changes: dict[str, int], words: str) -> None:
     assert waiting_for(replace(BUSY, **changes)) == words  # type: ignore[arg-type]

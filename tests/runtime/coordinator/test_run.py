@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import TrainingSpec
+from hetrl_core.job import DataSpec, RewardModelSpec, TrainingSpec
 from hetrl_core.launch import Launch
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.journal import Journal
 from hetrl_runtime.coordinator.prompts import Prompts
 from hetrl_runtime.coordinator.roster import Member
@@ -27,13 +27,14 @@ from hetrl_runtime.wire.values import (
     ALL_STEPS_DONE,
     NO_LEARNING_SIGNAL,
     Ending,
+    InferenceEndpoint,
     Outcome,
     ProcessStatus,
     Registration,
     ResumePoint,
     StepReport,
 )
-from tests.runtime.launches import a_launch
+from tests.runtime.launches import a_launch, a_prompt_file
 from tests.runtime.trajectories import a_trajectory
 
 WORKER = "rollout-0"
@@ -144,6 +145,45 @@ def test_generation_that_stands_still_ends_the_run(tmp_path: Path) -> None:
 
         assert run.ending
         assert run.ending.reason == "RolloutFailed"
+
+
+def a_member(process: str, role: Role, *, now: float, **more: Any) -> Member:
+    return Member(process=process, role=role, pod_set="set", instance="one", seen_at=now, **more)
+
+
+def test_a_run_that_must_ask_says_whom_it_lacks_and_ends_when_they_are_gone(
+    tmp_path: Path,
+) -> None:
+    data = DataSpec(
+        prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
+        reward="model", model=RewardModelSpec(source="judge"),
+    )  # fmt: skip
+    launch = a_launch(tmp_path, data=data, startup_deadline_seconds=30.0)
+    reference, judge = (
+        InferenceEndpoint(address=f"127.0.0.1:{port}", tasks=(task,))
+        for port, task in ((1, Task.REFERENCE_INFERENCE), (2, Task.REWARD_INFERENCE))
+    )
+    with a_run(launch) as run:
+        trainer = a_member("trainer-0", Role.TRAINER, now=0.0, needs_reference=True)
+        run.register(trainer, resume=ResumePoint(), now=0.0)
+        register(run, Role.ROLLOUT)
+        for name, endpoint in (("inference-0", reference), ("inference-1", judge)):
+            assert run.progress().waiting_for == "no inference worker is here yet"
+            assert endpoint not in run.announcement(WORKER, now=1.0).inference_endpoints
+            member = a_member(name, Role.INFERENCE, now=1.0, inference=endpoint)
+            run.register(member, resume=None, now=1.0)
+        assert run.progress().waiting_for != "no inference worker is here yet"
+        assert set(run.announcement(WORKER, now=1.0).inference_endpoints) == {reference, judge}
+
+        run.leave("inference-1")
+        for now in (10.0, 20.0, 30.0, 40.0):
+            be_alive(run, now=now)
+            run.heartbeat("inference-0", ProcessStatus(), (), now=now)
+            run.tick(now=now)
+
+    assert run.ending
+    assert run.ending.reason == "InferenceFailed"
+    assert "nothing was heard of any inference worker for 39 s" in run.ending.message
 
 
 def test_processes_that_left_for_a_moment_are_not_missing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hetrl_runtime.coordinator.state import (
 from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, lend, step
+from tests.runtime.trajectories import a_trajectory, delivered
 
 
 def test_the_bound_limits_what_is_lent() -> None:
@@ -334,3 +335,34 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
     assert handed
     assert isinstance(done, Committed)
     assert not {each.group for each in ids} & {each.group for each in lend(fresh, 8)}
+
+
+def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> None:
+    state = a_state()
+    unscored = lend(state, 4)
+    for identity in unscored:
+        assert deliver(state, identity) is Outcome.ACCEPTED
+
+    lost = state.begin(state.resume_point(), epoch=2, needs_reference=True)
+
+    assert (lost, state.num_buffered) == (4, 0)
+    again = lend(state, 4)
+    assert again == unscored
+    late = again[0]
+    bare = a_trajectory(*late, epoch=2, process=WORKER)
+    assert state.accept(delivered(bare)) is Outcome.UNSCORED
+    assert lend(state, 1) == [late]
+    for identity in again:
+        scored = a_trajectory(*identity, epoch=2, process=WORKER, is_scored=True)
+        assert state.accept(delivered(scored)) is Outcome.ACCEPTED
+    assert [each.id for each in state.batch()] == again
+
+
+def test_a_trainer_with_a_reference_takes_what_others_have_scored() -> None:
+    state = a_state()
+    for identity in lend(state, 4):
+        scored = a_trajectory(*identity, process=WORKER, is_scored=True)
+        assert state.accept(delivered(scored)) is Outcome.ACCEPTED
+
+    assert state.begin(state.resume_point(), epoch=2) == 0
+    assert len(state.batch()) == 4

@@ -48,6 +48,7 @@ class Life(RuleBasedStateMachine):
         self.in_hand: list[tuple[str, TrajectoryId, int, int]] = []
         self.history: list[list[TrajectoryId]] = []
         self.checkpoints = [ResumePoint()]
+        self.needs_reference = False
 
     # What workers do
 
@@ -70,25 +71,31 @@ class Life(RuleBasedStateMachine):
         self.worker_versions[worker] = self.state.version
 
     @precondition(lambda self: self.in_hand)
-    @rule(data=st.data())
-    def deliver(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_scored=st.booleans())
+    def deliver(self, data: st.DataObject, is_scored: bool) -> None:
         place = data.draw(st.integers(0, len(self.in_hand) - 1))
         worker, identity, began, epoch = self.in_hand.pop(place)
         ended = max(began, self.worker_versions[worker]) if epoch == self.epoch else began
         outcome = self._accept(
-            a_trajectory(*identity, versions=(began, ended), epoch=epoch, process=worker)
+            a_trajectory(
+                *identity, versions=(began, ended), epoch=epoch, process=worker, is_scored=is_scored
+            )
         )
         if epoch != self.epoch:
             assert outcome is Outcome.FENCED
         elif outcome is Outcome.ACCEPTED:
             assert self.state.version - began <= self.eta
+            assert is_scored or not self.needs_reference
+        elif outcome is Outcome.UNSCORED:
+            assert self.needs_reference
+            assert not is_scored
 
     @precondition(lambda self: self.in_hand)
     @rule(data=st.data())
     def deliver_and_keep(self, data: st.DataObject) -> None:
         """A worker that missed the receipt sends again later."""
         entry = data.draw(st.sampled_from(self.in_hand))
-        self.deliver(data)
+        self.deliver(data, is_scored=data.draw(st.booleans()))
         self.in_hand.append(entry)
 
     @precondition(lambda self: self.in_hand)
@@ -135,6 +142,7 @@ class Life(RuleBasedStateMachine):
         for each in batch:
             assert self.state.version - each.oldest_version <= self.eta
             assert each.newest_version <= self.state.version
+            assert each.has_reference or not self.needs_reference
         ids = [each.id for each in batch]
         version, consumed, discarded = self.state.version + 1, ids[discard:], ids[:discard]
         done = self.state.commit(version, consumed=consumed, discarded=discarded)
@@ -158,16 +166,27 @@ class Life(RuleBasedStateMachine):
             self.journal.append(history.lease_given("w0", ids, worker_version=version))
             for identity in ids:
                 outcome = self._accept(
-                    a_trajectory(*identity, versions=(version,), epoch=self.epoch, process="w0")
+                    a_trajectory(
+                        *identity,
+                        versions=(version,),
+                        epoch=self.epoch,
+                        process="w0",
+                        is_scored=True,
+                    )
                 )
                 assert outcome is Outcome.ACCEPTED
         self.train(discard=0)
 
-    @rule(data=st.data())
-    def restart_trainer(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), needs_reference=st.booleans())
+    def restart_trainer(self, data: st.DataObject, needs_reference: bool) -> None:
         point = data.draw(st.sampled_from(self.checkpoints))
         self.epoch += 1
-        self.state.begin(ResumePoint.from_json(point.to_json()), epoch=self.epoch)
+        self.needs_reference = needs_reference
+        self.state.begin(
+            ResumePoint.from_json(point.to_json()),
+            epoch=self.epoch,
+            needs_reference=needs_reference,
+        )
         self.journal = list(history.entries(self.state, ""))
         del self.history[point.version :]
         del self.checkpoints[point.version + 1 :]
@@ -182,6 +201,7 @@ class Life(RuleBasedStateMachine):
 
         assert rebuilt.epoch == self.state.epoch
         assert rebuilt.resume_point() == self.state.resume_point()
+        assert rebuilt.needs_reference is self.needs_reference
         assert {each.id for each in rebuilt.buffered()} == {
             each.id for each in self.state.buffered()
         }

@@ -66,7 +66,9 @@ def test_code_that_is_not_there_is_named(tmp_path: Path) -> None:
             ("--verifier", "python", "--python", "x.py:a b"), "must be a name of Python", id="name"
         ),
         pytest.param(
-            ("--verifier", "guess"), "one of exact, math, python, regex, got 'guess'", id="unknown"
+            ("--verifier", "guess"),
+            "one of exact, math, model, python, regex, got 'guess'",
+            id="unknown",
         ),
     ],
 )

@@ -114,7 +114,9 @@ def test_a_reference_that_could_not_be_read_in_time_is_read_again(
 
 
 def test_an_unknown_verifier_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="must be one of exact, math, python, regex, got 'guess'"):
+    with pytest.raises(
+        ValueError, match="must be one of exact, math, model, python, regex, got 'guess'"
+    ):
         verifier("guess")
 
 

@@ -35,5 +35,7 @@ async def test_a_judge_that_raises_is_worth_nothing(monkeypatch, caplog):
 
 
 async def test_an_unknown_reward_is_refused_before_anything_starts():
-    with pytest.raises(ValueError, match="must be one of exact, math, python, regex, got 'guess'"):
+    with pytest.raises(
+        ValueError, match="must be one of exact, math, model, python, regex, got 'guess'"
+    ):
         VerifierPool(DataSpec(prompts="", reward="guess"))

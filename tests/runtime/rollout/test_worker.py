@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from hetrl_core.job import DataSpec, LengthPenalty, PythonReward
+from hetrl_core.job import DataSpec, LengthPenalty, PythonReward, RewardModelSpec
 from hetrl_core.launch import Launch, ModelFiles, to_json
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
+from hetrl_runtime.inference.reward_model import RewardModel
+from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.rollout.errors import ModelNotFoundError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.worker import engine_settings
@@ -29,6 +32,8 @@ from hetrl_runtime.transport.errors import Unreachable
 from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import ResumePoint, StepReport
+from tests.runtime.inference.models import save_reward_model
+from tests.runtime.inference.workers import an_inference_worker
 from tests.runtime.launches import a_launch, a_prompt_file
 from tests.runtime.rollout.following import (
     BOUND,
@@ -40,6 +45,7 @@ from tests.runtime.rollout.following import (
     check_tokens,
 )
 from tests.runtime.rollout.models import save_tiny_qwen3
+from tests.runtime.rollout.reference import Reference
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +102,63 @@ async def test_weights_cross_regions_to_one_worker_which_gives_them_to_the_other
     assert len(check_tokens(trainer)) > 2
     # Those who come before they are known to each other may ask the trainer once.
     assert len({process for process, version in asked if version >= 2}) == 1
+
+
+async def test_responses_come_with_what_the_reference_thinks_of_them_though_a_worker_dies(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    launch = a_job(tmp_path, policies, steps=8, inference_tasks=(Task.REFERENCE_INFERENCE,))
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        doomed, *asked = (an_inference_worker(launch, ordinal=number) for number in range(2))
+        worker = a_worker(launch)
+        await asyncio.to_thread(trainer.run, until=3)
+        doomed.cancel()
+        rest = Trainer(launch, policies)
+        await asyncio.to_thread(rest.run, resume=ResumePoint(version=3, next_group=6), until=8)
+        endings = await asyncio.gather(worker, *asked)
+
+    assert {each.reason for each in endings} == {"AllStepsDone"}
+    # Whatever sampled them: the reference is the model that the run began with.
+    plain = Reference({0: policies[0]}, temperature=launch.algorithm.temperature)
+    delivered = [each for _, batch in trainer.batches + rest.batches for each in batch]
+    assert len(delivered) == 32
+    for each in delivered:
+        tokens = tuple(each.response_tokens.tolist())
+        response = Generation(
+            tokens=tokens, log_probs=(), versions=(0,) * len(tokens), finish_reason="stop"
+        )
+        assert each.reference_log_probs is not None
+        expected = plain.chosen(tuple(each.prompt_tokens.tolist()), response)
+        assert each.reference_log_probs.tolist() == pytest.approx(expected, abs=1e-3)
+
+
+async def test_rewards_are_a_models_where_the_job_names_one(
+    tmp_path: Path, policies: dict[int, Path]
+) -> None:
+    folder = save_reward_model(tmp_path / "reward-model")
+    data = DataSpec(
+        prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
+        reward="model", model=RewardModelSpec(source=str(folder)),
+        length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
+        max_prompt_tokens=32, max_response_tokens=24,
+    )  # fmt: skip
+    launch = a_job(tmp_path, policies, data=data, inference_tasks=(Task.REWARD_INFERENCE,))
+    trainer = Trainer(launch, policies)
+
+    async with a_coordinator(launch):
+        workers = [an_inference_worker(launch), a_worker(launch)]
+        await asyncio.to_thread(trainer.run, until=6)
+        endings = await asyncio.gather(*workers)
+
+    assert {each.reason for each in endings} == {"AllStepsDone"}
+    model = RewardModel(ModelFiles(source=str(folder)), device=torch.device("cpu"))
+    for each in (each for _, batch in trainer.batches for each in batch):
+        (worth,) = model.look([model.reads(each.question, each.response_text)])
+        lost = 2.0 * each.num_response_tokens / 24
+        assert each.reward == pytest.approx(worth - lost, abs=1e-3)
+        assert each.reference_log_probs is None
 
 
 async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(

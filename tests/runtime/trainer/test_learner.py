@@ -20,7 +20,7 @@ from hetrl_core.algorithm import (
 )
 from hetrl_core.job import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.trainer.batch import Batch, collate
@@ -59,7 +59,9 @@ def a_launch(files: ModelFiles, *, replicas: int = 1, **algorithm: object) -> La
     )
 
 
-def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> Learner:
+def a_learner(
+    launch: Launch, *, rank: int = 0, has_reference: bool = False, is_reference_given: bool = False
+) -> Learner:
     peers = Peers(launch, place=Place(split=launch.training_split, replica=rank), device=CPU)
     policy, reference = (
         Policy(launch.model, device=CPU, temperature=1.0, mesh=peers.mesh) for _ in range(2)
@@ -67,6 +69,7 @@ def a_learner(launch: Launch, *, rank: int = 0, has_reference: bool = False) -> 
     return Learner(
         policy,
         reference=reference if has_reference else None,
+        is_reference_given=is_reference_given,
         critic=a_critic(launch, peers) if launch.algorithm.type is AlgorithmType.PPO else None,
         algorithm=launch.algorithm,
         training=launch.training,
@@ -226,7 +229,9 @@ def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
     """What one replica does: the leader gives orders, the other follows; both return weights."""
-    learner = a_learner(launch, rank=rank, has_reference=bool(launch.algorithm.kl_coefficient))
+    is_given = Task.REFERENCE_INFERENCE in launch.inference_tasks
+    has_reference = launch.algorithm.kl_coefficient > 0 and not is_given
+    learner = a_learner(launch, rank=rank, has_reference=has_reference, is_reference_given=is_given)
     with learner._peers as peers:
         learner.restore(None)
         for version in (10, 11):
@@ -243,32 +248,60 @@ def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
     return weights(learner)
 
 
+@pytest.mark.parametrize("kind", AlgorithmType)
+@pytest.mark.parametrize("placement", KlPlacement)
+def test_words_of_a_reference_elsewhere_make_the_same_step_as_those_of_one_here(
+    tiny_model, kind, placement
+):
+    launch = a_launch(
+        tiny_model, type=kind, kl_coefficient=0.1, kl_placement=placement, minibatches=2
+    )
+    here = a_learner(launch, has_reference=True)
+    elsewhere = a_learner(launch, is_reference_given=True)
+    batch = given_words(a_batch(here))
+
+    # In the second step the policy has left its reference.
+    for version in (10, 11):
+        figures = [each.train(batch, version=version) for each in (here, elsewhere)]
+        assert figures[0] == figures[1]
+    assert figures[0]["reference_kl"] > 0
+    assert torch.equal(weights(here), weights(elsewhere))
+
+
+def given_words(batch: Batch) -> Batch:
+    """Give a batch that was scored by a policy which has not moved its reference's words."""
+    return replace(batch, reference_BR=batch.behaviour_BR)
+
+
+IN_REWARD = {
+    "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
+    "advantage": Advantage.LEAVE_ONE_OUT, "loss_aggregation": LossAggregation.SEQUENCE_MEAN,
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "algorithm",
+    ("algorithm", "asked"),
     [
-        pytest.param({}, id="by default"),
+        pytest.param({}, (), id="by default"),
+        pytest.param(IN_REWARD, (), id="a KL term in the reward, trajectories counting alike"),
         pytest.param(
-            {
-                "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
-                "advantage": Advantage.LEAVE_ONE_OUT,
-                "loss_aggregation": LossAggregation.SEQUENCE_MEAN,
-            },
-            id="a KL term in the reward, trajectories counting alike",
+            IN_REWARD, (Task.REFERENCE_INFERENCE,), id="the reference's words, from elsewhere"
         ),
     ],
-)  # fmt: skip
-def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm):
+)
+def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm, asked):
     has_reference = "kl_coefficient" in algorithm
     alone = a_learner(a_launch(tiny_model, minibatches=3, **algorithm), has_reference=has_reference)
-    before, batch = weights(alone), a_batch(alone)
+    before, batch = weights(alone), given_words(a_batch(alone))
     for version in (10, 11):
         alone.train(batch, version=version)
     with socket.create_server(("127.0.0.1", 0)) as server:
         rendezvous = Address(host="127.0.0.1", port=server.getsockname()[1])
     launch = replace(
-        a_launch(tiny_model, replicas=2, minibatches=3, **algorithm), rendezvous=rendezvous
-    )
+        a_launch(tiny_model, replicas=2, minibatches=3, **algorithm),
+        rendezvous=rendezvous, inference_tasks=asked,
+    )  # fmt: skip
 
     pool: Pool
     with multiprocessing.get_context("spawn").Pool(2, multiply_exactly) as pool:

@@ -25,17 +25,23 @@ from tests.runtime.trajectories import a_trajectory
     versions=st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=50).map(sorted),
     prompt=st.integers(0, 30),
     reward=st.floats(allow_nan=False, allow_infinity=False),
+    is_scored=st.booleans(),
 )
 def test_a_trajectory_comes_out_as_it_went_in(
-    versions: list[int], prompt: int, reward: float
+    versions: list[int], prompt: int, reward: float, is_scored: bool
 ) -> None:
-    sent = a_trajectory(versions=versions, num_prompt_tokens=prompt, reward=reward)
+    sent = a_trajectory(
+        versions=versions, num_prompt_tokens=prompt, reward=reward, is_scored=is_scored
+    )
 
     received = codec.decode_trajectory(codec.encode_trajectory(sent))
 
     assert isinstance(received, SampledTrajectory)
     for name in ("prompt_tokens", "response_tokens", "behaviour_log_probs", "token_versions"):
         assert np.array_equal(getattr(received, name), getattr(sent, name)), name
+    assert (received.reference_log_probs is not None) is is_scored
+    if is_scored:
+        assert np.array_equal(received.reference_log_probs, sent.reference_log_probs)
     for name in ("id", "epoch", "process", "reward", "finish_reason", "answer", "response_text"):
         assert getattr(received, name) == getattr(sent, name), name
     assert (received.oldest_version, received.newest_version) == (versions[0], versions[-1])
@@ -44,12 +50,13 @@ def test_a_trajectory_comes_out_as_it_went_in(
 @given(
     versions=st.lists(st.integers(TOOL_VERSION, 3), min_size=1, max_size=50).filter(
         lambda versions: max(versions) >= 0
-    )
+    ),
+    is_scored=st.booleans(),
 )
 def test_what_the_coordinator_needs_is_read_from_the_bytes_that_it_hands_on(
-    versions: list[int],
+    versions: list[int], is_scored: bool
 ) -> None:
-    sent = a_trajectory(2, 1, versions=versions)
+    sent = a_trajectory(2, 1, versions=versions, is_scored=is_scored)
     sent.behaviour_log_probs[sent.token_versions == TOOL_VERSION] = 0.0
     data = codec.encode_trajectory(sent)
 
@@ -64,6 +71,7 @@ def test_what_the_coordinator_needs_is_read_from_the_bytes_that_it_hands_on(
         newest_version=max(versions),
         num_response_tokens=len(versions),
         num_tool_calls=num_tool_calls(sent.token_versions),
+        has_reference=is_scored,
         data=data,
     )
 
@@ -129,6 +137,16 @@ def _set(name: str, value: object) -> Callable[[pb.Trajectory], None]:
             _set("token_versions", b"1234"),
             "token_versions has 4 bytes, response_tokens has 12",
             id="too few versions",
+        ),
+        pytest.param(
+            _set("reference_log_probs", b"12345678"),
+            "reference_log_probs has 8 bytes, response_tokens has 12",
+            id="too few words of the reference",
+        ),
+        pytest.param(
+            _set("reference_log_probs", np.float32([0, -1, np.nan]).tobytes()),
+            "reference_log_probs has a value above 0, or not a number",
+            id="NaN of the reference",
         ),
         pytest.param(
             _set("behaviour_log_probs", np.float32([0, -1, np.nan]).tobytes()),

@@ -1,0 +1,24 @@
+"""How a worker spent its time: with something to do, or without."""
+
+
+class Activity:
+    """Adds up the seconds with something to do, and those without.
+
+    ``now`` is of any steady clock and passed in.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.busy_seconds = 0.0
+        self.idle_seconds = 0.0
+        self._is_busy = False
+        self._since = now
+
+    def observe(self, *, is_busy: bool, now: float) -> None:
+        """Count the time until now by what held before, and take note of what holds next."""
+        elapsed_seconds = max(0.0, now - self._since)
+        if self._is_busy:
+            self.busy_seconds += elapsed_seconds
+        else:
+            self.idle_seconds += elapsed_seconds
+        self._is_busy = is_busy
+        self._since = now

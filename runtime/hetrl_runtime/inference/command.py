@@ -1,0 +1,119 @@
+"""``hetrl inference``: the command that an inference worker's pod runs."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from hetrl_core import launch as contract
+from hetrl_core.groupings import SCORES, named
+from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
+from hetrl_core.podset import Rank
+from hetrl_core.task import Task
+from hetrl_runtime import logs, memory
+from hetrl_runtime.farewell import until_stopped
+from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.trainer.processes import run_together
+from hetrl_runtime.transport.errors import RunEnded, TransportError
+
+
+@click.command("inference")
+@launch_option
+@ordinal_option
+def command(launch_file: Path, ordinal: int) -> None:
+    """Say what a run's frozen models think of responses, until it ends.
+
+    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model cannot
+    be loaded; with 1 when it cannot go on, for a reason on the last line.
+    """
+    try:
+        launch = contract.from_json(launch_file.read_text())
+        ranks = _ranks(launch, ordinal)
+    except (OSError, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    if len(ranks) == 1:
+        sys.exit(score(launch, ranks[0], ranks=ranks))
+    with TemporaryDirectory(prefix="hetrl-inference-") as folder:
+        work = partial(score, ranks=ranks, meeting=Path(folder) / "ranks")
+        sys.exit(run_together(work, launch, ranks))
+
+
+def score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | None = None) -> int:
+    """Do one rank's part; return the exit code, after saying on the last line why.
+
+    ``meeting`` is the file in which the ranks of a pod find each other.
+    """
+    logs.configure()
+    memory.keep_freed()
+    # PyTorch takes seconds to import; `hetrl --help` should not.
+    from hetrl_runtime.trainer.model import ModelError  # noqa: PLC0415
+
+    try:
+        _score(launch, rank, ranks=ranks, meeting=meeting)
+    except RunEnded as ended:
+        click.echo(str(ended), err=True)
+    except ModelError as error:
+        click.echo(str(error), err=True)
+        return TERMINAL_EXIT_CODE
+    except (OSError, ValueError, RuntimeError, TransportError) as error:
+        click.echo(str(error), err=True)
+        return 1
+    return 0
+
+
+def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | None) -> None:
+    from hetrl_runtime.inference.loading import load  # noqa: PLC0415  # see above
+    from hetrl_runtime.inference.reference import place_in_pod  # noqa: PLC0415
+    from hetrl_runtime.inference.worker import work  # noqa: PLC0415
+    from hetrl_runtime.trainer.model import best_device  # noqa: PLC0415
+    from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
+
+    device, place = best_device(rank.local_gpu), place_in_pod(ranks, rank)
+    tasks = tasks_of(launch, rank.ordinal)
+    with Peers(launch, place=place, device=device, meeting=meeting) as peers:
+        loading = partial(load, launch, tasks, peers, device=device)
+        if place.rank:
+            # They end with rank 0, which hears of a stop as well and may still need them.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            models = loading()
+            assert models.reference, "only the reference is divided"
+            models.reference.follow()
+            return
+        process = f"{launch.pod_set}-{rank.ordinal}"
+        ending = asyncio.run(until_stopped(work(launch, loading, process=process)))
+    click.echo(f"the run ended: {ending.reason}", err=True)
+
+
+def tasks_of(launch: Launch, ordinal: int) -> frozenset[Task]:
+    """Return what the rank table gives a pod to do."""
+    return frozenset(rank.task for rank in launch.ranks if rank.ordinal == ordinal)
+
+
+def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
+    """Return this pod's rows of the rank table, one a GPU.
+
+    Raises:
+        ValueError: it has none, other tasks than an inference worker does, or several replicas.
+    """
+    mine = [rank for rank in launch.ranks if rank.ordinal == ordinal]
+    tasks = tasks_of(launch, ordinal)
+    if tasks not in SCORES:
+        allowed = "; ".join(named(each) for each in SCORES)
+        raise ValueError(
+            f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; an inference "
+            f"worker's pod has those of {allowed}"
+        )
+    by_gpu = {rank.local_gpu: rank for rank in mine}
+    if len({rank.replica for rank in mine}) > 1 or any(rank.stage for rank in mine):
+        raise ValueError(
+            f"pod {launch.pod_set}-{ordinal} has {len(by_gpu)} GPUs of several replicas or stages; "
+            "an inference worker's pod has one replica without pipeline stages"
+        )
+    return [by_gpu[gpu] for gpu in sorted(by_gpu)]

@@ -1,0 +1,165 @@
+"""An inference worker's run: it serves from its registration to the end of the job.
+
+asked ──▶ desks ──▶ passes, one after the other, in a thread ──▶ answers
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from hetrl_core.launch import Launch
+from hetrl_core.task import Role, Task
+from hetrl_runtime.activity import Activity
+from hetrl_runtime.inference.desk import Desk
+from hetrl_runtime.inference.reference import ReferenceModel
+from hetrl_runtime.inference.reward_model import RewardModel
+from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
+from hetrl_runtime.metrics.inference import InferenceMetrics
+from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.transport.channel import bind, open_async_server
+from hetrl_runtime.transport.coordinator_link import CoordinatorLink
+from hetrl_runtime.transport.errors import RunEnded, ending_of
+from hetrl_runtime.transport.follower_client import FollowerClient
+from hetrl_runtime.transport.own_address import listening_address, own_address
+from hetrl_runtime.wire.hetrl_pb2_grpc import add_InferenceServicer_to_server
+from hetrl_runtime.wire.values import Ending, InferenceEndpoint, ProcessStatus
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """Those that one pod has, loaded."""
+
+    reference: ReferenceModel | None = None
+    reward: RewardModel | None = None
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """What they are for."""
+        here = {Task.REFERENCE_INFERENCE: self.reference, Task.REWARD_INFERENCE: self.reward}
+        return tuple(task for task, model in here.items() if model)
+
+    def stop(self) -> None:
+        """Let the pod's other processes go."""
+        if self.reference:
+            self.reference.stop()
+
+
+class InferenceWorker:
+    """One pod's worker."""
+
+    def __init__(self, launch: Launch, models: Models, metrics: InferenceMetrics) -> None:
+        self._launch = launch
+        self._models = models
+        self._metrics = metrics
+        self._activity = Activity(time.monotonic())
+        self._desks: list[Desk[Any, Any]] = []
+        self._service = InferenceService(
+            launch.job, metrics,
+            reference=self._asked_reference(models.reference) if models.reference else None,
+            reward=self._asked_reward(models.reward) if models.reward else None,
+        )  # fmt: skip
+
+    async def run(self, *, process: str) -> Ending:
+        """Answer until the run ends; return how it ended.
+
+        Raises:
+            TransportError: the coordinator refused us, or is gone.
+            OSError: the port is taken.
+        """
+        try:
+            async with (
+                self._served() as endpoint,
+                FollowerClient(self._link(process, endpoint)) as client,
+                asyncio.TaskGroup() as tasks,
+            ):
+                for desk in self._desks:
+                    tasks.create_task(desk.keep_answering(), name="passes")
+                tasks.create_task(self._keep_reporting(client), name="status")
+                tasks.create_task(_end_with_the_run(client), name="announcements")
+        except ExceptionGroup as failures:
+            return ending_of(failures)
+        raise AssertionError("these tasks never end by themselves")
+
+    def _asked_reference(self, model: ReferenceModel) -> AskedReference:
+        desk = Desk(model, note=self._note)
+        self._desks.append(desk)
+        return AskedReference(desk=desk, vocab_size=model.vocab_size)
+
+    def _asked_reward(self, model: RewardModel) -> AskedReward:
+        desk = Desk(model, note=self._note)
+        self._desks.append(desk)
+        return AskedReward(desk=desk, reads=model.reads)
+
+    def _link(self, process: str, endpoint: InferenceEndpoint) -> CoordinatorLink:
+        return CoordinatorLink(
+            self._launch, process=process, role=Role.INFERENCE, inference=endpoint
+        )
+
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[InferenceEndpoint]:
+        """Yield where we are asked."""
+        server = open_async_server()
+        add_InferenceServicer_to_server(self._service, server)
+        here = listening_address(self._launch, port=self._launch.inference_port)
+        port = bind(server, here, self._launch.tls)
+        await server.start()
+        log.info("asked at: port=%d tasks=%s", port, ",".join(self._models.tasks))
+        try:
+            address = own_address(self._launch, port=port)
+            yield InferenceEndpoint(address=str(address), tasks=self._models.tasks)
+        finally:
+            # Whoever waits asks another worker.
+            await server.stop(grace=None)
+
+    def _note(self) -> None:
+        is_busy = any(desk.is_looking for desk in self._desks)
+        self._activity.observe(is_busy=is_busy, now=time.monotonic())
+
+    async def _keep_reporting(self, client: FollowerClient) -> None:
+        while True:
+            self._note()
+            status = ProcessStatus(
+                running=sum(desk.num_waiting for desk in self._desks),
+                generated_tokens=sum(desk.seen_tokens for desk in self._desks),
+                idle_seconds=self._activity.idle_seconds,
+                busy_seconds=self._activity.busy_seconds,
+            )
+            client.report(status)
+            self._metrics.show(status)
+            await asyncio.sleep(REPORT_SECONDS)
+
+
+async def _end_with_the_run(client: FollowerClient) -> None:
+    async for news in client.announcements():
+        if news.finished:
+            raise RunEnded(Ending(reason=news.reason))
+
+
+async def work(launch: Launch, load: Callable[[], Models], *, process: str) -> Ending:
+    """Load models and serve them for a run until that ends; return how it ended.
+
+    Cancel it to stop early.
+
+    Raises:
+        ModelError: as ``load`` does.
+        TransportError: the coordinator refused us, or is gone.
+        OSError: a port is taken.
+    """
+    registry = CollectorRegistry()
+    metrics = InferenceMetrics(registry)
+    with MetricsServer(registry, launch):
+        models = await asyncio.to_thread(load)
+        try:
+            return await InferenceWorker(launch, models, metrics).run(process=process)
+        finally:
+            models.stop()

@@ -1,0 +1,73 @@
+"""A reward model says of each response what the library says of it alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen3ForSequenceClassification
+
+from hetrl_core.launch import ModelFiles
+from hetrl_runtime.inference.reward_model import RewardModel
+from hetrl_runtime.tiny.tokenizer import make_tokenizer
+from hetrl_runtime.trainer.model import ModelError
+from tests.runtime.inference.models import save_reward_model
+
+CPU = torch.device("cpu")
+TEMPLATE = "{% for each in messages %}({{ each.content }}){% endfor %}"
+
+
+def a_reward_model(folder: Path) -> RewardModel:
+    return RewardModel(ModelFiles(source=str(folder)), device=CPU)
+
+
+def alone(folder: Path, tokens: tuple[int, ...]) -> float:
+    """Say as the library does, without neighbours or padding."""
+    model = Qwen3ForSequenceClassification.from_pretrained(folder).eval()
+    # Else it would look for the last token that is not padding.
+    model.config.pad_token_id = None
+    with torch.inference_mode():
+        return float(model(torch.tensor([tokens])).logits[0, 0])
+
+
+QUESTIONS = [("1+1=", "2"), ("12+30=", "42, or 41, or what else"), ("9", "9"), ("2+2=", "")]
+
+
+@pytest.mark.parametrize("template", ["", TEMPLATE], ids=["plain", "template"])
+def test_neighbours_change_nothing(tmp_path: Path, template: str) -> None:
+    folder = save_reward_model(tmp_path / "model", template=template)
+    model = a_reward_model(folder)
+    judged = [model.reads(*each) for each in QUESTIONS]
+
+    found = model.look(judged)
+
+    expected = [alone(folder, each.tokens) for each in judged]
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert len({round(each, 3) for each in found}) == len(found)
+
+
+def test_what_ends_a_response_is_read_though_it_pads_as_well(tmp_path: Path) -> None:
+    folder = save_reward_model(tmp_path / "model", pads_with_end=True)
+    model, end = a_reward_model(folder), make_tokenizer(max_tokens=512).eos_token
+    judged = [model.reads("1+1=", f"2{end}"), model.reads("12+30=", f"4{end}{end}")]
+
+    found = model.look(judged)
+
+    assert found == pytest.approx([alone(folder, each.tokens) for each in judged], abs=1e-5)
+
+
+def test_a_template_is_the_models_own(tmp_path: Path) -> None:
+    model = a_reward_model(save_reward_model(tmp_path / "model", template=TEMPLATE))
+    tokenizer = make_tokenizer(max_tokens=512)
+
+    assert model.reads("1+1=", "2").tokens == tuple(tokenizer("(1+1=)(2)")["input_ids"])
+
+
+def test_a_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
+    folder = save_reward_model(tmp_path / "model", num_labels=3)
+    with pytest.raises(ModelError, match="must have one output, got 3"):
+        a_reward_model(folder)
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"reward model .*nowhere cannot be loaded"):
+        a_reward_model(tmp_path / "nowhere")
