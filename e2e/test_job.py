@@ -26,6 +26,7 @@ from e2e.release import CHART, SYSTEM, install
 from e2e.rights import rights_of_the_operator
 from e2e.tenant import EXAMPLES, Tenant, eventually, open_to_pods, tenant_in, the_example
 from tests.dashboard.serving import dashboard
+from tests.runtime.inference.models import save_reward_model
 
 pytestmark = [pytest.mark.cluster, pytest.mark.pods, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -158,6 +159,15 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
     (tmp_path / "checkpoints").chmod(0o777)
     tenant.claim("checkpoints", tmp_path / "checkpoints")
     training = {**the_example()["spec"]["training"], "steps": 2000, "checkpointEverySteps": 3}
+    # Rewards by a model, so that there are inference workers to be seen.
+    open_to_pods(save_reward_model(tmp_path / "judge"))
+    tenant.claim("judge", tmp_path / "judge")
+    judge = {"reward": "model", "model": {"source": {"claim": {"name": "judge"}}}}
+    data = {**the_example()["spec"]["data"], **judge}
+    pools = [
+        {"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 2},
+        {"name": "l4", "gpuProduct": "L4", "maxGPUs": 2},
+    ]
     rendered = tenant.cluster.helm(
         "template", "hetrl", str(CHART), "--namespace", SYSTEM,
         "--set=metrics.podMonitor.enabled=always",
@@ -189,8 +199,11 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
 
         # Before the job: a plan and a start are seen as what was added to counters.
         eventually(is_scraped, what="the operator is scraped")
-        tenant.create(the_example(training=training, storage=storage))
+        tenant.create(
+            the_example(training=training, storage=storage, data=data, resources={"pools": pools})
+        )
         eventually(lambda: tenant.step() >= 3, what="steps are done")
+        assert tenant.status()["inference"]["readyReplicas"] >= 1
         with contextlib.suppress(AssertionError):
             eventually(are_all_heard, what="every query has had data", seconds=180)
         assert silent == {}
