@@ -16,6 +16,8 @@ from hetrl_cli.run.prepare import Experiment, planned, prepare
 from hetrl_cli.run.process import Command
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
+from hetrl_core.plan import Plan, Replica, Share
+from hetrl_core.task import Task
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.task import Split
 
@@ -36,6 +38,9 @@ class Work:
 
     are_weights_broadcast: bool = False
     """To both rollouts at once, over gloo; else each fetches them."""
+
+    has_inference: bool = False
+    """Whether a reference scores, in two processes of its own."""
 
 
 def make_claim(folder: Path, *, warm_up_steps: int = 600) -> Path:
@@ -63,8 +68,27 @@ def arrange(
     prepared = prepare(
         job, topology=None, claims={"data": claim.resolve()}, experiment=Experiment()
     )
-    commands = fill(folder, prepared, planned(prepared), resumed=resumed, encrypted=True)
-    return folder, commands
+    plan = planned(prepared)
+    if work.has_inference:
+        plan = _apart(plan)
+    return folder, fill(folder, prepared, plan, resumed=resumed, encrypted=True)
+
+
+def _apart(plan: Plan) -> Plan:
+    """Give the trainer's reference two GPUs of its own, which no fleet has: processes need none."""
+    (trainer,) = plan.groups_with(Task.ACTOR_TRAINING)
+    reference = replace(
+        trainer,
+        tasks=(Task.REFERENCE_INFERENCE,),
+        training_mode=None,
+        replicas=tuple(
+            Replica(shares=(Share(machine=f"spare-{number}", num_gpus=1),), work_share=0.5)
+            for number in range(2)
+        ),
+    )
+    others = tuple(each for each in plan.groups if each is not trainer)
+    alone = replace(trainer, tasks=(Task.ACTOR_TRAINING,))
+    return replace(plan, groups=(alone, *others, reference))
 
 
 def launch_of(folder: RunFolder, process: str) -> Launch:
@@ -92,6 +116,7 @@ def _job(work: Work) -> dict[str, Any]:
             "algorithm": {
                 "maxStaleness": MAX_STALENESS, "groupSize": GROUP_SIZE,
                 "globalBatchSize": BATCH_SIZE, "minibatches": 2, "behaviourWeightCap": 2,
+                "klCoefficient": 1e-3 if work.has_inference else 0.0,
             },
             "training": {
                 "steps": work.steps, "learningRate": work.learning_rate,

@@ -44,6 +44,11 @@ CASES = (
         work=Work(steps=100, are_weights_broadcast=True),
     ),
     Case(
+        name="inference", what=f"{STRIKES_A_SEED} kills at random moments, inference workers among "
+        "those killed", befalls=mishaps.kills(STRIKES_A_SEED),
+        work=Work(steps=100, has_inference=True),
+    ),
+    Case(
         name="points", what="each process dies at every named point", befalls=mishaps.points,
         work=Work(steps=60),
     ),

@@ -157,7 +157,8 @@ class Keeper:
         await self._until_ended(Role.TRAINER, seconds=FOLLOW_SECONDS)
         # One that was struck as the run ended finds nobody, and is told to end by its supervisor.
         with contextlib.suppress(HungError):
-            await self._until_ended(Role.ROLLOUT, seconds=DRAIN_SECONDS)
+            for role in (Role.ROLLOUT, Role.INFERENCE):
+                await self._until_ended(role, seconds=DRAIN_SECONDS)
 
     async def _until_ended(self, role: Role, *, seconds: float) -> None:
         ends_at = time.monotonic() + seconds
@@ -238,7 +239,9 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
             return lambda entry: entry.WhichOneof("entry") == "committed"
         case Role.ROLLOUT:
             return lambda entry: entry.lease_given.process == command.name
-        case Role.COORDINATOR | Role.INFERENCE:
+        case Role.INFERENCE:
+            return lambda entry: entry.WhichOneof("entry") == "accepted"
+        case Role.COORDINATOR:
             return lambda _: True
 
 

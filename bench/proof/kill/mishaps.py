@@ -53,7 +53,8 @@ def kills(count: int) -> Befalls:
 
     async def befall(stage: Stage) -> None:
         async with stage.kept() as keeper:
-            for strike in strikes(stage.seed, count):
+            drawn = strikes(stage.seed, count, has_inference=stage.work.has_inference)
+            for strike in drawn:
                 await deal(keeper, strike)
             await stage.to_the_end(keeper)
 

@@ -126,7 +126,7 @@ def _points(found: Mapping[Case, dict[str, Any]]) -> list[str]:
              f"{len(set(died))}."]  # fmt: skip
     for role in Role:
         names = ", ".join(f"`{name}`" for name, its_role in dict.fromkeys(died) if its_role == role)
-        lines.append(f"- {role}: {names}")
+        lines += [f"- {role}: {names}"] if names else []
     return [*lines, ""]
 
 

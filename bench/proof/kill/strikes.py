@@ -31,10 +31,14 @@ class Strike:
     delay_seconds: float
 
 
-def strikes(seed: int, count: int) -> tuple[Strike, ...]:
-    """Draw strikes; of five, two are at the coordinator, two at rollouts, one at the trainer."""
+def strikes(seed: int, count: int, *, has_inference: bool = False) -> tuple[Strike, ...]:
+    """Draw strikes; of five, two are at the coordinator, two at rollouts, one at the trainer.
+
+    Where there are inference workers, two of seven are at those.
+    """
     rng = random.Random(f"strikes/{seed}")
-    roles = [_IN_TURN[number % len(_IN_TURN)] for number in range(count)]
+    in_turn = (*_IN_TURN, *(Role.INFERENCE,) * 2) if has_inference else _IN_TURN
+    roles = [in_turn[number % len(in_turn)] for number in range(count)]
     rng.shuffle(roles)
     return tuple(
         Strike(
