@@ -32,7 +32,7 @@ async def be_struck(stage: Stage) -> None:
     # With weights published that nobody has counted, and in the middle of a checkpoint.
     trainer.dies_at.extend(["version-published:3", "checkpoint-written"])
     async with stage.kept(keeper):
-        for role in (Role.ROLLOUT, Role.COORDINATOR):
+        for role in (Role.ROLLOUT, Role.INFERENCE, Role.COORDINATOR):
             await deal(keeper, a_strike(role))
         await stage.to_the_end(keeper)
     assert not trainer.dies_at
@@ -42,15 +42,15 @@ async def test_a_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Pa
     claim = make_claim(tmp_path / "claim", warm_up_steps=60)
     async with Starter.open() as starter:
         stage = Stage(
-            starter=starter, out=tmp_path / "run", claim=claim, work=Work(steps=STEPS),
-            rng=random.Random(1), seed=1,
+            starter=starter, out=tmp_path / "run", claim=claim,
+            work=Work(steps=STEPS, has_inference=True), rng=random.Random(1), seed=1,
         )  # fmt: skip
         await be_struck(stage)
         stage.close()
 
     assert judge(stage, hung="") == []
     assert {kill.role for kill in stage.kills} == set(Role)
-    assert len(stage.kills) == 4
+    assert len(stage.kills) == 5
     assert stage.story.ending == "AllStepsDone"
     assert stage.story.lost_steps
     assert (stage.folder.checkpoints / f"step-{STEPS:08d}" / "model.safetensors").exists()

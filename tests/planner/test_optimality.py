@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetrl_core.groupings import GROUPINGS, grouping
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search
+from hetrl_planner.ilp.find import find
 from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import faults
 from hetrl_planner.objective import Objective
 from hetrl_planner.plan_job import never
@@ -23,10 +26,19 @@ from tests.planner.oracle.cuts import Cuts, compositions
 from tests.planner.oracle.exhaustive import all_layouts, best_of_all, partitions
 from tests.planner.oracle.instances import TASKS, Instance, instance
 from tests.planner.oracle.optimum import Optimum
+from tests.planner.oracle.runnable import best_that_runs
 
 NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)
 
 THREE = (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING)
+
+THAT_RUN = {
+    "GRPO": THREE,
+    "PPO": tuple(task for task in Task if task is not Task.REWARD_INFERENCE),
+    "GRPO with a reward model": TASKS["GRPO"],
+    "PPO with a reward model": TASKS["PPO"],
+}
+"""All with a reference, which may be anywhere but where generation is."""
 
 
 @pytest.mark.parametrize(("num_tasks", "bell"), [(2, 2), (4, 15), (6, 203)])
@@ -140,3 +152,49 @@ def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
     assert best
     assert found
     return best.step_seconds, found.evaluation.step_seconds
+
+
+@pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize("name", THAT_RUN)
+@pytest.mark.parametrize(("seed", "is_apart"), [(1, True), (28, False)])
+def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
+    seed: int, name: str, is_synchronous: bool, is_apart: bool
+) -> None:
+    drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=4)
+    best, found = _both_that_run(replace(drawn, work=replace(drawn.work, tasks=THAT_RUN[name])))
+    assert best
+    places = map(best.layout.group_of, (Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING))
+    assert (len(set(places)) > 1) is is_apart
+    assert min(each.step_seconds for each in found) == pytest.approx(best.step_seconds)
+
+
+@pytest.mark.slow
+def test_of_all_that_runs_the_best_is_found_on_most_small_fleets() -> None:
+    gaps = []
+    for seed in range(14):
+        for name in ("GRPO", "PPO"):
+            for is_synchronous in (False, True):
+                drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=4)
+                work = replace(drawn.work, tasks=THAT_RUN[name])
+                best, found = _both_that_run(replace(drawn, work=work))
+                assert bool(found) is bool(best)
+                gaps += [each.step_seconds / best.step_seconds - 1 for each in found if best][:1]
+    assert len(gaps) > 30
+    assert min(gaps) > -1e-9
+    assert sorted(gaps)[-3] < 1e-6
+
+
+def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]]:
+    """The best layout that runs, and what evolution and the ILP find, the better one first."""
+    evaluator = Evaluator(drawn.work, drawn.devices)
+    objective = Objective(goal=Fastest(), limits=NO_LIMITS, devices=evaluator.devices)
+    evolved = search(
+        evaluator, objective, tuple(groupings(drawn.work.tasks, runnable_only=True)),
+        evaluations=300, rng=np.random.default_rng(1), should_stop=never, runnable_only=True,
+    )  # fmt: skip
+    divided = find(evaluator, objective, should_stop=never, seed=1, runnable_only=True)
+    found = [each.evaluation for each in (evolved, divided) if each]
+    for each in found:
+        assert grouping([task.task for task in group] for group in each.layout.groups) in GROUPINGS
+    best = best_that_runs(Evaluator(drawn.work, drawn.devices))
+    return best, sorted(found, key=lambda each: each.step_seconds)
