@@ -99,4 +99,5 @@ def test_an_unknown_verifier_is_named(model: Path, problems: Path) -> None:
     result = CliRunner().invoke(command, arguments)
 
     assert result.exit_code == 1
-    assert "data.reward must be one of exact, math, python, regex, got 'vibes'" in result.stderr
+    known = "exact, math, model, python, regex"
+    assert f"data.reward must be one of {known}, got 'vibes'" in result.stderr
