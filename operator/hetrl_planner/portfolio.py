@@ -17,6 +17,7 @@ from hetrl_planner.goals import Cheapest, Fastest, Goal
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.genome_of import genome_of
 from hetrl_planner.hetrl.groupings import Grouping, disjoint, groupings
+from hetrl_planner.hetrl.parting import parted
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
@@ -62,9 +63,10 @@ UNPROMISING_SHARE = 0.2
 """Of these evaluations, where neither the ILP nor phase 1 found anything on more than a few GPUs:
 enough to see that nothing fits. Ours."""
 
-APART_SHARE = 0.3
-"""Of these evaluations, and beside them, for plans that run with more groups than they must have.
-Ours: with one budget for all, more plans came out slower than faster."""
+APART_SHARE = 0.2
+"""Of these evaluations, and beside them, for plans that run with more groups than they must have:
+on all but small fleets, where there is one with few to begin at. Ours: with one budget for all,
+some plans came out slower."""
 
 CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
 """Of what a plan costs, for which a faster one is looked for. Ours."""
@@ -323,7 +325,19 @@ class Portfolio:
         few = [each for each in self._groupings if len(each) == fewest]
         more = [each for each in self._groupings if len(each) > fewest]
         found = self._evolve(first, others, few, share=share)
-        return self._evolve(found, (), more, share=APART_SHARE * share) if more else found
+        if not more:
+            return found
+        share *= APART_SHARE if found and not self._is_small else 1.0
+        return self._evolve(self._parted(found, more), (), more, share=share)
+
+    def _parted(self, found: Decided | None, arms: Sequence[Grouping]) -> Decided | None:
+        """Return an answer with starts of other groupings, made of it."""
+        if found is None:
+            return None
+        devices = self.evaluator.devices
+        genome = genome_of(found.evaluation.layout, devices, tasks=self.space.work.tasks)
+        starts = (each for arm in arms for each in parted(genome, arm, devices))
+        return replace(found, others=(*found.others, *starts))
 
     def _evolve(
         self,

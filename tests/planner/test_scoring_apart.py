@@ -10,7 +10,7 @@ from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot, Link
 from hetrl_core.groupings import SCORES, grouping
-from hetrl_core.job import JobSpec, MaximiseThroughput, Strategy
+from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import Infeasible, Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.given import misfits
@@ -174,10 +174,15 @@ def test_pipeline_stages_that_score_do_not_fit(apart: Plan) -> None:
     assert any("serves without pipeline stages" in each for each in said)
 
 
-def test_trainers_on_several_sites_are_one_side() -> None:
-    fleet = a_fleet(a100=4, l40s=4, l4=2, gpus_per_machine=2)
-    job = a_job("Qwen3-1.7B", algorithm=WITH_A_REFERENCE, objective=MaximiseThroughput())
-    found = made(fleet, job)
-    if len(found.groups_with(Task.ACTOR_TRAINING)) == 1:
-        pytest.skip("one site")
-    assert misfits(found, fleet, job) == ()
+def test_replicas_of_a_task_may_be_in_several_groups_of_a_plan(apart: Plan) -> None:
+    def each_alone(group: ReplicaGroup) -> list[ReplicaGroup]:
+        return [replace(group, replicas=(replica,)) for replica in group.replicas]
+
+    alone = replace(
+        apart, groups=tuple(each for group in apart.groups for each in each_alone(group))
+    )
+    assert len(alone.groups) > len(apart.groups)
+    assert misfits(alone, SMALL_ONES_FAR_AWAY, JOB) == ()
+    assert expected_now(alone, SMALL_ONES_FAR_AWAY, JOB) == expected_now(
+        apart, SMALL_ONES_FAR_AWAY, JOB
+    )

@@ -1,12 +1,15 @@
 """Plans that are to be run: nothing stands in their way, and they keep every limit."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
 from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import Engine, JobSpec, Strategy
+from hetrl_core.groupings import GROUPINGS, SCORES, grouping
+from hetrl_core.job import Engine, JobSpec, Reward, RewardModelSpec, Strategy
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from tests.builders import a_fleet, a_job
@@ -17,17 +20,58 @@ WITH_A_REFERENCE = AlgorithmSpec(kl_coefficient=0.01)
 WITH_A_CRITIC = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01)
 
 
+def with_a_reference(job: JobSpec) -> JobSpec:
+    return replace(job, algorithm=replace(job.algorithm, kl_coefficient=0.01))
+
+
+def with_a_reward_model(job: JobSpec) -> JobSpec:
+    model = RewardModelSpec(source="models/reward")
+    return replace(job, data=replace(job.data, reward=Reward.MODEL, model=model))
+
+
 def runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
     question = Question(fleet, job, runnable_only=True)
     found = question.asked()
     if isinstance(found, Plan):
+        is_listed(found)
         assert obstacles(found, job) == ()
     keeps_every_limit(question)
+
+
+def is_listed(found: Plan) -> None:
+    """Its tasks are grouped as the list has them, and what scores apart is whole on one machine."""
+    assert grouping(group.tasks for group in found.groups) in GROUPINGS
+    for group in found.groups:
+        if frozenset(group.tasks) in SCORES:
+            assert group.parallelism.num_stages == 1
+            assert all(len(replica.shares) == 1 for replica in group.replicas)
 
 
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
 def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@settings(max_examples=5)
+@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS.map(with_a_reference))
+def test_auto_plans_what_runs_with_a_reference(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(fleet=FLEETS, job=LIMITED_JOBS.map(with_a_reference))
+def test_auto_plans_what_runs_with_a_reference_for_many_jobs(
+    fleet: ClusterSnapshot, job: JobSpec
+) -> None:
+    runs(fleet, job)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(fleet=FLEETS, job=LIMITED_JOBS.map(with_a_reward_model))
+def test_auto_plans_what_runs_with_a_reward_model(fleet: ClusterSnapshot, job: JobSpec) -> None:
     runs(fleet, job)
 
 
@@ -49,6 +93,7 @@ def test_every_strategy_plans_what_runs(
     fleet = a_fleet(a100_80=4, l40s=4, l4=4, gpus_per_machine=2)
     found = Question(fleet, job, runnable_only=True).asked()
     assert isinstance(found, Plan)
+    is_listed(found)
     assert obstacles(found, job) == ()
 
 
