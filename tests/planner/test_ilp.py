@@ -16,7 +16,7 @@ from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies
 from hetrl_planner.ilp.columns import Column, unbeaten
 from hetrl_planner.ilp.find import find
-from hetrl_planner.ilp.kinds import Kind
+from hetrl_planner.ilp.kinds import Kind, Kinds
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
@@ -192,6 +192,43 @@ def test_many_machines_are_taken_several_at_a_time() -> None:
 def devices_of(fleet: ClusterSnapshot) -> Devices:
     space = space_of(fleet, a_job("Qwen3-1.7B"), runnable_only=False)
     return Devices(snapshot=space.snapshot, sites=space.sites)
+
+
+EVERYTHING = tuple(Task)
+
+
+def test_groups_that_run_are_counted_as_the_list_has_them() -> None:
+    kinds = Kinds(EVERYTHING, runnable_only=True)
+    assert set(kinds.each) == {
+        (1, 0, 0, 0, 0),
+        *((0, 1 + reference, 1, 1, 0) for reference in (0, 1)),
+        *((0, reference, 0, 0, reward) for reference, reward in ((1, 0), (0, 1), (1, 1))),
+    }
+    assert not any(list(kinds.parts(kind)) for kind in kinds.each)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [
+        pytest.param(
+            [(1, 0, 0, 0, 0), (0, 1, 0, 0, 1), (0, 1, 1, 1, 0)],
+            [
+                (Task.ACTOR_GENERATION,),
+                (Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE),
+                (Task.CRITIC_INFERENCE, Task.ACTOR_TRAINING, Task.CRITIC_TRAINING),
+            ],
+            id="a trainer keeps its critic",
+        ),
+        pytest.param(
+            [(0, 1, 0, 0, 0)], [(Task.REFERENCE_INFERENCE,)], id="what scores alone is no critic"
+        ),
+        pytest.param([(0, 1, 0, 0, 0), (0, 2, 1, 1, 0)], None, id="a reference in two places"),
+    ],
+)
+def test_groups_that_run_are_named_as_the_list_has_them(
+    kinds: list[Kind], named: list[tuple[Task, ...]] | None
+) -> None:
+    assert Kinds(EVERYTHING, runnable_only=True).named(kinds) == named
 
 
 @pytest.mark.slow

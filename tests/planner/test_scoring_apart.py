@@ -15,6 +15,8 @@ from hetrl_core.plan import Infeasible, Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.given import misfits
 from hetrl_planner.goals import Fastest
+from hetrl_planner.hetrl.decode import Decoder
+from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import disjoint
 from hetrl_planner.hetrl.search import search
 from hetrl_planner.layout.devices import Devices
@@ -75,6 +77,11 @@ def test_a_reference_is_put_on_gpus_that_nothing_else_can_use(apart: Plan) -> No
     assert apart.prediction.step_seconds < 0.8 * together
 
 
+def test_training_is_told_without_what_others_score_meanwhile(apart: Plan) -> None:
+    expected = apart.prediction
+    assert expected.training_seconds == pytest.approx(expected.step_seconds)
+
+
 def test_a_replica_that_scores_is_one_pod(apart: Plan) -> None:
     for group in scoring(apart):
         assert group.parallelism.num_stages == 1
@@ -128,6 +135,32 @@ def test_tiles_of_a_large_fleet_score_apart_as_well() -> None:
     algorithm = replace(WITH_A_REFERENCE, global_batch_size=1024)
     found = made(far, a_job("Qwen3-8B", algorithm=algorithm))
     assert sum(group.num_gpus for group in scoring(found)) > 8
+
+
+def test_models_of_one_inference_worker_are_cut_as_both_may_be() -> None:
+    job = a_job("Qwen3-1.7B", algorithm=WITH_A_REFERENCE, has_reward_model=True)
+    space = space_of(a_fleet(a100=4, l4=4), job, runnable_only=True)
+    decoder = Decoder(
+        Evaluator(space.work, Devices(snapshot=space.snapshot, sites=space.sites)),
+        runnable_only=True,
+    )
+    splits = {
+        task: set(decoder.fitting.splits(task, 0, reserved_bytes=0))
+        for task in space.work.tasks[1:3]
+    }
+    assert (2, 1) in splits[Task.REFERENCE_INFERENCE]
+    assert splits[Task.REWARD_INFERENCE] == {(1, 1)}
+
+    generates, reference, reward, trains = space.work.tasks
+    layout = decoder.decode(
+        Genome(
+            grouping=((generates,), (reference, reward), (trains,)),
+            counts=((1, 0, 3), (0, 4, 0)), order=(0, 1), splits=((reference, 1, (2, 1)),),
+        )
+    )  # fmt: skip
+    assert layout
+    assert layout.task(reference).replicas == layout.task(reward).replicas
+    assert {len(stage.gpus) for stage in layout.task(reference).stages} == {1}
 
 
 # ---- a plan that runs, later ---------------------------------------------------------------------

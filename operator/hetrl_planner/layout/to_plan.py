@@ -15,7 +15,7 @@ from hetrl_core.plan import (
     ReplicaGroup,
     Share,
 )
-from hetrl_core.task import Task
+from hetrl_core.task import SCORING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
@@ -39,12 +39,31 @@ def prediction(found: Evaluation, work: Workload) -> Prediction:
     return Prediction(
         step_seconds=found.step_seconds,
         generation_seconds=generation,
-        training_seconds=found.training_side_seconds,
+        training_seconds=_training_seconds(found, work),
         weight_sync_seconds=found.weight_sync_seconds,
         samples_per_second=work.batch_size / found.step_seconds,
         dollars_per_hour=found.dollars_per_hour,
         mean_staleness=found.mean_staleness,
         bottleneck=found.bottleneck,
+    )
+
+
+def _training_seconds(found: Evaluation, work: Workload) -> float:
+    """Return how long a batch keeps what trains busy, or a synchronous step waits for it.
+
+    Beside that, what scores on GPUs of its own is done with another batch.
+    """
+    trains = [group for group in found.layout.groups if any(task.mode for task in group)]
+    there = {task.task for group in trains for task in group}
+    if work.is_synchronous or SCORING_TASKS.intersection(found.tasks) <= there:
+        return found.training_side_seconds
+    return max(
+        sum(
+            found.tasks[task.task].seconds
+            for task in group
+            if task.task is not Task.ACTOR_GENERATION
+        )
+        for group in trains
     )
 
 

@@ -1,0 +1,57 @@
+"""From a plan whose trainer scores to first plans that score apart."""
+
+import pytest
+
+from hetrl_core.plan import TrainingMode
+from hetrl_core.task import Task
+from hetrl_planner.hetrl.genome import Counts, Cut, Genome
+from hetrl_planner.hetrl.groupings import Grouping
+from hetrl_planner.hetrl.parting import parted
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.plan_job import space_of
+from tests.builders import a_fleet, a_job
+
+GENERATES = (Task.ACTOR_GENERATION,)
+REFERENCE = (Task.REFERENCE_INFERENCE,)
+TRAINS = (Task.ACTOR_TRAINING,)
+
+TOGETHER: Grouping = (GENERATES, (*REFERENCE, *TRAINS))
+APART: Grouping = (GENERATES, REFERENCE, TRAINS)
+
+
+def devices() -> Devices:
+    space = space_of(a_fleet(a100=8, l4=4), a_job(), runnable_only=True)
+    return Devices(snapshot=space.snapshot, sites=space.sites)
+
+
+def a_genome(counts: Counts, grouping: Grouping = TOGETHER) -> Genome:
+    cut = Cut(tensor=2, num_stages=1, mode=TrainingMode(), is_striped=False)
+    return Genome(
+        grouping=grouping, counts=counts, order=(0, 1), cuts=((Task.ACTOR_TRAINING, cut),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param(
+            ((2, 6), (0, 0)), [((2, 0, 6), (0, 4, 0)), ((2, 3, 3), (0, 4, 0))],
+            id="on idle GPUs, and on half of the trainer's",
+        ),
+        pytest.param(
+            ((2, 6), (0, 4)), [((2, 3, 3), (0, 0, 4)), ((2, 0, 6), (0, 2, 2))],
+            id="of each site some",
+        ),
+        pytest.param(((8, 0), (3, 1)), [], id="a trainer that has nothing to give"),
+    ],
+)  # fmt: skip
+def test_what_scores_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
+    found = list(parted(a_genome(counts), APART, devices()))
+    assert [each.counts for each in found] == expected
+    assert all(each.grouping == APART and not each.cuts for each in found)
+
+
+@pytest.mark.parametrize("grouping", [TOGETHER, APART])
+def test_nothing_begins_where_no_group_is_added(grouping: Grouping) -> None:
+    counts = tuple((1,) * len(grouping) for _ in range(2))
+    assert not list(parted(a_genome(counts, grouping), grouping, devices()))
