@@ -150,10 +150,16 @@ class Portfolio:
         In one region phase 2 costs a moment and is worth as much as a second of evolution.
         """
         divided = None if self._is_small else self._partition(to_begin=True)
-        if divided and isinstance(self.goal, Fastest):
+        if divided and isinstance(self.goal, Fastest) and self._is_compared(divided):
             is_one_region = len({site.region for site in self.space.sites}) == 1
             return self._repartition(divided) if is_one_region else divided
         return self._better(self._phase_1(homogeneous=False), divided)
+
+    def _is_compared(self, divided: Decided) -> bool:
+        """Tell whether the ILP found a plan such as phase 1's, or there is none to be run."""
+        if not self.space.runnable_only or not self.space.has_choices:
+            return True
+        return any(each.grouping == self._disjoint for each in divided.others)
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
         if not self._is_small:

@@ -130,6 +130,20 @@ def test_what_a_trainer_has_no_room_for_is_put_elsewhere() -> None:
 
 
 @pytest.mark.slow
+def test_phase_1_is_asked_where_the_ilp_finds_nothing_but_scoring_apart() -> None:
+    algorithm = AlgorithmSpec(
+        type=AlgorithmType.PPO, mode=Mode.SYNC, max_staleness=0, kl_coefficient=0.01
+    )
+    fleet, job = (
+        a_fleet(l40s=16, a10g=8, gpus_per_machine=1),
+        a_job("Qwen3-8B", algorithm=algorithm),
+    )
+    by_phase_1 = plan(fleet, job, runnable_only=True, evaluations=0)
+    assert isinstance(by_phase_1, Plan)
+    assert made(fleet, job).prediction.step_seconds <= by_phase_1.prediction.step_seconds
+
+
+@pytest.mark.slow
 def test_tiles_of_a_large_fleet_score_apart_as_well() -> None:
     far = both(a_fleet(a100_80=64, region="east"), a_fleet(l4=64, region="west"), links=(GIGABIT,))
     algorithm = replace(WITH_A_REFERENCE, global_batch_size=1024)
