@@ -25,6 +25,7 @@ from hetrl_core.task import Role
 from hetrl_runtime import memory
 from hetrl_runtime.rollout.engine import EngineSettings, Generation, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
+from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model import Policy
@@ -64,7 +65,7 @@ async def _take_turns(told: dict[str, Any]) -> None:
             for each in trajectories
         ]
         learner.train(collate(trajectories, rewards=rewards), version=version)
-        await engine.update_weights(learner.policy.to_safetensors(), version=version + 1)
+        await engine.update_weights(learner.weights(), version=version + 1)
         say(
             Turn(
                 seconds=time.perf_counter() - started,
@@ -112,9 +113,10 @@ def _trajectory(
 def _learner(told: dict[str, Any]) -> Learner:
     launch = _launch(told)
     peers = Peers(launch, place=Place(split=launch.training_split), device=torch.device("cpu"))
+    policy = Policy(launch.model, device=torch.device("cpu"), temperature=1.0)
     return Learner(
-        Policy(launch.model, device=torch.device("cpu"), temperature=1.0),
-        reference=None, algorithm=launch.algorithm, training=launch.training,
+        actor=Actor(policy, algorithm=launch.algorithm, training=launch.training),
+        algorithm=launch.algorithm, training=launch.training,
         max_response_tokens=told["max_tokens"], peers=peers,
     )  # fmt: skip
 

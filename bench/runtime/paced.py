@@ -136,10 +136,9 @@ class PacedEngine:
 
 
 class PacedLearner:
-    """What a trainer's loop asks of its learner, policy and optimizer; training takes time."""
+    """What a trainer's loop asks of its learner; training takes time."""
 
     def __init__(self, *, step_seconds: float) -> None:
-        self.policy = self.optimizer = self
         self.ended_at: list[float] = []
         self._step_seconds = step_seconds
 
@@ -152,7 +151,7 @@ class PacedLearner:
         self.ended_at.append(time.monotonic())
         return {"loss": 0.0}
 
-    def to_safetensors(self) -> bytes:
+    def weights(self) -> bytes:
         """Return weights of hardly a size: what they weigh is told as time."""
         return b"weights"
 
@@ -160,6 +159,6 @@ class PacedLearner:
         """Return nothing."""
         return {}
 
-    def save(self, folder: Path, weights: bytes | None = None) -> None:
+    def save_policy(self, folder: Path, weights: bytes) -> None:
         """Write what stands for a model."""
-        (folder / "model.safetensors").write_bytes(weights or b"")
+        (folder / "model.safetensors").write_bytes(weights)

@@ -39,13 +39,13 @@ def measure(size: task.Size, dtype: torch.dtype, learning_rate: float) -> dict[s
             }
         )  # fmt: skip
         learner.restore(None)
-        after = learner.policy.to_safetensors()
+        after = learner.weights()
         for version in range(_STEPS):
             before = after
             trajectories = [_trajectory(version, member) for member in range(_BATCH_SIZE)]
             batch = collate(trajectories, rewards=[each.reward for each in trajectories])
             learner.train(batch, version=version)
-            after = learner.policy.to_safetensors()
+            after = learner.weights()
     return _patched(before, after)
 
 

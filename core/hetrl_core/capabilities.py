@@ -6,17 +6,27 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.groupings import GENERATES, GROUPINGS, SCORES, TRAINS, grouping, named
+from hetrl_core.groupings import (
+    GENERATES,
+    GROUPINGS,
+    SCORES,
+    TRAINS,
+    TRAINS_CRITIC,
+    grouping,
+    named,
+)
 from hetrl_core.job import Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
+
+_TRAINED = (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
 
 
 def obstacles(plan: Plan, job: JobSpec) -> tuple[str, ...]:
     """Return every reason why the runtime cannot execute a job's plan; empty when it can."""
     found = _grouping_obstacles(plan, job)
     found += [reason for group in plan.groups for reason in _split_obstacles(group, job)]
-    found += _training_obstacles(plan)
+    found += [reason for task in _TRAINED for reason in _training_obstacles(plan, task)]
     return tuple(found)
 
 
@@ -46,7 +56,7 @@ def split_obstacle(
 def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
     found = []
     for group in plan.groups:
-        if frozenset(group.tasks) in {GENERATES, *TRAINS, *SCORES}:
+        if frozenset(group.tasks) in {GENERATES, *TRAINS, *TRAINS_CRITIC, *SCORES}:
             continue
         shared = "on shared GPUs" if len(group.tasks) > 1 else "on GPUs of its own"
         found.append(f"{named(group.tasks)} {shared}: this release does not run that")
@@ -57,7 +67,8 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
         found.append("tasks that share GPUs are split differently: this release splits them alike")
     if not found and grouping(group.tasks for group in plan.groups) not in GROUPINGS:
         found.append(
-            "this release runs one group of GPUs that trains, and others that generate or score"
+            "this release runs one group of GPUs that trains each model, and others that generate "
+            "or score"
         )
     if (job.algorithm.type is AlgorithmType.PPO) is not bool(
         plan.groups_with(Task.CRITIC_TRAINING)
@@ -71,8 +82,8 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
 
 def _split_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
     # A trainer's other models are cut as the one that it trains.
-    is_trainer = Task.ACTOR_TRAINING in group.tasks
-    asked = (Task.ACTOR_TRAINING,) if is_trainer else group.tasks
+    trained = [each for each in _TRAINED if each in group.tasks]
+    asked = trained[:1] or group.tasks
     reasons = {
         task: split_obstacle(task, group.parallelism, job.engine, job.model.architecture)
         for task in asked
@@ -80,12 +91,9 @@ def _split_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
     return [f"{task} at {group.parallelism}: {why}" for task, why in reasons.items() if why]
 
 
-def _training_obstacles(plan: Plan) -> list[str]:
-    groups = plan.groups_with(Task.ACTOR_TRAINING)
+def _training_obstacles(plan: Plan, task: Task) -> list[str]:
+    groups = plan.groups_with(task)
     splits = {(group.parallelism, group.training_mode) for group in groups}
     if len(splits) < 2:  # noqa: PLR2004 - alike
         return []
-    return [
-        f"{Task.ACTOR_TRAINING} in {len(splits)} ways: replicas that sum their gradients must "
-        "be split alike"
-    ]
+    return [f"{task} in {len(splits)} ways: replicas that sum their gradients must be split alike"]

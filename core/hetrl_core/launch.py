@@ -84,6 +84,9 @@ class Launch:
     training_split: TrainingSplit = UNDIVIDED
     """Of actor training, over all pod sets; ``ranks`` says who has which part."""
 
+    critic_split: TrainingSplit | None = None
+    """Of a critic on GPUs of its own; None: it is split as its policy is, in the same processes."""
+
     num_rollout_pods: int = 1
     """Rollout pods planned over all pod sets."""
 
@@ -118,6 +121,9 @@ class Launch:
 
     metrics_port: int = 9090
     """0: any free port, for tests."""
+
+    more_metrics_ports: tuple[int, ...] = ()
+    """Of what else runs in a pod whose GPUs do several roles' work; where they end, any."""
 
     model: ModelFiles
     engine: Engine

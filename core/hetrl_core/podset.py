@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hetrl_core.plan import Plan, ReplicaGroup
-from hetrl_core.task import Role, Task, role_of
+from hetrl_core.task import Role, Task, asked_of_workers, programs_of, role_of
 
 COORDINATOR = "coordinator"
 
@@ -56,6 +56,21 @@ class PodSet:
         """Pods of the set."""
         return len(self.machines)
 
+    @property
+    def programs(self) -> tuple[Role, ...]:
+        """What runs in each of its pods, the pod's own role first."""
+        return programs_of(self.tasks) or (self.role,)
+
+    @property
+    def generates(self) -> bool:
+        """Whether a rollout worker is in each of its pods, be it beside a trainer."""
+        return Role.ROLLOUT in self.programs
+
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """What its pods do."""
+        return frozenset(rank.task for rank in self.ranks)
+
 
 def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
     """Return the pod sets of a plan, the coordinator's first, in a stable order."""
@@ -85,13 +100,13 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
 
 def weights_cross_regions(pods: PodSet, sets: Iterable[PodSet]) -> bool:
     """Tell whether a set's weights reach it from another region: from the first trainer's."""
-    trainer = next((each for each in sets if each.role is Role.TRAINER), pods)
-    return pods.role is Role.ROLLOUT and pods.region != trainer.region
+    trainer = next((each for each in sets if Task.ACTOR_TRAINING in each.tasks), pods)
+    return pods.generates and pods.region != trainer.region
 
 
 def inference_tasks(sets: Iterable[PodSet]) -> tuple[Task, ...]:
     """Return what is asked of inference workers, in the order in which an iteration comes to it."""
-    asked = {rank.task for each in sets if each.role is Role.INFERENCE for rank in each.ranks}
+    asked = {task for each in sets for task in asked_of_workers(each.tasks)}
     return tuple(task for task in Task if task in asked)
 
 

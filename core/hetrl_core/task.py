@@ -37,5 +37,35 @@ def role_of(tasks: Iterable[Task]) -> Role:
     return Role.ROLLOUT if Task.ACTOR_GENERATION in done else Role.INFERENCE
 
 
+def programs_of(tasks: Iterable[Task]) -> tuple[Role, ...]:
+    """Return which programs a pod has whose GPUs do these tasks; the first is what the pod is.
+
+    A trainer's processes do what the reference and the critic have to say as well.
+    """
+    done = frozenset(tasks)
+    trains = bool(done & TRAINING_TASKS)
+    return tuple(
+        program
+        for program, has_work in (
+            (Role.TRAINER, trains),
+            (Role.ROLLOUT, Task.ACTOR_GENERATION in done),
+            (Role.INFERENCE, bool(asked_of_workers(done))),
+        )
+        if has_work
+    )
+
+
+def asked_of_workers(tasks: Iterable[Task]) -> frozenset[Task]:
+    """Return what of a pod's tasks others ask an inference worker for.
+
+    Never what a trainer's processes do themselves.
+    """
+    done = frozenset(tasks)
+    asked = {Task.REWARD_INFERENCE}
+    if not done & TRAINING_TASKS:
+        asked.add(Task.REFERENCE_INFERENCE)
+    return done & asked
+
+
 SCORING_TASKS = frozenset(Task) - TRAINING_TASKS - {Task.ACTOR_GENERATION}
 """Tasks that only read what was generated."""

@@ -3,9 +3,10 @@
 Which GPU has which place in it is the rank table's (``podset``).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_core.plan import REPLICATED, Plan, TrainingMode
+from hetrl_core.plan import REPLICATED, Plan, ReplicaGroup, TrainingMode
 from hetrl_core.task import Task
 
 
@@ -56,7 +57,21 @@ def training_split(plan: Plan) -> TrainingSplit:
     Raises:
         ValueError: nothing trains, or replicas that sum their gradients are split differently.
     """
-    groups = plan.groups_with(Task.ACTOR_TRAINING)
+    return _split(plan.groups_with(Task.ACTOR_TRAINING))
+
+
+def critic_split(plan: Plan) -> TrainingSplit | None:
+    """Return how a plan splits a critic that has GPUs of its own; None: there is none such.
+
+    Raises:
+        ValueError: replicas that sum their gradients are split differently.
+    """
+    groups = plan.groups_with(Task.CRITIC_TRAINING)
+    apart = [each for each in groups if Task.ACTOR_TRAINING not in each.tasks]
+    return _split(apart) if apart else None
+
+
+def _split(groups: Sequence[ReplicaGroup]) -> TrainingSplit:
     alike = {(group.parallelism, group.training_mode or REPLICATED) for group in groups}
     if len(alike) != 1:
         splits = ", ".join(sorted(str(group.parallelism) for group in groups)) or "none"

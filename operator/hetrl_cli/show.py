@@ -20,7 +20,7 @@ from hetrl_core.plan import (
     Sharding,
     TrainingMode,
 )
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_core.units import GIB, gib
 from hetrl_planner.explanation import Explanation
 
@@ -144,7 +144,7 @@ def show_frontier(console: Console, plans: Sequence[Plan]) -> None:
             f"{1000 * each_dollars:.3f}",
             duration(expected.step_seconds),
             str(plan.num_gpus),
-            _kinds(plan.groups_with(Task.ACTOR_TRAINING)),
+            _kinds(each for each in plan.groups if TRAINING_TASKS.intersection(each.tasks)),
             _kinds(plan.groups_with(Task.ACTOR_GENERATION)),
         )
     console.print(table)

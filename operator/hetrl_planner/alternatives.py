@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetrl_core.plan import Plan, Prediction, Rejected, ReplicaGroup
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Fastest, Goal
 from hetrl_planner.search import Searcher, Space
@@ -62,7 +62,7 @@ def choices(others: Sequence[Alternative]) -> list[Choice]:
 def rejected(others: Sequence[Alternative], chosen: Plan, goal: Goal) -> tuple[Rejected, ...]:
     """Return why each alternative lost; what the plan itself is, is none."""
     used = _kinds(chosen.groups)
-    training = _kinds(chosen.groups_with(Task.ACTOR_TRAINING))
+    training = _kinds([each for each in chosen.groups if TRAINING_TASKS.intersection(each.tasks)])
     return tuple(
         Rejected(
             summary=other.summary,

@@ -18,6 +18,7 @@ from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import AT_ONCE
 from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.cost.shard import Shard
+from hetrl_planner.cost.training import LOOKS
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.search import Space
 from hetrl_planner.sites import Site
@@ -197,8 +198,9 @@ class _Relaxation:
         )
         if task in TRAINING_TASKS:
             return compute.training_seconds(
-                whole, site.kind, tokens=tokens, recompute=Recompute.NONE, forward_only_passes=1
-            )
+                whole, site.kind, tokens=tokens, recompute=Recompute.NONE,
+                forward_only_passes=LOOKS if task is Task.ACTOR_TRAINING else 0,
+            )  # fmt: skip
         flops = compute.forward_flops(whole, tokens=tokens, context_tokens=tokens / 2)
         return compute.flop_seconds(flops, site.kind)
 

@@ -194,7 +194,8 @@ class _Copies:
             num_replicas=num_replicas,
             mode=mode,
             time=time,
-            side_seconds=(trained - 1) * time.total_seconds + (len(side) - trained) * scoring,
+            side_seconds=(trained - 1) * (time.total_seconds - time.looking_seconds)
+            + (len(side) - trained) * scoring,
             memory=use,
         )
 

@@ -120,13 +120,7 @@ def _limits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
         yield f"rollout replicas of the plan must be >= {at_least} (spec.rollout), got {generating}"
     if at_most is not None and generating > at_most:
         yield f"rollout replicas of the plan must be <= {at_most} (spec.rollout), got {generating}"
-    training = sum(len(each.replicas) for each in plan.groups_with(Task.ACTOR_TRAINING))
-    sequences = job.algorithm.global_batch_size // job.algorithm.minibatches
-    if training > sequences:
-        yield (
-            "training replicas of the plan must be <= the sequences of a minibatch "
-            f"({sequences}), got {training}"
-        )
+    yield from _replicas_with_work(plan, job)
     if resources.max_gpus is not None and plan.num_gpus > resources.max_gpus:
         yield (
             f"GPUs of the plan must be <= spec.resources.maxGPUs ({resources.max_gpus}), "
@@ -141,6 +135,20 @@ def _limits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
             yield (
                 f"GPUs of the plan in pool {pool.name} must be <= maxGPUs ({pool.max_gpus}), "
                 f"got {taken[pool.name]}"
+            )
+
+
+def _replicas_with_work(plan: Plan, job: JobSpec) -> Iterator[str]:
+    """Each replica that trains has a sequence of every minibatch."""
+    sequences = job.algorithm.global_batch_size // job.algorithm.minibatches
+    policy = plan.groups_with(Task.ACTOR_TRAINING)
+    critic = tuple(each for each in plan.groups_with(Task.CRITIC_TRAINING) if each not in policy)
+    for what, groups in (("training", policy), ("critic training", critic)):
+        training = sum(len(each.replicas) for each in groups)
+        if training > sequences:
+            yield (
+                f"{what} replicas of the plan must be <= the sequences of a minibatch "
+                f"({sequences}), got {training}"
             )
 
 

@@ -7,6 +7,7 @@ that it pays (arXiv 2511.00796; the method is ``partition``'s).
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,28 +44,28 @@ def repartition(
 ) -> Evaluation:
     """Return the layout with actor training on better links, or as it was where none pays.
 
-    What runs moves with all else that the trainer's processes do.
+    What runs moves with all else that the trainer's processes do, and a critic on GPUs of its own
+    likewise.
     """
-    task = found.layout.task(Task.ACTOR_TRAINING)
-    num_stages, num_replicas = len(task.replicas[0]), len(task.replicas)
-    if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
-        return found
-    mover = _Mover(task, evaluator)
-    best = find_partition(
-        mover.graph, mover.shape, mover.seconds, rng,
-        message_bytes=hidden_bytes(evaluator.work),
-        max_evaluations=evaluations,
-        should_stop=should_stop,
-    )  # fmt: skip
-    moved = mover.task(best.partition)
-    if moved is None:
-        return found
-    (group,) = (tasks for tasks in found.layout.groups if task in tasks)
-    movers = {each.task for each in group} if runnable_only else {task.task}
-    again = evaluator.evaluate(_with(found.layout, moved, movers))
-    if isinstance(again, Evaluation) and objective.score(again) < objective.score(found):
-        return again
+    for task in _moved_tasks(found.layout, runnable_only=runnable_only):
+        mover = _Mover(found.layout.task(task), evaluator)
+        moved = mover.best(evaluations=evaluations, rng=rng, should_stop=should_stop)
+        if moved is None:
+            continue
+        group = found.layout.groups[found.layout.group_of(task)]
+        movers = {each.task for each in group} if runnable_only else {task}
+        again = evaluator.evaluate(_with(found.layout, moved, movers))
+        if isinstance(again, Evaluation) and objective.score(again) < objective.score(found):
+            found = again
     return found
+
+
+def _moved_tasks(layout: Layout, *, runnable_only: bool) -> tuple[Task, ...]:
+    policy, critic = Task.ACTOR_TRAINING, Task.CRITIC_TRAINING
+    has_critic = any(each.task is critic for each in layout.tasks)
+    if runnable_only and has_critic and layout.group_of(policy) != layout.group_of(critic):
+        return policy, critic
+    return (policy,)
 
 
 class _Mover:
@@ -75,19 +76,43 @@ class _Mover:
         self._evaluator = evaluator
         self._laying = Laying(Fitting(evaluator.work, evaluator.devices))
         self._blocks: list[Block] = [stage.gpus for stage in task.stages]
-        devices, model = evaluator.devices, evaluator.work.architecture
-        self.graph = DeviceGraph.of_machines(
+
+    def best(
+        self, *, evaluations: int, rng: np.random.Generator, should_stop: Callable[[], bool]
+    ) -> TaskLayout | None:
+        """Return the task on the best partition found; ``None`` where there is nothing to move."""
+        num_stages, num_replicas = len(self._task.replicas[0]), len(self._task.replicas)
+        if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
+            return None
+        best = find_partition(
+            self._graph, self._shape, self.seconds, rng,
+            message_bytes=hidden_bytes(self._evaluator.work),
+            max_evaluations=evaluations,
+            should_stop=should_stop,
+        )  # fmt: skip
+        return self.task(best.partition)
+
+    @cached_property
+    def _graph(self) -> DeviceGraph:
+        devices = self._evaluator.devices
+        return DeviceGraph.of_machines(
             devices.snapshot,
             [devices.machine(devices.gpu_machines[block[0]]) for block in self._blocks],
             gpus_per_device=len(self._blocks[0]),
         )
-        num_stages = len(task.replicas[0])
-        self.shape = Shape.even(num_parts=num_stages, part_size=len(task.replicas))
-        self._network = PipelineNetworkCost(
-            self.graph,
-            self.shape,
-            gradient_bytes=BYTES_PER_WEIGHT * model.num_parameters / num_stages,
-            activation_bytes=hidden_bytes(evaluator.work),
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.even(num_parts=len(self._task.replicas[0]), part_size=len(self._task.replicas))
+
+    @cached_property
+    def _network(self) -> PipelineNetworkCost:
+        work, num_stages = self._evaluator.work, len(self._task.replicas[0])
+        return PipelineNetworkCost(
+            self._graph,
+            self._shape,
+            gradient_bytes=BYTES_PER_WEIGHT * work.architecture.num_parameters / num_stages,
+            activation_bytes=hidden_bytes(work),
         )
 
     def seconds(self, part_of: Labels, /) -> float:

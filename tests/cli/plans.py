@@ -18,7 +18,7 @@ from hetrl_core.plan import (
     ReplicaGroup,
     Share,
 )
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 from tests.builders import a_job
 
 PREDICTION = Prediction(
@@ -57,6 +57,6 @@ def _group(machine: str, tasks: TaskGroup, *, num_layers: int) -> ReplicaGroup:
         parallelism=Parallelism(tensor=1, stage_layers=(num_layers,)),
         replicas=(Replica(shares=(Share(machine=machine, num_gpus=1),)),),
         memory=MemoryUse(weights_bytes=1),
-        training_mode=REPLICATED if Task.ACTOR_TRAINING in tasks else None,
+        training_mode=REPLICATED if TRAINING_TASKS & tasks else None,
         concurrency=64 if Task.ACTOR_GENERATION in tasks else 0,
     )

@@ -8,9 +8,10 @@ import pytest
 from hetrl_api.status import JobStatus, Phase
 from hetrl_core.job import TracesSpec
 from hetrl_core.launch import from_json
-from hetrl_core.plan import Parallelism, Replica, Share
+from hetrl_core.plan import Parallelism, Plan, Replica, Share
 from hetrl_core.podset import pod_sets
 from hetrl_core.task import Role, Task
+from hetrl_core.training_split import UNDIVIDED
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import SPEC_HASH, child_name
 from hetrl_operator.render import Deployment, certificates, children, digests, identity
@@ -209,6 +210,48 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
     assert launch.progress is None
 
 
+def with_the_critic(*, is_first: bool) -> Plan:
+    """The policy in two stages on two machines, its critic in three replicas elsewhere."""
+    policy = a_group(
+        Task.ACTOR_TRAINING, "A100-80GB", ("a100-0",),
+        parallelism=Parallelism(tensor=1, stage_layers=(2, 1)),
+        replicas=(Replica(shares=(Share(machine="a100-0", num_gpus=1),
+                                  Share(machine="a100-1", num_gpus=1))),),
+    )  # fmt: skip
+    _, critic, *others = a_plan(critics=("l4-6", "l4-7", "l4-8")).groups
+    critic = replace(critic, gpu_kind="A100-80GB")
+    trainers = (critic, policy) if is_first else (policy, critic)
+    return replace(a_plan(), groups=(*trainers, *others))
+
+
+@pytest.mark.parametrize("is_first", [False, True], ids=["critic last", "critic first"])
+def test_every_contract_says_how_a_critic_apart_is_split_and_meets_where_its_policy_is(
+    is_first: bool,
+) -> None:
+    plan = with_the_critic(is_first=is_first)
+    maps = of_kind(children(a_deployment(plan=plan)), "ConfigMap").values()
+    found = [from_json(each["data"]["launch.json"]) for each in maps]
+
+    (split,) = {each.training_split for each in found}
+    (critic,) = {each.critic_split for each in found}
+    assert (split.num_replicas, split.stage_layers) == (1, (2, 1))
+    assert critic
+    assert (critic.num_replicas, critic.stage_layers) == (3, UNDIVIDED.stage_layers)
+    (policy,) = (each for each in pod_sets(plan) if Task.ACTOR_TRAINING in each.tasks)
+    host = f"math-{policy.name}-0.math.default.svc"
+    assert {str(each.rendezvous) for each in found} == {f"{host}:7402"}
+    assert {str(each.weights) for each in found} == {f"{host}:7401"}
+    trainers = [each for each in found if each.role is Role.TRAINER]
+    assert {rank.task for each in trainers for rank in each.ranks} == {
+        Task.ACTOR_TRAINING, Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING,
+    }  # fmt: skip
+
+
+def test_a_critic_in_its_policys_processes_has_no_split_of_its_own() -> None:
+    maps = of_kind(children(a_deployment()), "ConfigMap").values()
+    assert {from_json(each["data"]["launch.json"]).critic_split for each in maps} == {None}
+
+
 def test_every_contract_says_what_inference_workers_are_asked_and_where_they_listen() -> None:
     apart, together = (
         [from_json(each["data"]["launch.json"]) for each in of_kind(made, "ConfigMap").values()]
@@ -328,6 +371,37 @@ def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
     changes: dict[str, Any], restarted: set[Role]
 ) -> None:
     assert restarted_by({}, changes) == restarted
+
+
+@pytest.mark.parametrize(
+    ("critics", "restarted"),
+    [
+        pytest.param(("l4-6", "l4-9"), set(), id="on-another-machine"),
+        pytest.param(("l4-6",) * 3, {Role.TRAINER}, id="more-of-its-replicas"),
+        pytest.param((), {Role.TRAINER}, id="none"),
+    ],
+)
+def test_all_trainers_are_restarted_for_a_critic_that_is_split_anew(
+    critics: tuple[str, ...], restarted: set[Role]
+) -> None:
+    before, after = (
+        a_deployment(plan=a_plan(critics=each)) for each in (("l4-6", "l4-7"), critics)
+    )
+    hashes = [
+        {each.name: restart_hash(deployment, each) for each in deployment.sets}
+        for deployment in (before, after)
+    ]
+    roles = {each.name: each.role for each in before.sets}
+    changed = {name for name, found in hashes[0].items() if found != hashes[1].get(name)}
+    assert changed == {name for name, role in roles.items() if role in restarted}
+
+
+def test_every_trainer_keeps_checkpoints_on_the_claim() -> None:
+    deployment = a_deployment(plan=a_plan(critics=("l4-6",)))
+    for pods in deployment.sets:
+        mounts = container_of(deployment, pods.name)["volumeMounts"]
+        is_mounted = any(each["name"] == "hetrl-checkpoints" for each in mounts)
+        assert is_mounted is (pods.role is Role.TRAINER)
 
 
 TWO_GPUS = a_group(

@@ -105,15 +105,25 @@ def a_plan(
     trainers: int = 1,
     rollouts: tuple[str, ...] = ("l4-0", "l4-0"),
     inference: tuple[str, ...] = (),
+    critics: tuple[str, ...] = (),
     machine: str = "a100-0",
 ) -> Plan:
-    """Trainers on one A100 machine, a rollout or an inference worker on each L4 machine named."""
+    """Trainers on one A100 machine, on each L4 machine named a rollout, an inference worker or a
+    process that trains a critic apart."""
     training = a_group(Task.ACTOR_TRAINING, "A100-80GB", (machine,) * trainers)
     generation = a_group(Task.ACTOR_GENERATION, "L4", rollouts, concurrency=16)
+    critic = a_group(
+        Task.CRITIC_TRAINING, "L4", critics, tasks=(Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+    )
     scoring = a_group(Task.REFERENCE_INFERENCE, "L4", inference)
     return Plan(
         strategy=Strategy.AUTO,
-        groups=(training, generation, *((scoring,) if inference else ())),
+        groups=(
+            training,
+            *((critic,) if critics else ()),
+            generation,
+            *((scoring,) if inference else ()),
+        ),
         prediction=Prediction(
             step_seconds=2.0, generation_seconds=2.0, training_seconds=1.0,
             weight_sync_seconds=0.1, samples_per_second=128.0, dollars_per_hour=5.5,

@@ -114,6 +114,46 @@ def test_training_replicas_that_are_split_differently_are_refused() -> None:
     assert "must be split alike" in found
 
 
+CRITIC = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("critic", "reason"),
+    [
+        pytest.param(
+            (a_group(Task.CRITIC_TRAINING, "d", tensor=2, stages=2),), "", id="cut otherwise"
+        ),
+        pytest.param(
+            (a_group(Task.CRITIC_TRAINING, "d", tensor=16),), "8 key and value heads", id="too fine"
+        ),
+        pytest.param(
+            (a_group(Task.CRITIC_TRAINING, "d"), a_group(Task.CRITIC_TRAINING, "e", tensor=2)),
+            "CriticTraining in 2 ways", id="in two ways",
+        ),
+    ],
+)  # fmt: skip
+def test_a_critic_apart_may_be_cut_unlike_its_policy_but_alike_everywhere(
+    critic: tuple[ReplicaGroup, ...], reason: str
+) -> None:
+    job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
+    found = obstacles(
+        a_plan(TRAINS, GENERATES, *(replace(each, tasks=CRITIC) for each in critic)), job
+    )
+    assert len(found) == bool(reason)
+    assert all(reason in each for each in found)
+
+
+@pytest.mark.parametrize("task", CRITIC)
+def test_a_critic_is_asked_where_it_is_trained(task: Task) -> None:
+    other = next(each for each in CRITIC if each is not task)
+    trains = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, other))
+    job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
+    assert any(
+        f"{task} on GPUs of its own" in each
+        for each in obstacles(a_plan(trains, GENERATES, a_group(task, "d")), job)
+    )
+
+
 def test_ppo_without_a_critic_is_refused() -> None:
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
     (found,) = obstacles(a_plan(TRAINS, GENERATES), job)

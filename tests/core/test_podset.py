@@ -5,6 +5,7 @@ from hetrl_core.plan import Plan, Replica, Share
 from hetrl_core.podset import (
     COORDINATOR,
     PodSet,
+    Rank,
     inference_tasks,
     pod_sets,
     slug,
@@ -57,6 +58,24 @@ def test_a_reference_on_gpus_of_its_own_is_a_pod_set_that_rollouts_ask() -> None
     assert inference_tasks(sets[together]) == ()
 
 
+def test_a_critic_on_gpus_of_its_own_is_a_trainer_whose_replicas_are_counted_apart() -> None:
+    critic = replace(
+        a_group(Task.CRITIC_TRAINING, "c", "d"),
+        tasks=(Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
+    )
+    groups = (a_group(Task.ACTOR_TRAINING, "a"), a_group(Task.ACTOR_GENERATION, "b"), critic)
+    sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=groups, prediction=PREDICTION))
+
+    policy, last = sets[1], sets[-1]
+    assert (policy.role, last.role) == (Role.TRAINER, Role.TRAINER)
+    assert policy.tasks == {Task.ACTOR_TRAINING}
+    assert last.tasks == {Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING}
+    assert [(rank.ordinal, rank.replica) for rank in last.ranks] == [
+        (0, 0), (0, 0), (1, 1), (1, 1),
+    ]  # fmt: skip
+    assert inference_tasks(sets) == ()
+
+
 def test_ranks_count_stages_first_and_tensor_ranks_inside_them() -> None:
     group = a_group(Task.ACTOR_GENERATION, "a", tensor=2, stages=2)
     (_, pods) = pod_sets(Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION))
@@ -107,14 +126,21 @@ def test_names_become_dns_labels() -> None:
 
 def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_trainer_is() -> None:
     sets = [
-        PodSet(name=f"{role}-{region}", role=role, region=region, machines=("",))
-        for role, region in (
-            (Role.COORDINATOR, ""),
-            (Role.TRAINER, "us"),
-            (Role.TRAINER, "eu"),
-            (Role.ROLLOUT, "us"),
-            (Role.ROLLOUT, "eu"),
+        PodSet(
+            name=f"{role}-{region}", role=role, region=region, machines=("",),
+            ranks=tuple(
+                Rank(ordinal=0, local_gpu=0, task=task, replica=0, stage=0, tensor_rank=0)
+                for task in tasks
+            ),
         )
-    ]
+        for role, region, *tasks in (
+            (Role.COORDINATOR, ""),
+            (Role.TRAINER, "as", Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
+            (Role.TRAINER, "us", Task.ACTOR_TRAINING),
+            (Role.TRAINER, "eu", Task.ACTOR_TRAINING),
+            (Role.ROLLOUT, "us", Task.ACTOR_GENERATION),
+            (Role.ROLLOUT, "eu", Task.ACTOR_GENERATION),
+        )
+    ]  # fmt: skip
 
     assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]

@@ -6,7 +6,7 @@ from hetrl_core.job import Strategy
 from hetrl_core.plan import REPLICATED, Parallelism, Plan, ReplicaGroup
 from hetrl_core.podset import pod_sets
 from hetrl_core.task import Task
-from hetrl_core.training_split import UNDIVIDED, TrainingSplit, training_split
+from hetrl_core.training_split import UNDIVIDED, TrainingSplit, critic_split, training_split
 from tests.core.test_plan import PREDICTION, a_group
 
 
@@ -43,6 +43,35 @@ def test_shares_are_in_the_order_of_the_rank_table() -> None:
 def test_one_stage_goes_without_a_number_of_layers() -> None:
     plan = a_plan(a_group(Task.ACTOR_TRAINING, "a"))
     assert training_split(plan) == UNDIVIDED
+
+
+CRITIC = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+
+
+def test_a_critic_on_gpus_of_its_own_has_a_split_of_its_own() -> None:
+    critic = replace(
+        shared(a_group(Task.CRITIC_TRAINING, "b", "c", tensor=2), 0.75, 0.25), tasks=CRITIC
+    )
+    policy = a_group(Task.ACTOR_TRAINING, "a", stages=2)
+    for groups in ((policy, critic), (critic, policy)):
+        plan = a_plan(*groups)
+        assert training_split(plan) == TrainingSplit(stage_layers=(4, 4))
+        assert critic_split(plan) == TrainingSplit(shares=(0.75, 0.25), tensor=2)
+
+
+@pytest.mark.parametrize("tasks", [(), CRITIC], ids=["no critic", "in its policy's processes"])
+def test_a_critic_that_is_not_apart_has_no_split(tasks: tuple[Task, ...]) -> None:
+    policy = replace(a_group(Task.ACTOR_TRAINING, "a"), tasks=(Task.ACTOR_TRAINING, *tasks))
+    assert critic_split(a_plan(policy)) is None
+
+
+def test_replicas_of_a_critic_that_are_split_differently_are_refused() -> None:
+    groups = [
+        replace(a_group(Task.CRITIC_TRAINING, name, tensor=tensor), tasks=CRITIC)
+        for name, tensor in (("b", 1), ("c", 2))
+    ]
+    with pytest.raises(ValueError, match="must be split alike"):
+        critic_split(a_plan(a_group(Task.ACTOR_TRAINING, "a"), *groups))
 
 
 @pytest.mark.parametrize(

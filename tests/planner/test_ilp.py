@@ -202,6 +202,8 @@ def test_groups_that_run_are_counted_as_the_list_has_them() -> None:
     assert set(kinds.each) == {
         (1, 0, 0, 0, 0),
         *((0, 1 + reference, 1, 1, 0) for reference in (0, 1)),
+        *((0, reference, 1, 0, 0) for reference in (0, 1)),
+        *((0, 1 + reference, 0, 1, 0) for reference in (0, 1)),
         *((0, reference, 0, 0, reward) for reference, reward in ((1, 0), (0, 1), (1, 1))),
     }
     assert not any(list(kinds.parts(kind)) for kind in kinds.each)
@@ -221,6 +223,16 @@ def test_groups_that_run_are_counted_as_the_list_has_them() -> None:
         ),
         pytest.param(
             [(0, 1, 0, 0, 0)], [(Task.REFERENCE_INFERENCE,)], id="what scores alone is no critic"
+        ),
+        pytest.param(
+            [(1, 0, 0, 0, 0), (0, 1, 1, 0, 0), (0, 1, 0, 1, 0), (0, 0, 0, 0, 1)],
+            [
+                (Task.ACTOR_GENERATION,),
+                (Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING),
+                (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
+                (Task.REWARD_INFERENCE,),
+            ],
+            id="a policy keeps its reference, and a critic is asked where it is trained",
         ),
         pytest.param([(0, 1, 0, 0, 0), (0, 2, 1, 1, 0)], None, id="a reference in two places"),
     ],

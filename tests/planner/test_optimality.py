@@ -160,12 +160,34 @@ def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
 def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
     seed: int, name: str, is_synchronous: bool, is_apart: bool
 ) -> None:
+    best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
+    assert _are_apart(best, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING) is is_apart
+    assert min(each.step_seconds for each in found) == pytest.approx(best.step_seconds)
+
+
+@pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize("name", ["PPO", "PPO with a reward model"])
+@pytest.mark.parametrize(("seed", "is_apart"), [(3, True), (4, True), (0, False)])
+def test_a_critic_is_apart_where_that_is_the_best_that_runs(
+    seed: int, name: str, is_synchronous: bool, is_apart: bool
+) -> None:
+    best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
+    assert _are_apart(best, Task.CRITIC_TRAINING, Task.ACTOR_TRAINING) is is_apart
+    for each in found:
+        assert each.step_seconds == pytest.approx(best.step_seconds)
+
+
+def _are_apart(found: Evaluation, *tasks: Task) -> bool:
+    return len(set(map(found.layout.group_of, tasks))) > 1
+
+
+def _drawn_and_run(
+    seed: int, name: str, *, is_synchronous: bool
+) -> tuple[Evaluation, list[Evaluation]]:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=is_synchronous, max_gpus=4)
     best, found = _both_that_run(replace(drawn, work=replace(drawn.work, tasks=THAT_RUN[name])))
     assert best
-    places = map(best.layout.group_of, (Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING))
-    assert (len(set(places)) > 1) is is_apart
-    assert min(each.step_seconds for each in found) == pytest.approx(best.step_seconds)
+    return best, found
 
 
 @pytest.mark.slow
@@ -188,9 +210,11 @@ def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]
     """The best layout that runs, and what evolution and the ILP find, the better one first."""
     evaluator = Evaluator(drawn.work, drawn.devices)
     objective = Objective(goal=Fastest(), limits=NO_LIMITS, devices=evaluator.devices)
+    arms = tuple(groupings(drawn.work.tasks, runnable_only=True))
     evolved = search(
-        evaluator, objective, tuple(groupings(drawn.work.tasks, runnable_only=True)),
-        evaluations=300, rng=np.random.default_rng(1), should_stop=never, runnable_only=True,
+        evaluator, objective, arms,
+        evaluations=200 * len(arms), rng=np.random.default_rng(1), should_stop=never,
+        runnable_only=True,
     )  # fmt: skip
     divided = find(evaluator, objective, should_stop=never, seed=1, runnable_only=True)
     found = [each.evaluation for each in (evolved, divided) if each]

@@ -51,6 +51,51 @@ def test_what_scores_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Co
     assert all(each.grouping == APART and not each.cuts for each in found)
 
 
+CRITIC = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+WITH_A_CRITIC: Grouping = (
+    GENERATES,
+    (*REFERENCE, Task.CRITIC_INFERENCE, *TRAINS, Task.CRITIC_TRAINING),
+)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param(
+            ((2, 6), (0, 4)),
+            [
+                ((2, 3, 3), (0, 0, 4)),
+                ((2, 0, 6), (0, 2, 2)),
+                ((2, 6, 0), (0, 0, 4)),
+                ((2, 0, 6), (0, 4, 0)),
+                ((2, 5, 1), (0, 0, 4)),
+            ],
+            id="half of each site's, all of a site's, half of all",
+        ),
+        pytest.param(((8, 0), (3, 1)), [], id="a trainer that has nothing to give"),
+    ],
+)
+def test_a_critic_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
+    apart: Grouping = (GENERATES, CRITIC, (*REFERENCE, *TRAINS))
+    apart = tuple(sorted(apart, key=lambda group: list(Task).index(group[0])))
+    found = list(parted(a_genome(counts, WITH_A_CRITIC), apart, devices()))
+    critic = apart.index(CRITIC)
+    for each in found:
+        assert each.grouping == apart
+    rows = [tuple((row[0], row[critic], row[3 - critic]) for row in each.counts) for each in found]
+    assert rows == expected
+
+
+def test_a_critic_and_a_reference_are_put_on_gpus_of_their_own() -> None:
+    apart: Grouping = (GENERATES, REFERENCE, CRITIC, TRAINS)
+    found = list(parted(a_genome(((2, 6), (0, 0)), WITH_A_CRITIC), apart, devices()))
+    assert [each.counts for each in found] == [
+        ((2, 0, 3, 3), (0, 4, 0, 0)),
+        ((2, 2, 3, 1), (0, 4, 0, 0)),
+    ]
+    assert all(each.grouping == apart for each in found)
+
+
 @pytest.mark.parametrize("grouping", [TOGETHER, APART])
 def test_nothing_begins_where_no_group_is_added(grouping: Grouping) -> None:
     counts = tuple((1,) * len(grouping) for _ in range(2))

@@ -13,7 +13,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from tests.planner.oracle.instances import Instance, instance
 
-SEEDS = (1033, 1049)
+SEEDS = (1033, 1045)
 """Of fleets so tight that most genomes fit nowhere."""
 
 DRAWN = 100

@@ -5,11 +5,12 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.algorithm import Mode
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
 from hetrl_core.cluster import Link
-from hetrl_core.job import JobSpec
+from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
+from hetrl_core.training_split import critic_split
 from hetrl_planner.lengths import lognormal_of_max
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan
@@ -144,6 +145,32 @@ def test_groups_on_the_same_gpus_take_turns_and_are_paid_once() -> None:
     assert pipeline.rollouts[0].gpus == "GPUs 0"
     assert pipeline.dollars_per_hour == pytest.approx(8 * fleet.kind("A100-40GB").dollars_per_hour)
     assert play(pipeline, steps=6).rollouts[0].yielded_share > 0.1
+
+
+GIGABIT = Link(source="east", target="west", bytes_per_second=0.125e9, latency_seconds=0.03)
+APART_FLEET = both(a_fleet(a100_80=4, region="east"), a_fleet(a100_80=4, region="west"),
+                   links=(GIGABIT,))  # fmt: skip
+
+
+@pytest.mark.parametrize("kl_coefficient", [0.0, 0.01], ids=["no reference", "with a reference"])
+def test_a_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
+    algorithm = AlgorithmSpec(
+        type=AlgorithmType.PPO, max_staleness=2, kl_coefficient=kl_coefficient
+    )
+    job = a_job(MODEL, algorithm=algorithm, strategy=Strategy.ILP)
+    made = plan(APART_FLEET, job, runnable_only=True)
+    assert isinstance(made, Plan)
+    assert critic_split(made)
+
+    pipeline = compile_plan(made, job, APART_FLEET)
+
+    # What both look at and score with is in the step; nothing else does it.
+    assert pipeline.stages == ()
+    (critic,) = pipeline.trainer.beside
+    longest = max(pipeline.trainer.step_seconds, critic.step_seconds)
+    assert longest == pytest.approx(made.prediction.training_seconds, rel=0.02)
+    assert pipeline.dollars_per_hour == pytest.approx(made.prediction.dollars_per_hour)
+    assert play(pipeline, steps=8).step_seconds.mean >= longest * (1 - 1e-9)
 
 
 def test_a_machine_that_the_fleet_lacks_is_named() -> None:

@@ -101,7 +101,8 @@ class EqualShares(Evaluator):
         time = training_time(
             self.work, [(each, sequences) for each in replicas], rings, mode=task.mode
         )
-        return _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
+        cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
+        return replace(cost, looking_seconds=time.looking_seconds)
 
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
         known = self._scored.get(keys)

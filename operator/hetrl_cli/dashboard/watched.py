@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -26,6 +25,7 @@ from hetrl_cli.run.folder import RunFolder, record_of
 from hetrl_cli.run.recording import Identity, Recorder
 from hetrl_core.launch import JobIdentity
 from hetrl_operator.labels import POOL, ROLE
+from hetrl_operator.render.deployment import MORE_METRICS
 
 _PORT = "metrics"
 _LEAST_SECONDS = 1.0
@@ -115,18 +115,19 @@ class Watched:
         return True
 
     def _of(self, pod: Object) -> dict[Identity, float]:
-        """Return a pod's series; none where it does not answer, as before its start."""
+        """Return a pod's series; none of a program that does not answer, as before its start."""
         metadata = pod["metadata"]
-        port = _metrics_port(pod)
-        text = self._connection.through(metadata["name"], port, "metrics") if port else ""
-        if isinstance(text, Refused):
-            return {}
         labels = metadata.get("labels", {})
-        named = {"pod": metadata["name"], "role": labels.get(ROLE), "pool": labels.get(POOL)}
-        given = {name: value for name, value in named.items() if value}
-        with contextlib.suppress(ValueError):
-            return series_of(text, {**self._labels, **given})
-        return {}
+        found: dict[Identity, float] = {}
+        for port, role in _metrics_ports(pod):
+            text = self._connection.through(metadata["name"], port, "metrics")
+            if isinstance(text, Refused):
+                continue
+            named = {"pod": metadata["name"], "role": role, "pool": labels.get(POOL)}
+            given = {name: value for name, value in named.items() if value}
+            with contextlib.suppress(ValueError):
+                found |= series_of(text, {**self._labels, **given})
+        return found
 
     def _refuse_if_forbidden(self) -> None:
         namespace = self._labels["namespace"]
@@ -138,11 +139,14 @@ class Watched:
             )
 
 
-def _metrics_port(pod: Object) -> str:
-    ports: Iterator[dict[str, Any]] = (
-        port for each in pod["spec"]["containers"] for port in each.get("ports", ())
-    )
-    return next((str(each["containerPort"]) for each in ports if each.get("name") == _PORT), "")
+def _metrics_ports(pod: Object) -> Iterator[tuple[str, str]]:
+    """Yield the ports at which a pod's programs show their series, and their roles."""
+    own = pod["metadata"].get("labels", {}).get(ROLE, "")
+    roles = {_PORT: own} | {name: role.value for role, (name, _) in MORE_METRICS.items()}
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports", ()):
+            if port.get("name") in roles:
+                yield str(port["containerPort"]), roles[port["name"]]
 
 
 @contextlib.contextmanager

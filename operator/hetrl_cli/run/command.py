@@ -25,7 +25,7 @@ from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_core.job import Engine
 from hetrl_core.plan import Plan
 from hetrl_core.podset import COORDINATOR, pod_sets
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 
 _SIGNAL_EXIT_CODE = 128
 """What shells add to the number of the signal that ended a program."""
@@ -184,10 +184,12 @@ def _shown(prepared: Prepared, plan: Plan) -> Shown:
 
 
 def _in_one_line(plan: Plan) -> str:
-    def gpus(task: Task) -> str:
-        return " + ".join(f"{each.num_gpus} x {each.gpu_kind}" for each in plan.groups_with(task))
+    def gpus(tasks: frozenset[Task]) -> str:
+        groups = [each for each in plan.groups if tasks.intersection(each.tasks)]
+        return " + ".join(f"{each.num_gpus} x {each.gpu_kind}" for each in groups)
 
-    return f"training on {gpus(Task.ACTOR_TRAINING)} · generation on {gpus(Task.ACTOR_GENERATION)}"
+    generates = frozenset({Task.ACTOR_GENERATION})
+    return f"training on {gpus(TRAINING_TASKS)} · generation on {gpus(generates)}"
 
 
 def _limits(prepared: Prepared, stall_seconds: float) -> Limits:

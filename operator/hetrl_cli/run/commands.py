@@ -8,7 +8,7 @@ from hetrl_cli.run.contracts import Pod
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.process import Command
 from hetrl_core.job import Engine
-from hetrl_core.task import Role
+from hetrl_core.task import Task
 
 ROLLOUT_PYTHON = "HETRL_ROLLOUT_PYTHON"
 """Names the Python whose environment has vLLM, where that is not the one that runs us."""
@@ -61,7 +61,8 @@ def commands(
 
 def _entry_point(pod: Pod, environment: Mapping[str, str]) -> Path:
     python = Path(sys.executable)
-    if pod.launch.role is Role.ROLLOUT and pod.launch.engine is Engine.VLLM:
+    tasks = {rank.task for rank in pod.launch.ranks if rank.ordinal == pod.ordinal}
+    if Task.ACTOR_GENERATION in tasks and pod.launch.engine is Engine.VLLM:
         python = Path(environment.get(ROLLOUT_PYTHON, python))
     return python.parent / "hetrl"
 

@@ -14,7 +14,7 @@ from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.plan import Plan
 from hetrl_core.podset import PodSet, inference_tasks, pod_sets, weights_cross_regions
 from hetrl_core.task import Role
-from hetrl_core.training_split import training_split
+from hetrl_core.training_split import critic_split, training_split
 
 NUM_PORTS = 3
 """Of the coordinator, the weights and the trainers' rendezvous; metrics have one a process more."""
@@ -89,12 +89,13 @@ def _shared(
     coordinator, weights, rendezvous = (
         Address(host=LOOPBACK, port=port) for port in ports[:NUM_PORTS]
     )
-    rollouts = [each for each in sets if each.role is Role.ROLLOUT]
+    rollouts = [each for each in sets if each.generates]
     return Launch(
         job=identity,
         pod_set="",
         role=Role.COORDINATOR,
         training_split=training_split(plan),
+        critic_split=critic_split(plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         inference_tasks=inference_tasks(sets),
         max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
@@ -140,6 +141,7 @@ def _of_set(
                 concurrency=pods.concurrency,
                 # Every process of a machine would else listen on the same one.
                 metrics_port=next(metrics_ports, 0),
+                more_metrics_ports=tuple(next(metrics_ports, 0) for _ in pods.programs[1:]),
                 state_path=str(folder.state(name)),
                 tls=_tls(folder, pods.role) if encrypted else None,
             ),

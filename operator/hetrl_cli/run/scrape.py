@@ -24,6 +24,7 @@ from hetrl_cli.run.recording import Identity, Recorder
 from hetrl_core.launch import JobIdentity
 from hetrl_core.plan import Plan
 from hetrl_core.podset import pod_sets
+from hetrl_core.task import programs_of
 from hetrl_operator.job_metrics import JobMetrics, JobShown, PodsShown
 
 _LEAST_SECONDS = 1.0
@@ -51,11 +52,9 @@ def targets(pods: tuple[Pod, ...], identity: JobIdentity, *, own_port: int) -> t
     job = {"namespace": identity.namespace, "hetrljob": identity.name}
     return (
         *(
-            Target(
-                address=f"{LOOPBACK}:{pod.launch.metrics_port}",
-                labels={**job, **_of_pod(pod)},
-            )
+            Target(address=f"{LOOPBACK}:{port}", labels={**job, **labels})
             for pod in pods
+            for port, labels in _of_pod(pod)
         ),
         Target(address=f"{LOOPBACK}:{own_port}", labels=job),
     )
@@ -104,7 +103,7 @@ class JobSeries:
     def _wanted(self) -> Counter[str]:
         found: Counter[str] = Counter()
         for each in self._pods:
-            found[each.role.value] += each.num_pods
+            found.update({program.value: each.num_pods for program in each.programs})
         return found
 
 
@@ -170,9 +169,14 @@ async def _look(session: aiohttp.ClientSession, target: Target) -> dict[Identity
         return {}
 
 
-def _of_pod(pod: Pod) -> dict[str, str]:
-    return {
-        "pod": pod.name,
-        "role": pod.launch.role.value,
-        **({"pool": pod.gpu_kind} if pod.gpu_kind else {}),
-    }
+def _of_pod(pod: Pod) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the ports of a pod's programs, and what their series are labelled with."""
+    launch = pod.launch
+    ranks = [rank.task for rank in launch.ranks if rank.ordinal == pod.ordinal]
+    beside = (each for each in programs_of(ranks) if each is not launch.role)
+    shown = zip(
+        (launch.role, *beside), (launch.metrics_port, *launch.more_metrics_ports), strict=True
+    )
+    pool = {"pool": pod.gpu_kind} if pod.gpu_kind else {}
+    for program, port in shown:
+        yield port, {"pod": pod.name, "role": program.value, **pool}

@@ -55,8 +55,8 @@ def fill(
     folder.plan_file.write_bytes(TypeAdapter(Plan).dump_json(plan, indent=1))
     if encrypted:
         write_certificates(folder.tls, job=spec.name)
-    num_pods = sum(each.num_pods for each in pod_sets(plan))
-    ports = free_ports(NUM_PORTS + num_pods + 1)
+    num_programs = sum(each.num_pods * len(each.programs) for each in pod_sets(plan))
+    ports = free_ports(NUM_PORTS + num_programs + 1)
     started = pods(
         plan,
         spec,

@@ -1,5 +1,7 @@
 """Whether each role is ready, and the numbers that status shows of it."""
 
+from dataclasses import replace
+
 from hetrl_api.status import PodSetStatus, RoleStatus, RolloutStatus
 from hetrl_core.podset import PodSet, inference_tasks
 from hetrl_core.task import Role, Task
@@ -106,6 +108,9 @@ def _trainer(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
 
 def _rollout(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
     wanted = num_wanted(sets, Role.ROLLOUT)
+    if not wanted:
+        # Its rollout workers are in the trainers' pods, and ready when these are.
+        return replace(_trainer(seen, sets), type=ConditionType.ROLLOUT_READY)
     asked = seen.job.wish.written.rollout.min_replicas if seen.job.wish else 1
     return _finding(
         seen, Role.ROLLOUT, type_=ConditionType.ROLLOUT_READY, wanted=wanted,

@@ -9,11 +9,12 @@ from hetrl_api.specification import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
 from hetrl_core.podset import PodSet, inference_tasks, weights_cross_regions
 from hetrl_core.task import Role
-from hetrl_core.training_split import training_split
+from hetrl_core.training_split import critic_split, training_split
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
     INFERENCE_PORT,
     METRICS_PORT,
+    MORE_METRICS,
     RENDEZVOUS_PORT,
     WEIGHTS_PORT,
     Deployment,
@@ -34,7 +35,7 @@ def progress_path(namespace: str, name: str) -> str:
 def launch(deployment: Deployment, pods: PodSet) -> Launch:
     """Return what the pods of one set are told."""
     job, spec = deployment.job, deployment.wish.spec
-    rollouts = [each for each in deployment.sets if each.role is Role.ROLLOUT]
+    rollouts = [each for each in deployment.sets if each.generates]
     checkpoints = checkpoint_path(deployment)
     return Launch(
         job=JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid),
@@ -42,6 +43,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         role=pods.role,
         ranks=pods.ranks,
         training_split=training_split(deployment.plan.plan),
+        critic_split=critic_split(deployment.plan.plan),
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         inference_tasks=inference_tasks(deployment.sets),
         concurrency=pods.concurrency,
@@ -54,6 +56,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         inference_port=INFERENCE_PORT,
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,
+        more_metrics_ports=tuple(MORE_METRICS[each][1] for each in pods.programs[1:]),
         model=ModelFiles(
             source=spec.model.source, is_path=spec.model.is_path, revision=spec.model.revision
         ),
@@ -82,9 +85,7 @@ def _max_concurrent(deployment: Deployment) -> int:
     the batches that it spans.
     """
     algorithm = deployment.wish.spec.algorithm
-    planned = sum(
-        each.num_pods * each.concurrency for each in deployment.sets if each.role is Role.ROLLOUT
-    )
+    planned = sum(each.num_pods * each.concurrency for each in deployment.sets if each.generates)
     return max(1, planned, (algorithm.max_staleness + 1) * algorithm.global_batch_size)
 
 

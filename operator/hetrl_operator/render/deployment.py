@@ -16,6 +16,8 @@ WEIGHTS_PORT = 7401
 RENDEZVOUS_PORT = 7402
 INFERENCE_PORT = 7403
 METRICS_PORT = 9090
+MORE_METRICS = {Role.ROLLOUT: ("metrics-rollout", 9091), Role.INFERENCE: ("metrics-scores", 9092)}
+"""Where a program shows its series that runs beside a pod's own; no port's name has 16 letters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,13 @@ from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
     INFERENCE_PORT,
     METRICS_PORT,
+    MORE_METRICS,
     RENDEZVOUS_PORT,
     WEIGHTS_PORT,
     Deployment,
     Json,
 )
-from hetrl_operator.render.restart import restart_hash
+from hetrl_operator.render.restart import image_role, restart_hash
 from hetrl_operator.render.volumes import mounts, volumes
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -139,7 +140,8 @@ def tolerations_of(wish: Wish) -> list[Json]:
 
 def _container(deployment: Deployment, pods: PodSet) -> Json:
     runtime = deployment.wish.written.runtime
-    image = runtime.images.of(pods.role) or deployment.settings.images[pods.role]
+    role = image_role(pods)
+    image = runtime.images.of(role) or deployment.settings.images[role]
     launch = f"{LAUNCH_DIRECTORY}/{LAUNCH_FILE}"
     ordinal = [] if pods.role is Role.COORDINATOR else ["--ordinal", "from-hostname"]
     return {
@@ -148,7 +150,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         "imagePullPolicy": deployment.settings.pull_policy,
         "command": ["hetrl", str(pods.role), "--launch", launch, *ordinal],
         "env": _environment(deployment, pods),
-        "ports": _ports(pods.role),
+        "ports": _ports(pods),
         "resources": requests_of(deployment.wish, pods),
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -192,8 +194,12 @@ def _given(variable: EnvironmentVariable) -> Json:
     return {"valueFrom": {"secretKeyRef": {"name": key.name, "key": key.key}}}
 
 
-def _ports(role: Role) -> list[Json]:
-    named = (*_PORTS[role], ("metrics", METRICS_PORT))
+def _ports(pods: PodSet) -> list[Json]:
+    named = (
+        *(port for each in pods.programs for port in _PORTS[each]),
+        ("metrics", METRICS_PORT),
+        *(MORE_METRICS[each] for each in pods.programs[1:]),
+    )
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in named]
 
 

@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 from hetrl_core.podset import PodSet, Rank, inference_tasks
 from hetrl_core.task import Role
-from hetrl_core.training_split import training_split
+from hetrl_core.training_split import critic_split, training_split
 from hetrl_operator.render.deployment import Deployment
 
 
 def restart_hash(deployment: Deployment, pods: PodSet) -> str:
     """Return the digest of what the pods of one set were started with."""
-    parts = {**_runtime(deployment, pods.role), **_plan(deployment, pods)}
+    parts = {**_runtime(deployment, pods), **_plan(deployment, pods)}
     if pods.role in {Role.COORDINATOR, Role.TRAINER}:
         written = deployment.wish.written
         parts["training"] = _written(written.training)
@@ -33,14 +33,19 @@ def restart_hash(deployment: Deployment, pods: PodSet) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _runtime(deployment: Deployment, role: Role) -> dict[str, Any]:
+def image_role(pods: PodSet) -> Role:
+    """Return whose image a pod runs: a rollout's has all that the others need, and its engine."""
+    return Role.ROLLOUT if pods.generates else pods.role
+
+
+def _runtime(deployment: Deployment, pods: PodSet) -> dict[str, Any]:
     """Return what the role's container is made of; other roles' images do not matter to it."""
     written = deployment.wish.written
     runtime = _written(written.runtime)
     template = runtime.pop("podTemplate", {})
     return {
-        "runtime": {**runtime, "images": written.runtime.images.of(role)},
-        "resources": template.pop("resources", {}).get(role),
+        "runtime": {**runtime, "images": written.runtime.images.of(image_role(pods))},
+        "resources": template.pop("resources", {}).get(pods.role),
         "template": template,
         "priority": written.scheduling.priority_class_name,
     }
@@ -50,15 +55,25 @@ def _plan(deployment: Deployment, pods: PodSet) -> dict[str, Any]:
     if pods.role is Role.COORDINATOR:
         return {}
     if pods.role is Role.TRAINER:
-        trainers = [each for each in deployment.sets if each.role is Role.TRAINER]
-        return {
-            "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
-            "split": asdict(training_split(deployment.plan.plan)),
-        }
+        return _trainers(deployment)
     # The rank table has a row for each GPU of every ordinal; one pod's rows are its shape.
     first = [each for each in pods.ranks if each.ordinal == 0]
     shape = [(each.local_gpu, each.task, each.stage, each.tensor_rank) for each in first]
     return {"shape": shape, "concurrency": pods.concurrency}
+
+
+def _trainers(deployment: Deployment) -> dict[str, Any]:
+    trainers = [each for each in deployment.sets if each.role is Role.TRAINER]
+    found: dict[str, Any] = {
+        "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
+        "split": asdict(training_split(deployment.plan.plan)),
+    }
+    # A critic in its policy's processes must not restart when a release begins to part them.
+    if any(each.generates for each in trainers):
+        found["concurrency"] = [each.concurrency for each in trainers]
+    if critic := critic_split(deployment.plan.plan):
+        found["critic split"] = asdict(critic)
+    return found
 
 
 def _row(rank: Rank) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ def volumes(deployment: Deployment, pods: PodSet) -> list[Json]:
     ]
     claims: list[Json] = [
         {"name": f"hetrl-claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
-        for number, claim in enumerate(_source_claims(deployment, pods.role))
+        for number, claim in enumerate(_source_claims(deployment, pods))
     ]
     written = deployment.wish.written.runtime.pod_template.volumes
     return [*ours, *claims, *(_users_volume(each) for each in written)]
@@ -52,21 +52,21 @@ def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
         ours.append({"name": "hetrl-checkpoints", "mountPath": CHECKPOINTS_PATH})
     claims: list[Json] = [
         {"name": f"hetrl-claim-{number}", "mountPath": f"{CLAIMS_PATH}/{claim}", "readOnly": True}
-        for number, claim in enumerate(_source_claims(deployment, pods.role))
+        for number, claim in enumerate(_source_claims(deployment, pods))
     ]
     written = deployment.wish.written.runtime.pod_template.volume_mounts
     return [*ours, *claims, *(_users_mount(each) for each in written)]
 
 
-def _source_claims(deployment: Deployment, role: Role) -> tuple[str, ...]:
+def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
     written = deployment.wish.written
     data = written.data
-    sources: tuple[Source, ...] = (
-        written.model.source, data.prompts, *([data.python.source] if data.python else []),
-    )  # fmt: skip
-    if role is Role.INFERENCE:
-        # What it is asked about comes over the wire.
-        sources = (written.model.source, *([data.model.source] if data.model else []))
+    sources: list[Source] = [written.model.source]
+    if pods.role is not Role.INFERENCE:
+        # What an inference worker is asked about comes over the wire.
+        sources += [data.prompts, *([data.python.source] if data.python else [])]
+    if Role.INFERENCE in pods.programs and data.model:
+        sources.append(data.model.source)
     return tuple(dict.fromkeys(each.claim.name for each in sources if each.claim))
 
 

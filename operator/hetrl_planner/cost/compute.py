@@ -81,8 +81,12 @@ def training_seconds(
     that only scores, as the proximal policy's does.
     """
     forward = forward_flops(shard, tokens=tokens, context_tokens=tokens / 2)
-    forwards = (4 if recompute is Recompute.FULL else 3) + forward_only_passes
-    return flop_seconds(forwards * forward, kind)
+    return flop_seconds((forwards_of(recompute) + forward_only_passes) * forward, kind)
+
+
+def forwards_of(recompute: Recompute) -> int:
+    """Return how many forward passes a sequence's gradient is worth."""
+    return 4 if recompute is Recompute.FULL else 3
 
 
 def optimizer_seconds(shard: Shard, kind: GpuKind) -> float:

@@ -27,6 +27,10 @@ ALL_REDUCES = {Recompute.FULL: 6, Recompute.NONE: 4}
 """A layer: two forward, two backward (Shoeybi et al., 2019), two more to recompute."""
 
 
+LOOKS = 1
+"""Passes without a gradient: the proximal policy's log-probabilities, once per version."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingTime:
     """Seconds of one policy version's training."""
@@ -38,6 +42,8 @@ class TrainingTime:
 
     data_parallel_seconds: float
     optimizer_seconds: float
+    looking_seconds: float = 0.0
+    """Of the computing: what a policy does before its first gradient. A critic does not."""
 
     @property
     def total_seconds(self) -> float:
@@ -146,14 +152,27 @@ def training_time(
     passes = ceil(max(share[1] for share in shares) * work.sample_tokens / pass_tokens(work))
     # Each replica updates only its part where the optimizer is divided.
     updates = 1 if mode.sharding is Sharding.NONE else rings[0].members
+    compute_seconds = turns * slowest.slowest.compute_seconds
     return TrainingTime(
-        compute_seconds=turns * slowest.slowest.compute_seconds,
+        compute_seconds=compute_seconds,
         tensor_parallel_seconds=turns * slowest.slowest.tensor_parallel_seconds,
         pipeline_seconds=turns * slowest.slowest.hop_seconds
         + work.minibatches * slowest.others_seconds,
         data_parallel_seconds=work.minibatches
         * max(data_parallel_seconds(ring, mode.sharding, passes=passes) for ring in rings),
         optimizer_seconds=work.minibatches * slowest.optimizer_seconds / updates,
+        looking_seconds=compute_seconds * LOOKS / (compute.forwards_of(mode.recompute) + LOOKS),
+    )
+
+
+def looking_seconds(work: Workload, stages: Sequence[PlacedStage]) -> float:
+    """Return what a policy computes of one sequence before its first gradient."""
+    tokens = work.sample_tokens
+    return LOOKS * max(
+        compute.flop_seconds(
+            compute.forward_flops(stage.shard, tokens=tokens, context_tokens=tokens / 2), stage.kind
+        )
+        for stage in stages
     )
 
 
@@ -174,7 +193,6 @@ def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> flo
 
 def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
     """Return one stage's time to train on one sequence."""
-    # The proximal policy's log-probabilities are computed once per version.
     once = all_reduce_seconds(
         hidden_bytes(work), members=stage.shard.tensor, channel=inside_machine(stage.kind)
     )
@@ -182,7 +200,7 @@ def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
     return Turn(
         compute_seconds=compute.training_seconds(
             stage.shard, stage.kind, tokens=work.sample_tokens, recompute=recompute,
-            forward_only_passes=1,
+            forward_only_passes=LOOKS,
         ),
         tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
         hop_seconds=hop,

@@ -124,11 +124,10 @@ class Decoder:
         return None
 
     def _leader(self, tasks: Sequence[Task]) -> Task:
-        """Return a trainer's actor, and of tasks that score the one with fewest ways to be cut."""
-        if Task.ACTOR_TRAINING in tasks:
-            return Task.ACTOR_TRAINING
+        """Return what is trained, the actor first; of tasks that score who has fewest cuts."""
+        trained = [task for task in ROOM if task in tasks and task in TRAINING_TASKS]
         return min(
-            tasks,
+            trained[:1] or tasks,
             key=lambda task: sum(self.fitting.may_be(task, (each, 1)) for each in TENSOR_SIZES),
         )
 

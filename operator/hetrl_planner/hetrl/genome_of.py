@@ -38,9 +38,14 @@ def genome_of(layout: Layout, devices: Devices, *, tasks: tuple[Task, ...]) -> G
 
 def _order(layout: Layout, devices: Devices) -> tuple[int, ...]:
     """Return the machines in the order in which training's stages come to them."""
-    trained = layout.task(Task.ACTOR_TRAINING)
-    met = dict.fromkeys(devices.gpu_machines[stage.gpus[0]] for stage in trained.stages)
+    trained = (each for each in layout.tasks if each.task in TRAINING_TASKS)
+    stages = (stage for each in sorted(trained, key=_is_critic) for stage in each.stages)
+    met = dict.fromkeys(devices.gpu_machines[stage.gpus[0]] for stage in stages)
     return (*met, *(machine for machine in range(devices.num_machines) if machine not in met))
+
+
+def _is_critic(task: TaskLayout) -> bool:
+    return task.task is not Task.ACTOR_TRAINING
 
 
 def _cut(task: TaskLayout) -> Cut:

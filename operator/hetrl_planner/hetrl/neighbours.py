@@ -4,7 +4,7 @@
 which the arms of ``halving`` keep. How many of them are tried is ``descent``'s choice.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, permutations
 
@@ -127,11 +127,15 @@ class Neighbours:
                 yield from _either_room(neighbour)
 
     def _exchanged_training(self, genome: Genome) -> Iterator[Genome]:
-        """Let the two tasks that train change places, where such groups are searched."""
+        """Let the two tasks that train change places, or GPUs, where such groups are searched."""
         trained = _trained(genome.grouping)
-        for neighbour in (exchanged_tasks(genome, *trained),) if len(trained) > 1 else ():
+        for neighbour in (self._exchange(genome, *trained),) if len(trained) > 1 else ():
             if neighbour != genome and neighbour.grouping in self._groupings:
                 yield neighbour
+
+    @property
+    def _exchange(self) -> Callable[[Genome, Task, Task], Genome]:
+        return exchange_of(runnable_only=self._decoder.fitting.runnable_only)
 
     def _moved(self, genome: Genome, task: Task, here: int, there: int) -> Genome:
         """Move a task; GPUs of a group that has none left go with it."""
@@ -175,14 +179,39 @@ def arranged(genome: Genome, groups: Sequence[Sequence[Task]]) -> Genome:
     )
 
 
+def exchange_of(*, runnable_only: bool) -> Callable[[Genome, Task, Task], Genome]:
+    """Return how the tasks that train change places: what runs with all that is beside them."""
+    return exchanged_gpus if runnable_only else exchanged_tasks
+
+
 def exchanged_tasks(genome: Genome, one: Task, other: Task) -> Genome:
     """Return a genome in which two tasks have each other's group, cut, parts and order."""
     other_of = {one: other, other: one}
+    groups = [[other_of.get(task, task) for task in group] for group in genome.grouping]
+    return arranged(_renamed(genome, other_of), groups)
+
+
+def exchanged_gpus(genome: Genome, one: Task, other: Task) -> Genome:
+    """Return a genome in which the groups of two tasks have each other's GPUs, cuts and order."""
+    first, last = (
+        next(number for number, group in enumerate(genome.grouping) if task in group)
+        for task in (one, other)
+    )
+    counts = []
+    for row in genome.counts:
+        changed = list(row)
+        changed[first], changed[last] = row[last], row[first]
+        counts.append(tuple(changed))
+    return replace(_renamed(genome, {one: other, other: one}), counts=tuple(counts))
+
+
+def _renamed(genome: Genome, other_of: Mapping[Task, Task]) -> Genome:
+    """Return a genome in which what was chosen for a task is chosen for another."""
 
     def named(task: Task) -> Task:
         return other_of.get(task, task)
 
-    changed = replace(
+    return replace(
         genome,
         cuts=tuple((named(task), cut) for task, cut in genome.cuts),
         uses=tuple(
@@ -191,7 +220,6 @@ def exchanged_tasks(genome: Genome, one: Task, other: Task) -> Genome:
         orders=tuple((named(task), order) for task, order in genome.orders),
         shifts=tuple((named(task), give, take) for task, give, take in genome.shifts),
     )
-    return arranged(changed, [[named(task) for task in group] for group in genome.grouping])
 
 
 def parts(count: int) -> Iterator[tuple[int, int]]:

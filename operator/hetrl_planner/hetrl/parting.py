@@ -1,13 +1,13 @@
-"""Where a search for plans that score apart begins: at one whose trainer scores.
+"""Where a search for plans with more groups begins: at one whose trainer scores, and trains all.
 
-A trainer that scores no more is cut anew by the decoder, and who then has too many GPUs or too few
-is for evolution to find.
+A trainer that does less is cut anew by the decoder, and who then has too many GPUs or too few is
+for evolution to find.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.decode import ROOM
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import Grouping
@@ -17,24 +17,39 @@ Rows = list[list[int]]
 
 
 def parted(genome: Genome, grouping: Grouping, devices: Devices) -> Iterator[Genome]:
-    """Yield genomes of a grouping with one group more: on idle GPUs, and on some of the trainer's.
+    """Yield genomes of a grouping with one or two groups more.
 
-    None where the grouping has not one group more.
+    What is added is on idle GPUs, or on some of the trainer's as well; a critic's training also on
+    all that are of one site, or on half of them alone. None where the grouping has not that many
+    more.
     """
     heirs = [_inherited(group, genome.grouping) for group in grouping]
-    if heirs.count(None) != 1:
-        return
-    added = heirs.index(None)
-    rows = [[0 if heir is None else row[heir] for heir in heirs] for row in genome.counts]
+    added = [number for number, heir in enumerate(heirs) if heir is None]
+    if len(added) == 1:
+        yield from _with_one_more(genome, grouping, heirs, devices)
+    elif len(added) == 2:  # noqa: PLR2004 - a critic, and what scores
+        *_, scores = sorted(added, key=lambda number: not _trains(grouping[number]))
+        *_, begun = (None, *parted(genome, _joined(grouping, scores), devices))
+        if begun:
+            yield from parted(begun, grouping, devices)
+
+
+def _with_one_more(
+    genome: Genome, grouping: Grouping, heirs: Sequence[int | None], devices: Devices
+) -> Iterator[Genome]:
+    takes, gives = heirs.index(None), _trainer(grouping)
+    had = [[0 if heir is None else row[heir] for heir in heirs] for row in genome.counts]
+    rows = [list(row) for row in had]
     for row, size in zip(rows, devices.machine_sizes, strict=True):
-        row[added] = size - sum(row)
-    trains = next(number for number, group in enumerate(grouping) if Task.ACTOR_TRAINING in group)
-    for counts in (rows, *_shared(rows, trains, added, genome.order, devices)):
+        row[takes] = size - sum(row)
+    ways = [rows, *_shared(rows, gives, takes, genome.order, devices)]
+    if _trains(grouping[takes]):
+        ways += [*_by_site(rows, gives, takes, devices), _halved(had, gives, takes, genome.order)]
+    for counts in dict.fromkeys(tuple(map(tuple, each)) for each in ways):
         if all(map(sum, zip(*counts, strict=True))):
             yield replace(
-                genome, grouping=grouping, counts=tuple(map(tuple, counts)),
-                cuts=(), splits=(), uses=(), shifts=(),
-            )  # fmt: skip
+                genome, grouping=grouping, counts=counts, cuts=(), splits=(), uses=(), shifts=()
+            )
 
 
 def _inherited(group: Sequence[Task], groups: Grouping) -> int | None:
@@ -43,6 +58,26 @@ def _inherited(group: Sequence[Task], groups: Grouping) -> int | None:
         if min(each, key=ROOM.index) in group:
             return number
     return None
+
+
+def _trainer(grouping: Grouping) -> int:
+    return next(number for number, group in enumerate(grouping) if Task.ACTOR_TRAINING in group)
+
+
+def _trains(group: Sequence[Task]) -> bool:
+    return bool(TRAINING_TASKS.intersection(group))
+
+
+def _joined(grouping: Grouping, number: int) -> Grouping:
+    """Return a grouping in which the trainer does what one of the groups does."""
+    trainer, order = _trainer(grouping), list(Task)
+    together = sorted((*grouping[trainer], *grouping[number]), key=order.index)
+    groups = [
+        tuple(together) if each == trainer else group
+        for each, group in enumerate(grouping)
+        if each != number
+    ]
+    return tuple(sorted(groups, key=lambda group: order.index(group[0])))
 
 
 def _shared(
@@ -55,8 +90,33 @@ def _shared(
         if site in seen or not rows[machine][gives]:
             continue
         seen.add(site)
-        changed = [list(row) for row in rows]
-        half = (changed[machine][gives] + 1) // 2
-        changed[machine][gives] -= half
-        changed[machine][takes] += half
-        yield changed
+        yield _given(rows, {machine: (rows[machine][gives] + 1) // 2}, gives, takes)
+
+
+def _by_site(rows: Rows, gives: int, takes: int, devices: Devices) -> Iterator[Rows]:
+    """Yield counts with all of a group's GPUs on one site given away."""
+    for site in sorted(set(devices.machine_sites)):
+        there = {
+            machine: row[gives]
+            for machine, row in enumerate(rows)
+            if devices.machine_sites[machine] == site
+        }
+        yield _given(rows, there, gives, takes)
+
+
+def _halved(rows: Rows, gives: int, takes: int, order: Sequence[int]) -> Rows:
+    """Return counts with half of a group's GPUs given away, whole machines as far as can be."""
+    left = sum(row[gives] for row in rows) // 2
+    given = {}
+    for machine in order:
+        given[machine] = min(left, rows[machine][gives])
+        left -= given[machine]
+    return _given(rows, given, gives, takes)
+
+
+def _given(rows: Rows, given: dict[int, int], gives: int, takes: int) -> Rows:
+    changed = [list(row) for row in rows]
+    for machine, count in given.items():
+        changed[machine][gives] -= count
+        changed[machine][takes] += count
+    return changed

@@ -14,7 +14,7 @@ import numpy as np
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Counts, Genome
-from hetrl_planner.hetrl.neighbours import exchanged_tasks, parts
+from hetrl_planner.hetrl.neighbours import exchange_of, parts
 from hetrl_planner.layout.devices import Devices
 
 T = TypeVar("T")
@@ -107,7 +107,8 @@ class Variation:
 
     def _exchange_training(self, genome: Genome) -> Genome:
         """Let the two tasks that train change places."""
-        return exchanged_tasks(genome, *sorted(TRAINING_TASKS))
+        exchange = exchange_of(runnable_only=self.decoder.fitting.runnable_only)
+        return exchange(genome, *sorted(TRAINING_TASKS))
 
     def _size(self, most: int) -> int:
         """Return how many GPUs change hands: all, one, or a power of two."""

@@ -1,6 +1,7 @@
 """Columns: task groups on bundles of machines, each decoded alone and priced phase by phase.
 
-Transfers between groups are left out; ``find`` prices what is chosen once more, whole.
+Transfers between groups are left out; ``find`` prices what is chosen once more, whole. What a
+policy does before its first gradient counts as scoring where its critic, elsewhere, scores then.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,14 +16,24 @@ from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
-from hetrl_planner.ilp.kinds import GENERATES, TRAINS_ACTOR, Kind, Kinds, scores, twin
+from hetrl_planner.ilp.kinds import (
+    GENERATES,
+    TRAINS_ACTOR,
+    Kind,
+    Kinds,
+    scores,
+    trains,
+    trains_one,
+    twin,
+)
 from hetrl_planner.ilp.route import Routes
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
+from hetrl_planner.layout.layout import TaskLayout
 
 GENERATION, SCORING, TRAINING = range(3)
 PHASES = (GENERATION, SCORING, TRAINING)
-"""A synchronous step is one after the other."""
+"""A synchronous step is one after the other, and what trains keeps step in the last two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,12 @@ class Column:
     phase_seconds: tuple[float, float, float]
     """Tasks of one group take turns, so those of a phase add up."""
 
+    keeps_step: bool = False
+    """Whether it trains one of two models, and another group the other."""
+
+    looking_seconds: float = 0.0
+    """What a policy does there before its first gradient, were it the one."""
+
     dollars_per_hour: float
     num_gpus: int
 
@@ -46,7 +63,7 @@ class Column:
     @property
     def scoring_apart_seconds(self) -> float:
         """How long a trajectory waits here for scores, where they are not the trainer's."""
-        if self.trains_actor or not scores(self.kind):
+        if trains(self.kind) or not scores(self.kind):
             return 0.0
         return self.busy_seconds - self.phase_seconds[GENERATION]
 
@@ -189,10 +206,12 @@ class Pricing:
         self, groups: Sequence[tuple[Task, ...]], rows: Sequence[Sequence[int]]
     ) -> tuple[int, ...]:
         """Return every machine, those of a group that trains in the order of its pipelines."""
-        trains = [group for group, tasks in enumerate(groups) if TRAINING_TASKS.intersection(tasks)]
+        trained = [
+            number for number, tasks in enumerate(groups) if TRAINING_TASKS.intersection(tasks)
+        ]
         routed = [
             machine
-            for group in trains
+            for group in trained
             for machine in self._routes.through(
                 machine for machine, row in enumerate(rows) if row[group]
             )
@@ -206,10 +225,22 @@ class Pricing:
     def _column(
         self, kind: Kind, bundle: Bundle, known: Mapping[Kind, Column | None]
     ) -> Column | None:
-        """Price a column; which of two models is trained makes no difference to itself."""
+        """Price a column; of two models that are trained, one alone is like the other."""
         if not kind[GENERATES] and (column := known.get(twin(kind))):
-            return replace(column, kind=kind)
+            return self._of_the_other(column, kind)
         return self._priced(kind, bundle)
+
+    def _of_the_other(self, column: Column, kind: Kind) -> Column:
+        """Return a column that trains the other model: a policy looks first, a critic does not."""
+        generation, scoring, training = column.phase_seconds
+        if kind[TRAINS_ACTOR] != column.kind[TRAINS_ACTOR]:
+            scoring += column.looking_seconds * (1 if kind[TRAINS_ACTOR] else -1)
+        return replace(column, kind=kind, phase_seconds=(generation, scoring, training))
+
+    def _looking_seconds(self, group: Sequence[TaskLayout]) -> float:
+        """Return what a policy in the place of what is trained does before its first gradient."""
+        (trained,) = (task for task in group if task.mode)
+        return self.evaluator.looking_seconds(replace(trained, task=Task.ACTOR_TRAINING))
 
     def _priced(self, kind: Kind, bundle: Bundle) -> Column | None:
         genome = self.genome([(kind, bundle)])
@@ -223,6 +254,11 @@ class Pricing:
         phases = [0.0 for _ in PHASES]
         for task in group:
             phases[phase_of(task.task)] += seconds[task.task]
+        keeps_step = trains_one(kind, self.kinds.everything)
+        looking = self._looking_seconds(group) if keeps_step else 0.0
+        if kind[TRAINS_ACTOR]:
+            phases[SCORING] += looking
+            phases[TRAINING] -= looking
         devices = self.evaluator.devices
         machines = {devices.gpu_machines[gpu] for gpu in layout.gpus}
         return Column(
@@ -230,6 +266,8 @@ class Pricing:
             bundle=bundle,
             regions=tuple(sorted({devices.region(machine) for machine in machines})),
             phase_seconds=(phases[0], phases[1], phases[2]),
+            keeps_step=keeps_step,
+            looking_seconds=looking,
             dollars_per_hour=self.evaluator.dollars_per_hour(layout),
             num_gpus=len(layout.gpus),
         )

@@ -107,6 +107,17 @@ def scores(kind: Kind) -> bool:
     return any(count for number, count in enumerate(kind) if number not in others)
 
 
+def trains_one(kind: Kind, everything: Kind) -> bool:
+    """Tell whether a group trains one of a job's two models, so that another trains the other."""
+    has_two = everything[TRAINS_ACTOR] and everything[TRAINS_CRITIC]
+    return bool(has_two) and kind[TRAINS_ACTOR] != kind[TRAINS_CRITIC]
+
+
+def trains(kind: Kind) -> bool:
+    """Tell whether a group trains."""
+    return bool(kind[TRAINS_ACTOR] or kind[TRAINS_CRITIC])
+
+
 def twin(kind: Kind) -> Kind:
     """Return the kind of a group that trains the critic where this one trains the actor."""
     changed = list(kind)

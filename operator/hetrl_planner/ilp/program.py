@@ -12,7 +12,7 @@ import pulp
 from hetrl_planner import solver
 from hetrl_planner.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.ilp.bundles import Supply
-from hetrl_planner.ilp.columns import PHASES, Column
+from hetrl_planner.ilp.columns import PHASES, SCORING, TRAINING, Column
 
 TIE_SECONDS_PER_DOLLAR = 1e-6
 """Of two choices of one speed, the one with the cheaper GPUs is taken."""
@@ -173,6 +173,8 @@ class Program:
                 [each.busy_seconds if each.fetches_weights else 0.0 for each in self._columns]
             )
             self._program += step >= generating + (lag + scoring) / steps_ahead
+            if any(column.keeps_step for column in self._columns):
+                self._program += step >= self._in_step()
             return step + 0
         lengths = []
         for number in PHASES:
@@ -180,6 +182,16 @@ class Program:
             self._add_longest(length, [each.phase_seconds[number] for each in self._columns])
             lengths.append(length)
         return pulp.lpSum(lengths) + lag
+
+    def _in_step(self) -> pulp.LpAffineExpression:
+        """Return how long a batch keeps two groups busy that train, with rows that hold it down."""
+        phases = []
+        for number in (SCORING, TRAINING):
+            length = self._program.add_variable(f"in_step_{number}", 0)
+            seconds = [each.phase_seconds[number] * each.keeps_step for each in self._columns]
+            self._add_longest(length, seconds)
+            phases.append(length)
+        return pulp.lpSum(phases)
 
     def _add_lag(self, lag_seconds: Callable[[Sequence[str], str], float]) -> pulp.LpVariable:
         """Return the longest way of weights from the trainer to a group that generates."""

@@ -1,12 +1,12 @@
 """The cost model over whole layouts: ``Evaluation`` or ``Misfit``.
 
-Terms are ``cost``'s. Here they are put together: who waits for whom, which GPU holds what, and
-how the batch is divided. Replica costs are remembered in ``replicas``.
+Terms are ``cost``'s. Here they are put together: which GPU holds what, and how the batch is
+divided. Who waits for whom is ``step``'s; replica costs are remembered in ``replicas``.
 
 A synchronous step is generation, then scoring, then training; groups work side by side within
 each of the three, tasks of one group take turns. An asynchronous step takes as long as the
 busiest group (HetRL, arXiv 2512.12476, section 3; AReaL-Hex's ``min max(C_T, C_I)`` is the
-case of two groups).
+case of two groups), or as two that train and keep step.
 """
 
 from collections import defaultdict
@@ -15,12 +15,13 @@ from dataclasses import replace
 from math import ceil
 
 from hetrl_core.plan import MemoryUse
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.iteration import mean_staleness
 from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
+from hetrl_planner.layout import step
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.task_costs import GroupFootprints, TaskCosts
@@ -180,12 +181,12 @@ class Evaluator(TaskCosts):
         paths = WeightPaths(layout, self.work, self.devices)
         generation, running = self._generate(layout, costs, servings, paths.syncs)
         costs = {Task.ACTOR_GENERATION: generation, **costs}
-        side_seconds = self._side_seconds(layout, costs)
-        step = self._step_seconds(layout, costs, side_seconds)
-        busiest = max(layout.groups, key=lambda group: _busy_seconds(group, costs))
+        side_seconds = step.side_seconds(layout, costs)
+        step_seconds = self._step_seconds(layout, costs, side_seconds)
+        busiest = max(layout.groups, key=lambda group: step.busy_seconds(group, costs))
         return Evaluation(
             layout=layout,
-            step_seconds=step,
+            step_seconds=step_seconds,
             tasks=costs,
             training_side_seconds=side_seconds,
             weight_sync_seconds=max(each.total_seconds for each in paths.syncs),
@@ -193,7 +194,7 @@ class Evaluator(TaskCosts):
             gpu_dollars_per_hour=self.dollars_per_hour(layout),
             egress_dollars_per_step=paths.egress_dollars,
             mean_staleness=mean_staleness(
-                step_seconds=step,
+                step_seconds=step_seconds,
                 generation_seconds=generation.seconds,
                 training_seconds=side_seconds,
                 running=running,
@@ -239,9 +240,9 @@ class Evaluator(TaskCosts):
     def _beside(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> Beside:
         group = layout.groups[layout.group_of(Task.ACTOR_GENERATION)]
         return Beside(
-            training_side_seconds=self._side_seconds(layout, costs),
-            others_seconds=max(_busy_seconds(each, costs) for each in layout.groups),
-            same_gpus_seconds=_busy_seconds(group, costs),
+            training_side_seconds=step.side_seconds(layout, costs),
+            others_seconds=step.longest_seconds(layout, costs),
+            same_gpus_seconds=step.busy_seconds(group, costs),
             scoring_seconds=self._scoring_apart_seconds(layout, costs),
         )
 
@@ -250,44 +251,14 @@ class Evaluator(TaskCosts):
 
         Where that takes a share of a step, that share of a batch is on its way through it.
         """
-        if self.work.is_synchronous:
-            return 0.0
-        if Task.ACTOR_TRAINING not in costs:
-            return 0.0
-        trainer = layout.group_of(Task.ACTOR_TRAINING)
-        return max(
-            (
-                _busy_seconds(group, costs)
-                for number, group in enumerate(layout.groups)
-                if number != trainer
-                and any(task.task in costs and task.task not in TRAINING_TASKS for task in group)
-            ),
-            default=0.0,
-        )
-
-    def _side_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
-        """Return the time from a generated batch to new weights: scoring, then training."""
-        phases = (
-            [task for task in costs if task in TRAINING_TASKS],
-            [
-                task for task in costs
-                if task not in TRAINING_TASKS and task is not Task.ACTOR_GENERATION
-            ],
-        )  # fmt: skip
-        return sum(
-            max(
-                sum(costs[each.task].seconds for each in group if each.task in phase)
-                for group in layout.groups
-            )
-            for phase in phases
-        )
+        return 0.0 if self.work.is_synchronous else step.scoring_apart_seconds(layout, costs)
 
     def _step_seconds(
         self, layout: Layout, costs: Mapping[Task, TaskCost], side_seconds: float
     ) -> float:
         if self.work.is_synchronous:
             return costs[Task.ACTOR_GENERATION].seconds + side_seconds
-        return max(_busy_seconds(group, costs) for group in layout.groups)
+        return step.longest_seconds(layout, costs)
 
     def dollars_per_hour(self, layout: Layout) -> float:
         """Return the price of the GPUs in use."""
@@ -316,7 +287,3 @@ def _without(layout: Layout, late: Sequence[bool]) -> Layout:
         return replace(task, replicas=tuple(each for each, is_late in replicas if not is_late))
 
     return Layout(tuple(tuple(kept(task) for task in group) for group in layout.groups))
-
-
-def _busy_seconds(group: Sequence[TaskLayout], costs: Mapping[Task, TaskCost]) -> float:
-    return sum(costs[task.task].seconds for task in group if task.task in costs)

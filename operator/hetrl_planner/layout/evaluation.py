@@ -23,6 +23,9 @@ class TaskCost:
     binding: str
     """What takes the largest part of the time."""
 
+    looking_seconds: float = 0.0
+    """Of these seconds, what training does of a batch before its first gradient."""
+
     is_held_back: bool = False
     """Whether generation could run more at once, but the staleness bound forbids it."""
 

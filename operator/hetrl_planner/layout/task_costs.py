@@ -5,7 +5,9 @@ Replica costs are remembered in ``replicas``, tasks' here; who waits for whom is
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
@@ -41,6 +43,10 @@ class TaskCosts:
     def training_seconds(self, task: TaskLayout) -> float:
         """Return how long a training task takes, whether or not it fits."""
         return self._train(task, self._keys(task)).seconds
+
+    def looking_seconds(self, task: TaskLayout) -> float:
+        """Return what of its time a training task takes before its first gradient."""
+        return self._train(task, self._keys(task)).looking_seconds
 
     def scoring_seconds(self, task: TaskLayout) -> float:
         """Return how long a scoring task takes, whether or not it fits."""
@@ -113,10 +119,13 @@ class TaskCosts:
         return found
 
     def _train(self, task: TaskLayout, keys: tuple[ReplicaKey, ...]) -> TaskCost:
-        key = (keys, self._machines(task), task.mode)
+        key = (task.task, keys, self._machines(task), task.mode)
         known = self._trained.get(key)
         if known is None:
-            known = self._trained[key] = self._trained_anew(task, keys, self._rings(task))
+            known = self._trained_anew(task, keys, self._rings(task))
+            if task.task is Task.CRITIC_TRAINING:
+                known = _without_looking(known)
+            self._trained[key] = known
         return known
 
     def _trained_anew(
@@ -138,6 +147,7 @@ class TaskCosts:
             shares=shares,
             rates=tuple([self.work.batch_size * share / time.total_seconds for share in shares]),
             binding=time.binding,
+            looking_seconds=time.looking_seconds,
         )
 
     def _machines(self, task: TaskLayout) -> Machines:
@@ -191,3 +201,15 @@ class TaskCosts:
                 binding="compute",
             )
         return known
+
+
+def _without_looking(policy: TaskCost) -> TaskCost:
+    """Return what a critic takes that is trained as a policy: only a policy has a proximal one."""
+    seconds = policy.seconds - policy.looking_seconds
+    faster = policy.seconds / seconds
+    return replace(
+        policy,
+        seconds=seconds,
+        rates=tuple(faster * rate for rate in policy.rates),
+        looking_seconds=0.0,
+    )

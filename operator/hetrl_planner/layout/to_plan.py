@@ -15,11 +15,12 @@ from hetrl_core.plan import (
     ReplicaGroup,
     Share,
 )
-from hetrl_core.task import SCORING_TASKS, Task
+from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
+from hetrl_planner.layout.step import in_step_seconds
 from hetrl_planner.workload import Workload
 
 Alike = tuple[tuple[tuple[int, int, int], ...], int]
@@ -27,10 +28,14 @@ Alike = tuple[tuple[tuple[int, int, int], ...], int]
 
 
 def replica_groups(found: Evaluation, evaluator: Evaluator) -> tuple[ReplicaGroup, ...]:
-    """Return the groups of a layout, the trainer's first."""
+    """Return the groups of a layout, the trainer's first, then a critic's of its own."""
     writer = _Writer(found, evaluator.devices, evaluator.memory(found))
     groups = [group for tasks in found.layout.groups for group in writer.groups(tasks)]
-    return tuple(sorted(groups, key=lambda group: Task.ACTOR_TRAINING not in group.tasks))
+    return tuple(sorted(groups, key=_place))
+
+
+def _place(group: ReplicaGroup) -> tuple[bool, bool]:
+    return Task.ACTOR_TRAINING not in group.tasks, not TRAINING_TASKS.intersection(group.tasks)
 
 
 def prediction(found: Evaluation, work: Workload) -> Prediction:
@@ -53,18 +58,9 @@ def _training_seconds(found: Evaluation, work: Workload) -> float:
 
     Beside that, what scores on GPUs of its own is done with another batch.
     """
-    trains = [group for group in found.layout.groups if any(task.mode for task in group)]
-    there = {task.task for group in trains for task in group}
-    if work.is_synchronous or SCORING_TASKS.intersection(found.tasks) <= there:
+    if work.is_synchronous:
         return found.training_side_seconds
-    return max(
-        sum(
-            found.tasks[task.task].seconds
-            for task in group
-            if task.task is not Task.ACTOR_GENERATION
-        )
-        for group in trains
-    )
+    return in_step_seconds(found.layout, found.tasks)
 
 
 class _Writer:

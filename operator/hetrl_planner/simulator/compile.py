@@ -4,7 +4,6 @@ Speeds come from the cost model, term by term; shares of work from each group's 
 rate. What the cost model averages (lengths, loads, waiting) is left to happen.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -28,6 +27,7 @@ from hetrl_planner.simulator.pipeline import (
     TrainingBeside,
 )
 from hetrl_planner.simulator.placed import PlacedGroup, Prices, StagePlace, place, stages_of
+from hetrl_planner.simulator.training_turns import TrainingTurns
 from hetrl_planner.simulator.weight_routes import weight_routes
 from hetrl_planner.workload import Workload, workload
 
@@ -77,6 +77,7 @@ class _Compiler:
         self._work = workload(job, job.model.architecture)
         self._prices = Prices(job.resources, snapshot)
         self._placed = place(plan, snapshot)
+        self._turns = TrainingTurns(self._placed, self._work, self._placed_stages)
         training = plan.groups_with(Task.ACTOR_TRAINING)
         if not training or not plan.groups_with(Task.ACTOR_GENERATION):
             raise ValueError("a plan must have groups for actor training and actor generation")
@@ -99,7 +100,12 @@ class _Compiler:
             rollouts=rollouts,
             stages=tuple(
                 self._stage(task)
-                for task in dict.fromkeys(task for each in self._placed for task in each.scored_by)
+                for task in dict.fromkeys(
+                    task
+                    for each in self._placed
+                    if not self._turns.keeps_step(each)
+                    for task in each.scored_by
+                )
             ),
             routes=weight_routes(self._placed, self._work, self._snapshot),
             shared_gpus=tuple(
@@ -111,38 +117,25 @@ class _Compiler:
         )
 
     def _trainer(self) -> TrainerSpec:
-        placed = [each for each in self._placed if each.trained_by]
-        # Replicas of a task, and tasks on GPUs of their own, work side by side; tasks on the
-        # same GPUs take turns.
-        turns: dict[str, dict[Task, float]] = defaultdict(dict)
-        for each in placed:
-            for task in each.trained_by:
-                place = turns[each.shared or task]
-                place[task] = max(self._batch_seconds(each.group), place.get(task, 0.0))
-        main = next(place for place, tasks in turns.items() if Task.ACTOR_TRAINING in tasks)
-        shared = {each.shared for each in placed}
+        turns, trained = self._turns, [each for each in self._placed if each.trained_by]
+        shared = {each.shared for each in self._placed}
         return TrainerSpec(
-            step_seconds=sum(turns[main].values()) + self._inside_trainer_seconds(placed),
+            step_seconds=turns.seconds[turns.main] + self._inside_trainer_seconds(trained),
             minibatches=self._work.minibatches,
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
-            gpus=(main,) if main in shared else (),
+            gpus=(turns.main,) if turns.main in shared else (),
             beside=tuple(
                 TrainingBeside(
-                    name=" and ".join(tasks),
-                    step_seconds=sum(tasks.values()),
-                    gpus=(place,) if place in shared else (),
+                    name=" and ".join(turns.tasks[name]),
+                    step_seconds=seconds,
+                    gpus=(name,) if name in shared else (),
                 )
-                for place, tasks in turns.items()
-                if place != main
+                for name, seconds in turns.seconds.items()
+                if name != turns.main
             ),
-            dollars_per_hour=self._prices.charge(placed),
-        )
-
-    def _batch_seconds(self, group: ReplicaGroup) -> float:
-        """Return the time of a group's replicas for their shares of a batch."""
-        return max(
-            self._work.batch_size * replica.work_share / group.samples_per_second
-            for replica in group.replicas
+            dollars_per_hour=self._prices.charge(
+                [*trained, *filter(turns.keeps_step, self._placed)]
+            ),
         )
 
     def _inside_trainer_seconds(self, placed: Sequence[PlacedGroup]) -> float:
@@ -151,12 +144,9 @@ class _Compiler:
         if Task.REFERENCE_INFERENCE not in set(self._work.tasks) - named:
             return 0.0
         return max(
-            inference_pace(self._work, self._placed_stages(each.group)).seconds(
-                self._work.batch_size * replica.work_share
-            )
+            self._turns.scoring_seconds(each.group)
             for each in placed
             if Task.ACTOR_TRAINING in each.trained_by
-            for replica in each.group.replicas
         )
 
     def _rollout(self, placed: PlacedGroup, number: int) -> RolloutGroup:

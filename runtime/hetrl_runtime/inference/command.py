@@ -14,11 +14,12 @@ from hetrl_core import launch as contract
 from hetrl_core.groupings import SCORES, named
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.podset import Rank
-from hetrl_core.task import Task
+from hetrl_core.task import Task, asked_of_workers
 from hetrl_runtime import logs, memory
+from hetrl_runtime.beside import tasks_of
 from hetrl_runtime.farewell import until_stopped
 from hetrl_runtime.pod import launch_option, ordinal_option
-from hetrl_runtime.trainer.processes import run_together
+from hetrl_runtime.processes import run_together
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 
@@ -33,15 +34,26 @@ def command(launch_file: Path, ordinal: int) -> None:
     """
     try:
         launch = contract.from_json(launch_file.read_text())
-        ranks = _ranks(launch, ordinal)
     except (OSError, ValueError) as error:
         click.echo(str(error), err=True)
         sys.exit(1)
+    sys.exit(serve(launch, ordinal))
+
+
+def serve(launch: Launch, ordinal: int) -> int:
+    """Do a pod's part, a process for each GPU; return the exit code."""
+    try:
+        ranks = _ranks(launch, ordinal)
+    except ValueError as error:
+        click.echo(str(error), err=True)
+        return 1
     if len(ranks) == 1:
-        sys.exit(score(launch, ranks[0], ranks=ranks))
+        return score(launch, ranks[0], ranks=ranks)
     with TemporaryDirectory(prefix="hetrl-inference-") as folder:
-        work = partial(score, ranks=ranks, meeting=Path(folder) / "ranks")
-        sys.exit(run_together(work, launch, ranks))
+        meeting = Path(folder) / "ranks"
+        return run_together(
+            [partial(score, launch, rank, ranks=ranks, meeting=meeting) for rank in ranks]
+        )
 
 
 def score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | None = None) -> int:
@@ -75,7 +87,7 @@ def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path |
     from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
 
     device, place = best_device(rank.local_gpu), place_in_pod(ranks, rank)
-    tasks = tasks_of(launch, rank.ordinal)
+    tasks = asked(launch, rank.ordinal)
     with Peers(launch, place=place, device=device, meeting=meeting) as peers:
         loading = partial(load, launch, tasks, peers, device=device)
         if place.rank:
@@ -91,9 +103,9 @@ def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path |
     click.echo(f"the run ended: {ending.reason}", err=True)
 
 
-def tasks_of(launch: Launch, ordinal: int) -> frozenset[Task]:
-    """Return what the rank table gives a pod to do."""
-    return frozenset(rank.task for rank in launch.ranks if rank.ordinal == ordinal)
+def asked(launch: Launch, ordinal: int) -> frozenset[Task]:
+    """Return what a pod's inference worker is asked."""
+    return asked_of_workers(tasks_of(launch, ordinal))
 
 
 def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
@@ -102,8 +114,8 @@ def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
     Raises:
         ValueError: it has none, other tasks than an inference worker does, or several replicas.
     """
-    mine = [rank for rank in launch.ranks if rank.ordinal == ordinal]
-    tasks = tasks_of(launch, ordinal)
+    tasks = asked(launch, ordinal)
+    mine = [rank for rank in launch.ranks if rank.ordinal == ordinal and rank.task in tasks]
     if tasks not in SCORES:
         allowed = "; ".join(named(each) for each in SCORES)
         raise ValueError(

@@ -17,7 +17,6 @@ from hetrl_core.podset import Rank
 from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, of_responses
 from hetrl_runtime.trainer.model import Policy
-from hetrl_runtime.trainer.parallel.passes import by_row
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.peers import Order, Peers
 from hetrl_runtime.wire.trajectory import LogProbs, Tokens
@@ -85,9 +84,7 @@ class ReferenceModel:
         self._peers.give(Order(version=0))
 
     def _look(self, batch: Batch) -> torch.Tensor:
-        passes = self._policy.passes(batch, [torch.arange(len(batch))])
-        scored = self._policy.score(passes)
-        return by_row(((each, scores.log_probs_BR) for each, scores in scored), batch)
+        return self._policy.log_probs(batch, [torch.arange(len(batch))])
 
 
 def place_in_pod(ranks: Sequence[Rank], rank: Rank) -> Place:

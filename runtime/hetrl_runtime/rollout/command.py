@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,8 +11,10 @@ import click
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime import logs, memory
+from hetrl_runtime.beside import works_beside
 from hetrl_runtime.farewell import until_stopped
 from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.processes import run_together
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError
@@ -28,20 +31,31 @@ def command(launch_file: Path, ordinal: int) -> None:
     cannot be found, the job's own code cannot be used, or traces are asked for where nothing
     can send them; with 1 when it cannot go on, for a reason on the last line.
     """
+    try:
+        launch = contract.from_json(launch_file.read_text())
+    except (OSError, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    own = partial(generate, launch, ordinal)
+    sys.exit(run_together([own, *works_beside(launch, ordinal)]))
+
+
+def generate(launch: Launch, ordinal: int) -> int:
+    """Work for a run until it ends; return the exit code, after saying on the last line why."""
     logs.configure()
     memory.keep_freed()
     _prepare_environment()
     try:
-        launch = contract.from_json(launch_file.read_text())
         asyncio.run(_work(launch, ordinal))
     except RunEnded as ended:
         click.echo(str(ended), err=True)
     except (ModelNotFoundError, CodeError, TracesUnavailableError) as error:
         click.echo(str(error), err=True)
-        sys.exit(TERMINAL_EXIT_CODE)
+        return TERMINAL_EXIT_CODE
     except (OSError, ValueError, TransportError, EngineFailedError) as error:
         click.echo(str(error), err=True)
-        sys.exit(1)
+        return 1
+    return 0
 
 
 def _prepare_environment() -> None:

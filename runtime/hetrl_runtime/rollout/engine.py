@@ -38,6 +38,9 @@ class EngineSettings:
     tensor_parallel: int = 1
     """GPUs over which each layer is split."""
 
+    shares_gpus: bool = False
+    """Whether other models are on the same GPUs, so that it must not take all of their memory."""
+
     seed: int = 0
     times_first_token: bool = False
     """Whether a generation says when its first token was there; some engines pay for that."""

@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Launch
-from hetrl_core.task import Task
+from hetrl_core.task import Task, programs_of
+from hetrl_runtime.beside import tasks_of, trains_too
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
@@ -49,7 +50,9 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
     with (
         MetricsServer(registry, launch),
-        weight_source(launch, process=process, broadcast=_broadcast(launch, process)) as weights,
+        weight_source(
+            launch, process=process, broadcast=_broadcast(launch, process, ordinal)
+        ) as weights,
     ):
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
@@ -66,8 +69,11 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
 
-def _broadcast(launch: Launch, process: str) -> Broadcast | None:
+def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:
     if launch.weight_transport is WeightTransport.GRPC or launch.weights_cross_regions:
+        return None
+    if trains_too(launch, ordinal):
+        # NCCL refuses two members of a group on one GPU.
         return None
     # It brings torch, which not every engine's process needs.
     from hetrl_runtime.broadcast.receiver import Receiver  # noqa: PLC0415
@@ -97,6 +103,7 @@ def engine_settings(
         stop_tokens=prompts.stop_tokens,
         tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
         seed=seed,
+        shares_gpus=len(programs_of(tasks_of(launch, ordinal))) > 1,
         times_first_token=launch.traces is not None,
     )
 

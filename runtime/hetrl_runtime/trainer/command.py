@@ -3,22 +3,23 @@
 import contextlib
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from hetrl_core import launch as contract
 from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.groupings import TRAINS, named
+from hetrl_core.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_core.plan import Recompute
 from hetrl_core.podset import Rank
 from hetrl_core.task import Task
 from hetrl_runtime import logs, memory
+from hetrl_runtime.beside import tasks_of, works_beside
 from hetrl_runtime.pod import launch_option, ordinal_option
+from hetrl_runtime.processes import run_together
 from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
-from hetrl_runtime.trainer.processes import run_together
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
 
@@ -27,7 +28,7 @@ from hetrl_runtime.wire.values import Ending
 @launch_option
 @ordinal_option
 def command(launch_file: Path, ordinal: int) -> None:
-    """Train a pod's parts of the policy on the batches of a run, a process for each GPU.
+    """Train a pod's parts of the models on the batches of a run, a process for each GPU.
 
     Ends with 0 when all steps are done, and after SIGTERM, with a checkpoint of the last step;
     with 3 when the run failed for good, the reason on the last line; else with 1.
@@ -38,9 +39,8 @@ def command(launch_file: Path, ordinal: int) -> None:
     except (OSError, ValueError) as error:
         click.echo(str(error), err=True)
         sys.exit(1)
-    if len(ranks) == 1:
-        sys.exit(train(launch, ranks[0]))
-    sys.exit(run_together(train, launch, ranks))
+    works = [partial(train, launch, rank) for rank in ranks]
+    sys.exit(run_together([*works, *works_beside(launch, ordinal)]))
 
 
 def train(launch: Launch, rank: Rank) -> int:
@@ -66,52 +66,26 @@ def train(launch: Launch, rank: Rank) -> int:
 
 
 def _train(launch: Launch, rank: Rank) -> Ending | None:
-    from hetrl_runtime.trainer.critic import Critic, ValueModel  # noqa: PLC0415  # see above
-    from hetrl_runtime.trainer.learner import Learner  # noqa: PLC0415
+    from hetrl_runtime.trainer.gang import Gang  # noqa: PLC0415  # see above
+    from hetrl_runtime.trainer.loading import learner_of  # noqa: PLC0415
     from hetrl_runtime.trainer.loop import Leader, follow  # noqa: PLC0415
-    from hetrl_runtime.trainer.model import Policy, best_device  # noqa: PLC0415
+    from hetrl_runtime.trainer.model import best_device  # noqa: PLC0415
     from hetrl_runtime.trainer.parallel.place import Place  # noqa: PLC0415
     from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
     from hetrl_runtime.trainer.stop import StopSignal  # noqa: PLC0415
 
     stop = StopSignal()
     device = best_device(rank.local_gpu)
-    place = Place.of(rank, launch.training_split)
-    mode = launch.training_split.mode
-    # On a CPU there is memory enough, and time is what lacks.
-    recompute = device.type == "cuda" and mode.recompute is Recompute.FULL
+    gang = Gang.of(launch, trains_critic_apart=rank.task is Task.CRITIC_TRAINING)
+    place = Place.of(rank, gang.split)
     process = f"{launch.pod_set}-{rank.ordinal}"
     with contextlib.ExitStack() as open_parts:
         # The leader alone knows of steps.
         tracer = NO_TRACER
-        if place.rank == 0:
+        if gang.first_rank + place.rank == 0:
             tracer = open_parts.enter_context(tracer_of(launch, process=process))
-        peers = open_parts.enter_context(Peers(launch, place=place, device=device))
-
-        def load(*, recompute: bool) -> Policy:
-            return Policy(
-                launch.model, device=device, temperature=launch.algorithm.temperature,
-                mesh=peers.mesh, recompute=recompute,
-            )  # fmt: skip
-
-        def load_critic() -> Critic:
-            return Critic(
-                ValueModel(launch.model, device=device, mesh=peers.mesh, recompute=recompute),
-                algorithm=launch.algorithm, training=launch.training, peers=peers,
-            )  # fmt: skip
-
-        is_reference_given = Task.REFERENCE_INFERENCE in launch.inference_tasks
-        has_reference = launch.algorithm.kl_coefficient > 0 and not is_reference_given
-        learner = Learner(
-            load(recompute=recompute),
-            reference=load(recompute=False) if has_reference else None,
-            is_reference_given=is_reference_given,
-            critic=load_critic() if launch.algorithm.type is AlgorithmType.PPO else None,
-            algorithm=launch.algorithm,
-            training=launch.training,
-            max_response_tokens=launch.data.max_response_tokens,
-            peers=peers,
-        )
+        peers = open_parts.enter_context(Peers(launch, place=place, device=device, gang=gang))
+        learner = learner_of(launch, rank, peers, device=device)
         if peers.rank:
             follow(launch, learner, peers)
             return None
@@ -127,20 +101,22 @@ def _training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
     Raises:
         ValueError: it has none, or other tasks than a trainer's processes do.
     """
-    mine = [rank for rank in launch.ranks if rank.ordinal == ordinal]
-    tasks = frozenset(rank.task for rank in mine)
-    if tasks not in TRAINS:
+    beside = {Task.ACTOR_GENERATION, Task.REWARD_INFERENCE}
+    tasks = tasks_of(launch, ordinal) - beside
+    if tasks not in {*TRAINS, *TRAINS_CRITIC}:
         raise ValueError(
             f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; a trainer's pod has "
-            f"{Task.ACTOR_TRAINING} ranks, beside them at most those of reference and critic"
+            f"{Task.ACTOR_TRAINING} or {Task.CRITIC_TRAINING} ranks, beside them at most those of "
+            "reference and critic, generation and rewards"
         )
-    is_ppo = launch.algorithm.type is AlgorithmType.PPO
-    if is_ppo is not (Task.CRITIC_TRAINING in tasks):
+    has_critic = Task.CRITIC_TRAINING in tasks or launch.critic_split is not None
+    if (launch.algorithm.type is AlgorithmType.PPO) is not has_critic:
         raise ValueError(
             f"pod {launch.pod_set}-{ordinal} has {named(tasks)} ranks; algorithm "
-            f"{launch.algorithm.type} has {'a' if is_ppo else 'no'} critic"
+            f"{launch.algorithm.type} has {'no' if has_critic else 'a'} critic"
         )
-    return [rank for rank in mine if rank.task is Task.ACTOR_TRAINING]
+    trains = Task.ACTOR_TRAINING if tasks in TRAINS else Task.CRITIC_TRAINING
+    return [each for each in launch.ranks if (each.ordinal, each.task) == (ordinal, trains)]
 
 
 def _failed(message: str, code: int) -> int:

@@ -1,33 +1,32 @@
-"""The critic: what it expects of every token, advantages from that, and how it learns.
+"""The critic: what it expects of every token, and how it learns to.
 
 It is a model of its own, with the policy's layers to begin with and a head that says zero. It is
-trained in the policy's processes, split as the policy is; which batch, and which minibatches of
-it, is the learner's.
+trained in the policy's processes, split as the policy is, or in processes of its own. What follows
+from its values is ``valuation``'s; which batch, and which minibatches of it, is the learner's.
 """
 
-# ruff: noqa: N803, N806, N815  # shapes: B trajectories, R response positions
+# ruff: noqa: N803, N806  # shapes: B trajectories, R response positions
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.algorithm import AlgorithmSpec, CriticSpec
 from hetrl_core.job import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.gae import Estimate, generalised_advantages, whitened
 from hetrl_runtime.trainer.loss import Whole, masked_mean, token_weights
 from hetrl_runtime.trainer.model import TrainedModel
 from hetrl_runtime.trainer.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.value_stage import ValueStage
-from hetrl_runtime.trainer.peers import Peers
-from hetrl_runtime.trainer.value_loss import clipped_value_loss, explained_variance
+from hetrl_runtime.trainer.tally import Tally
+from hetrl_runtime.trainer.valuation import Valuation
+from hetrl_runtime.trainer.value_loss import clipped_value_loss
 
-_FIGURES = ("value_loss", "value_clip_fraction")
+CRITIC_FIGURES = ("value_loss", "value_clip_fraction")
 
 
 class ValueModel(TrainedModel):
@@ -51,34 +50,22 @@ class ValueModel(TrainedModel):
         self._backward(passes, lambda each, scores: loss(each, scores[0]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Valuation:
-    """What the critic said of a batch as the step found it, and what follows from that.
-
-    Whole, and the same on every process.
-    """
-
-    values_BR: Tensor
-    returns_BR: Tensor
-    advantages_BR: Tensor
-    """Whitened, where the job says so."""
+def peak_rate(critic: CriticSpec, training: TrainingSpec) -> float:
+    """Return the critic's learning rate once it has risen: the policy's, unless it has its own."""
+    return training.learning_rate if critic.learning_rate is None else critic.learning_rate
 
 
 class Critic:
     """The model, its optimizer, and its part of a step."""
 
     def __init__(
-        self, model: ValueModel, *, algorithm: AlgorithmSpec, training: TrainingSpec, peers: Peers
+        self, model: ValueModel, *, algorithm: AlgorithmSpec, training: TrainingSpec
     ) -> None:
-        spec = algorithm.critic
-        rate = training.learning_rate if spec.learning_rate is None else spec.learning_rate
         self.model = model
-        self.optimizer = Optimizer(model, learning_rate=rate)
-        self._spec = spec
+        self.optimizer = Optimizer(model, learning_rate=peak_rate(algorithm.critic, training))
+        self._spec = algorithm.critic
         self._aggregation = algorithm.loss_aggregation
-        self._peers = peers
-        self._figures = torch.zeros(len(_FIGURES))
-        self._norms: list[float] = []
+        self.tally = Tally(CRITIC_FIGURES)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that a checkpoint must hold: weights in float32, and the optimizer's state.
@@ -103,31 +90,18 @@ class Critic:
         self.model.load_weights(weights, source=source)
         self.optimizer.load_state(state)
 
-    def value(self, batch: Batch, parts: list[Tensor], *, rewards_BR: Tensor) -> Valuation:
-        """Say what to expect of every token, and how much better it came; ``rewards_BR`` is whole.
+    def values(self, batch: Batch, parts: list[Tensor]) -> Tensor:
+        """Say what to expect of every token ``(B, R)`` of this replica's rows; others stay zero.
 
-        ``parts`` are each replica's rows of the batch.
+        ``parts`` are each replica's rows of the batch. All stay zero but on last stages.
         """
-        values_BR = by_row(self.model.values(self.model.passes(batch, parts)), batch)
-        if not self.model.place.speaks:
-            values_BR = torch.zeros_like(values_BR)
-        self._peers.add_up([values_BR])
-        found: Estimate = generalised_advantages(
-            rewards_BR, values_BR, batch.mask_BR,
-            discount=self._spec.discount, trace_decay=self._spec.trace_decay,
-        )  # fmt: skip
-        advantages_BR = found.advantages_BR
-        if self._spec.whiten_advantages:
-            advantages_BR = whitened(advantages_BR, batch.mask_BR)
-        return Valuation(
-            values_BR=values_BR, returns_BR=found.returns_BR, advantages_BR=advantages_BR
-        )
+        return by_row(self.model.values(self.model.passes(batch, parts)), batch)
 
     def step(
         self, batch: Batch, parts: list[Tensor], whole: Whole, valuation: Valuation, *, version: int
     ) -> None:
         """Move towards a minibatch's returns."""
-        found = torch.zeros(len(_FIGURES), device=self.model.device)
+        found = torch.zeros(len(CRITIC_FIGURES), device=self.model.device)
 
         def loss_of(each: Pass, values_BR: Tensor) -> Tensor:
             nonlocal found
@@ -136,26 +110,7 @@ class Critic:
             return loss
 
         self.model.backward(self.model.passes(batch, parts), loss_of)
-        if self.model.place.speaks:
-            self._figures += found.cpu()
-        self._norms.append(self.optimizer.step(version=version))
-
-    def report(self, batch: Batch, valuation: Valuation, *, version: int) -> dict[str, float]:
-        """Return figures of the minibatches since the last report, and of what was expected."""
-        figures, norms = self._figures, self._norms
-        self._figures, self._norms = torch.zeros(len(_FIGURES)), []
-        self._peers.add_up([figures])
-        mask_BR = batch.mask_BR
-        return {
-            **dict(zip(_FIGURES, (figures / len(norms)).tolist(), strict=True)),
-            "value_mean": float(masked_mean(valuation.values_BR, mask_BR)),
-            "return_mean": float(masked_mean(valuation.returns_BR, mask_BR)),
-            "explained_variance": explained_variance(
-                valuation.values_BR, returns_BR=valuation.returns_BR, mask_BR=mask_BR
-            ),
-            "critic_gradient_norm": sum(norms) / len(norms),
-            "critic_learning_rate": self.optimizer.learning_rate(version),
-        }
+        self.tally.add(found, norm=self.optimizer.step(version=version))
 
     def _loss(
         self, each: Pass, values_BR: Tensor, valuation: Valuation, whole: Whole

@@ -1,259 +1,219 @@
-"""One version's training: from a batch to a moved policy, the same on every rank.
+"""One version's training: from a batch to moved models, the same on every rank.
 
-Pure of I/O and of the run: where batches come from and what happens to the new weights is
-the loop's business.
+Pure of I/O and of the run: where batches come from and what happens to the new weights is the
+loop's business. What moves a model is ``actor``'s and ``critic``'s. A process has a part of one of
+these, or of both; what it has no part of, others say: all that a step needs of the whole batch is
+summed over processes, which all come to the same sums in the same order.
 """
 
-# ruff: noqa: N803, N806, N815  # shape suffixes, as in ``batch``
+# ruff: noqa: N803, N806  # shape suffixes, as in ``batch``
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
+from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, KlPlacement, ProximalPolicy
 from hetrl_core.job import TrainingSpec
+from hetrl_runtime.trainer.actor import ACTOR_FIGURES, Actor, Targets
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches
 from hetrl_runtime.trainer.checkpoint import Checkpoint
-from hetrl_runtime.trainer.critic import Critic, Valuation
+from hetrl_runtime.trainer.critic import CRITIC_FIGURES, Critic, peak_rate
 from hetrl_runtime.trainer.gae import rewards_at_the_end
-from hetrl_runtime.trainer.loss import (
-    Clip,
-    Whole,
-    decoupled_ppo,
-    kl_k3,
-    masked_mean,
-    summed,
-    token_weights,
-)
-from hetrl_runtime.trainer.model import Policy, TokenScores
-from hetrl_runtime.trainer.optimizer import Optimizer
-from hetrl_runtime.trainer.parallel.passes import Pass, by_row
+from hetrl_runtime.trainer.loss import Whole, summed
+from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.optimizer import learning_rate_at
 from hetrl_runtime.trainer.peers import Peers
-
-_FIGURES = ("loss", "entropy", "clip_fraction", "behaviour_weight", "behaviour_kl", "reference_kl")
-"""The loss, and means over the batch's tokens; ``behaviour_kl`` is how far samplers were behind."""
+from hetrl_runtime.trainer.tally import means
+from hetrl_runtime.trainer.valuation import Valuation, valued
 
 _OF_CRITIC = "critic/"
 """Before the names of its tensors in a checkpoint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Targets:
-    """What a version's minibatches have in common; what no row of this rank's needs is zero."""
-
-    proximal_BR: Tensor | None
-    """None: of one minibatch, whose own forward pass says it."""
-
-    reference_BR: Tensor | None
-    advantages_BR: Tensor
-    valuation: Valuation | None
-    """What the critic said, where there is one."""
-
-
 class Learner:
-    """The policy, its optimizer and, where these are asked for, a critic and a frozen reference."""
+    """What this process trains, and where it is asked for a frozen reference."""
 
     def __init__(
         self,
-        policy: Policy,
         *,
-        reference: Policy | None,
-        is_reference_given: bool = False,
+        actor: Actor | None,
         critic: Critic | None = None,
+        reference: Policy | None = None,
+        is_reference_given: bool = False,
         algorithm: AlgorithmSpec,
         training: TrainingSpec,
         max_response_tokens: int,
         peers: Peers,
     ) -> None:
-        """Train a loaded policy.
+        """Train loaded models.
 
         ``is_reference_given`` says that batches bring the reference's words, which then needs not
-        be here.
+        be anywhere.
         """
-        self.policy = policy
-        self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
+        self.actor = actor
+        self.critic = critic
         self._reference = reference
         self._is_reference_given = is_reference_given
-        self._critic = critic
-        self._warm_up_steps = algorithm.critic.warm_up_steps if critic else 0
+        self._has_reference = (
+            bool(reference)
+            or is_reference_given
+            or (peers.gang.is_apart and algorithm.kl_coefficient > 0)
+        )
+        self._has_critic = algorithm.type is AlgorithmType.PPO
+        self._warm_up_steps = algorithm.critic.warm_up_steps if self._has_critic else 0
         self._algorithm = algorithm
-        self._seed = training.seed
+        self._training = training
         self._max_response_tokens = max_response_tokens
         self._peers = peers
-        self._clip = Clip(
-            low=algorithm.clip_low,
-            high=algorithm.clip_high,
-            behaviour_weight=algorithm.behaviour_weight_cap,
-            beyond=algorithm.stale_weights,
-        )
         self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
         """Go on from the leader's checkpoint, or from the beginning; others bring None."""
         state = checkpoint.optimizer if checkpoint else {}
-        source = str(checkpoint.path) if checkpoint else ""
-        if self._critic:
-            start = len(_OF_CRITIC)
-            found = {n[start:]: each for n, each in state.items() if n.startswith(_OF_CRITIC)}
-            self._critic.restore(found, source=source)
-        is_there = torch.tensor(bool(checkpoint))
-        if not self.policy.share_with_all(is_there):
-            self.policy.copy_from_first_replica()
-            return
-        weights = Optimizer.masters(state) or (checkpoint.weights if checkpoint else {})
-        self.policy.load_weights(weights, source=source)
-        self.optimizer.load_state(state)
+        source = str(checkpoint.path) if checkpoint else "the leader's checkpoint"
+        start = len(_OF_CRITIC)
+        found: Mapping[str, Tensor] = {
+            name[start:]: each for name, each in state.items() if name.startswith(_OF_CRITIC)
+        }
+        if self._has_critic:
+            found = self._peers.from_leader(found)
+        if self.critic:
+            self.critic.restore(found, source=source)
+        if self.actor:
+            self.actor.restore(state, checkpoint.weights if checkpoint else {}, source)
 
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold beside the policy's files, a critic included.
 
         To the leader; others must ask as well, and get nothing.
         """
-        critic = self._critic.state() if self._critic else {}
-        return self.optimizer.state() | {_OF_CRITIC + name: each for name, each in critic.items()}
+        found = self.actor.state() if self.actor else {}
+        if not self._has_critic:
+            return found
+        mine = self.critic.state() if self.critic else {}
+        named = {_OF_CRITIC + name: each for name, each in self._peers.to_leader(mine).items()}
+        return found | named
 
+    def weights(self) -> memoryview:
+        """Return the policy's weights as ``Policy.to_safetensors`` does; nothing where it is not.
+
+        To the leader; others must ask as well.
+        """
+        return self.actor.policy.to_safetensors() if self.actor else memoryview(b"")
+
+    def save_policy(self, folder: Path, weights: memoryview) -> None:
+        """Write a folder that any engine loads, of what ``weights`` returned; for the leader."""
+        if self.actor:
+            self.actor.policy.save(folder, weights=weights)
+
+    # consumes: one batch   waits for: the slowest process, at every sum   unblocks: the loop
     def train(self, batch: Batch, *, version: int) -> dict[str, float]:
-        """Move the policy from ``version`` to the next; return figures for the step's report."""
+        """Move the models from ``version`` to the next; return figures for the step's report."""
         shares = [
             (rows, self._peers.shares(rows))
             for rows in minibatches(
-                batch, count=self._algorithm.minibatches, seed=self._seed, version=version
+                batch, count=self._algorithm.minibatches, seed=self._training.seed, version=version
             )
         ]
-        targets = self._targets(batch, [parts for _, parts in shares])
-        figures = torch.zeros(len(_FIGURES), device=self.policy.device)
-        norms = []
+        targets, valuation = self._priced(batch, [parts for _, parts in shares])
         for rows, parts in shares:
             whole = Whole(
                 num_tokens=batch.rows(rows).num_tokens,
                 num_trajectories=len(rows),
                 most_tokens=self._max_response_tokens,
             )
-            if version >= self._warm_up_steps:
-                figures += self._backward(self.policy.passes(batch, parts), targets, whole)
-                norms.append(self.optimizer.step(version=version - self._warm_up_steps))
-            if self._critic and targets.valuation:
-                self._critic.step(batch, parts, whole, targets.valuation, version=version)
-        found = self._figures(figures, norms, version=version) if norms else {}
-        if self._critic and targets.valuation:
-            found |= self._critic.report(batch, targets.valuation, version=version)
+            if self.actor and version >= self._warm_up_steps:
+                self.actor.step(batch, parts, whole, targets, version=version - self._warm_up_steps)
+            if self.critic and valuation:
+                self.critic.step(batch, parts, whole, valuation, version=version)
+        found = self._of_actor(len(shares), version) if version >= self._warm_up_steps else {}
+        if valuation:
+            found |= self._of_critic(len(shares), version) | valuation.figures(batch)
         return found
 
-    def _figures(self, sums: Tensor, norms: list[float], *, version: int) -> dict[str, float]:
-        """Return the minibatches' figures, from this process's share of their sums."""
-        self._peers.add_up([sums])
-        return {
-            **dict(zip(_FIGURES, (sums / len(norms)).tolist(), strict=True)),
-            "gradient_norm": sum(norms) / len(norms),
-            "learning_rate": self.optimizer.learning_rate(version - self._warm_up_steps),
-        }
-
-    def _targets(self, batch: Batch, shares: list[list[Tensor]]) -> _Targets:
-        """Price the batch before the first minibatch moves the policy."""
+    def _priced(self, batch: Batch, shares: list[list[Tensor]]) -> tuple[Targets, Valuation | None]:
+        """Price the batch before the first minibatch moves anything."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
-        reference_BR = self._reference_log_probs(batch, parts)
+        charges = self._has_reference and self._algorithm.kl_placement is KlPlacement.REWARD
+        # Models that are apart look at the batch at once; only then does anyone wait for others.
         proximal_BR = None
-        charged_BR = torch.zeros_like(batch.behaviour_BR)
-        charges_reward = reference_BR is not None and self._charges(KlPlacement.REWARD)
-        if charges_reward or (len(shares) > 1 and not self._is_near_behaviour):
-            proximal_BR = self._log_probs(self.policy, batch, parts)
-        if charges_reward and proximal_BR is not None and reference_BR is not None:
-            charged_BR = self._charged(batch, proximal_BR - reference_BR)
-        valuation = None
-        if self._critic:
-            rewards_BR = rewards_at_the_end(batch.rewards_B, batch.mask_BR) - charged_BR
-            valuation = self._critic.value(batch, parts, rewards_BR=rewards_BR)
-            advantages_BR = valuation.advantages_BR
-        else:
-            rewards_B = batch.rewards_B - summed(charged_BR, batch.mask_BR)
-            advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
-            advantages_BR = advantages_B[:, None].expand_as(batch.behaviour_BR)
-        return _Targets(
+        if self.actor and (charges or (len(shares) > 1 and not self._is_near_behaviour)):
+            proximal_BR = self.actor.policy.log_probs(batch, parts)
+        silent_BR = torch.zeros_like(batch.behaviour_BR)
+        by_reference_BR = self._reference.log_probs(batch, parts) if self._reference else silent_BR
+        by_critic_BR = self.critic.values(batch, parts) if self.critic else silent_BR
+
+        reference_BR = self._reference_log_probs(batch, parts, by_reference_BR)
+        charged_BR = self._charged(batch, proximal_BR, reference_BR) if charges else None
+        valuation = self._valued(batch, by_critic_BR, charged_BR) if self._has_critic else None
+        targets = Targets(
             proximal_BR=batch.behaviour_BR if self._is_near_behaviour else proximal_BR,
             reference_BR=reference_BR,
-            advantages_BR=advantages_BR,
-            valuation=valuation,
+            advantages_BR=(
+                valuation.advantages_BR if valuation else self._compared(batch, charged_BR)
+            ),
         )
+        return targets, valuation
 
-    def _charged(self, batch: Batch, strayed_BR: Tensor) -> Tensor:
-        """Return what each token's reward loses for straying from the reference, of all rows."""
-        found_BR = strayed_BR.masked_fill(~batch.mask_BR, 0.0)
-        if not self.policy.place.speaks:
-            found_BR = torch.zeros_like(found_BR)
-        # Rows of other replicas are zero here, and advantages are of the whole batch.
-        self._peers.add_up([found_BR])
-        return self._algorithm.kl_coefficient * found_BR
-
-    def _charges(self, placement: KlPlacement) -> bool:
-        return self._algorithm.kl_placement is placement
-
-    def _backward(self, passes: list[Pass], targets: _Targets, whole: Whole) -> Tensor:
-        """Make a minibatch's gradient; return this process's share of the figures."""
-        figures = torch.zeros(len(_FIGURES), device=self.policy.device)
-
-        def loss_of(each: Pass, scores: TokenScores) -> Tensor:
-            nonlocal figures
-            loss, means = self._loss(each, scores, targets, whole)
-            figures += torch.stack([loss.detach(), *means])
-            return loss
-
-        self.policy.backward(passes, loss_of)
-        return figures if self.policy.place.speaks else torch.zeros_like(figures)
-
-    def _loss(
-        self, each: Pass, scores: TokenScores, targets: _Targets, whole: Whole
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Return a pass's share of the loss, and of the other figures."""
-        batch = each.batch.to(self.policy.device)
-        mask_BR, width = batch.mask_BR, batch.num_response_positions
-        if targets.proximal_BR is None:
-            proximal_BR = scores.log_probs_BR.detach()
-        else:
-            proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
-        policy = decoupled_ppo(
-            scores.log_probs_BR,
-            proximal_BR=proximal_BR,
-            behaviour_BR=batch.behaviour_BR,
-            advantages_B=targets.advantages_BR[each.rows, :width].to(self.policy.device),
-            mask_BR=mask_BR,
-            clip=self._clip,
-        )
-        kl_BR = torch.zeros_like(policy.losses_BR)
-        if targets.reference_BR is not None:
-            reference_BR = targets.reference_BR[each.rows, :width].to(self.policy.device)
-            kl_BR = kl_k3(scores.log_probs_BR, reference_BR, mask_BR)
-        loss_BR = policy.losses_BR
-        if self._charges(KlPlacement.LOSS):
-            loss_BR = loss_BR + self._algorithm.kl_coefficient * kl_BR
-        weights_BR = token_weights(mask_BR, whole, self._algorithm.loss_aggregation)
-        found_BR = scores.log_probs_BR.detach() if self._is_near_behaviour else proximal_BR
-        values = (
-            scores.entropies_BR,
-            policy.is_clipped_BR.float(),
-            policy.behaviour_weights_BR,
-            kl_k3(batch.behaviour_BR, found_BR, mask_BR),
-            kl_BR.detach(),
-        )
-        means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]
-        return (weights_BR * loss_BR).sum(), means
-
-    def _reference_log_probs(self, batch: Batch, parts: list[Tensor]) -> Tensor | None:
-        """Return the reference's log-probabilities, as ``_log_probs`` does; None: of no use."""
-        if self._reference:
-            return self._log_probs(self._reference, batch, parts)
-        if not self._is_reference_given:
+    def _reference_log_probs(
+        self, batch: Batch, parts: list[Tensor], said_BR: Tensor
+    ) -> Tensor | None:
+        """Return the reference's log-probabilities, as the policy's are; None: of no use."""
+        if not self._has_reference:
             return None
-        mine = parts[self.policy.place.replica]
-        found_BR = torch.zeros_like(batch.reference_BR)
-        found_BR[mine] = batch.reference_BR[mine]
+        if self._is_reference_given:
+            said_BR = batch.reference_BR
+        elif self._peers.gang.is_apart:
+            # It is beside the policy or beside the critic; who has none of it said nothing.
+            said_BR = self._peers.pooled(said_BR)
+        mine = parts[self._peers.place.replica]
+        found_BR = torch.zeros_like(said_BR)
+        found_BR[mine] = said_BR[mine]
         return found_BR
 
-    def _log_probs(self, policy: Policy, batch: Batch, parts: list[Tensor]) -> Tensor:
-        """Return the log-probabilities ``(B, R)`` of this replica's rows; the others stay zero.
+    def _charged(
+        self, batch: Batch, policy_BR: Tensor | None, reference_BR: Tensor | None
+    ) -> Tensor:
+        """Return what each token's reward loses for straying from the reference, of all rows."""
+        strayed_BR = torch.zeros_like(batch.behaviour_BR)
+        if policy_BR is not None and reference_BR is not None:
+            strayed_BR = (policy_BR - reference_BR).masked_fill(~batch.mask_BR, 0.0)
+        # Rows of other replicas are zero here, and advantages are of the whole batch.
+        return self._algorithm.kl_coefficient * self._peers.pooled(strayed_BR)
 
-        All stay zero but on last stages, where losses are computed.
-        """
-        scored = policy.score(policy.passes(batch, parts))
-        return by_row(((each, scores.log_probs_BR) for each, scores in scored), batch)
+    def _valued(self, batch: Batch, said_BR: Tensor, charged_BR: Tensor | None) -> Valuation:
+        """Return what the critic, wherever it is, makes of the whole batch."""
+        rewards_BR = rewards_at_the_end(batch.rewards_B, batch.mask_BR)
+        if charged_BR is not None:
+            rewards_BR = rewards_BR - charged_BR
+        return valued(
+            batch,
+            values_BR=self._peers.pooled(said_BR),
+            rewards_BR=rewards_BR,
+            critic=self._algorithm.critic,
+        )
+
+    def _compared(self, batch: Batch, charged_BR: Tensor | None) -> Tensor:
+        """Return advantages from what the others of a group were rewarded with."""
+        rewards_B = batch.rewards_B
+        if charged_BR is not None:
+            rewards_B = rewards_B - summed(charged_BR, batch.mask_BR)
+        advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
+        return advantages_B[:, None].expand_as(batch.behaviour_BR)
+
+    def _of_actor(self, num_minibatches: int, version: int) -> dict[str, float]:
+        """Return what the policy's minibatches said, wherever it is trained."""
+        tally = self.actor.tally if self.actor else None
+        found, norm = means(ACTOR_FIGURES, tally, self._peers, num_minibatches=num_minibatches)
+        rate = learning_rate_at(version - self._warm_up_steps, peak=self._training.learning_rate)
+        return {**found, "gradient_norm": norm, "learning_rate": rate}
+
+    def _of_critic(self, num_minibatches: int, version: int) -> dict[str, float]:
+        """Return what the critic's minibatches said, wherever it is trained."""
+        tally = self.critic.tally if self.critic else None
+        found, norm = means(CRITIC_FIGURES, tally, self._peers, num_minibatches=num_minibatches)
+        rate = learning_rate_at(version, peak=peak_rate(self._algorithm.critic, self._training))
+        return {**found, "critic_gradient_norm": norm, "critic_learning_rate": rate}

@@ -54,13 +54,13 @@ def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
     with MetricsServer(registry, launch):
         learner.restore(None)
         # Whatever the leader puts together, everyone has a part of.
-        learner.policy.to_safetensors()
+        learner.weights()
         while (order := peers.await_order()).batch is not None or order.saves:
             if order.batch is None:
                 learner.state()
                 continue
             learner.train(order.batch, version=order.version)
-            learner.policy.to_safetensors()
+            learner.weights()
             metrics.step.set(order.version + 1)
 
 
@@ -105,7 +105,7 @@ class Leader:
         self._checkpoints.prepare()
         checkpoint = self._checkpoints.newest()
         self._learner.restore(checkpoint)
-        self._weights = self._learner.policy.to_safetensors()
+        self._weights = self._learner.weights()
         if checkpoint:
             self._resume = checkpoint.resume
             self._saved_version = self._trained_version = checkpoint.resume.version
@@ -234,7 +234,7 @@ class Leader:
         self._peers.give(order)
         assert order.batch is not None
         figures = self._learner.train(order.batch, version=version)
-        self._weights = self._learner.policy.to_safetensors()
+        self._weights = self._learner.weights()
         return figures
 
     def _compared_in(self, trajectory: SampledTrajectory) -> int:
@@ -256,7 +256,7 @@ class Leader:
         with span.child("checkpoint"):
             writer.begin(
                 self._resume,
-                save_model=partial(self._learner.policy.save, weights=self._weights),
+                save_model=partial(self._learner.save_policy, weights=self._weights),
                 state=self._learner.state,
                 span=span,
             )

@@ -27,7 +27,7 @@ from hetrl_runtime.trainer.linear import multiply_in_bfloat16
 from hetrl_runtime.trainer.parallel import gradients, sharding
 from hetrl_runtime.trainer.parallel.loading import stage_of, tensors_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
-from hetrl_runtime.trainer.parallel.passes import Pass, cut
+from hetrl_runtime.trainer.parallel.passes import Pass, by_row, cut
 from hetrl_runtime.trainer.parallel.pipeline import (
     Loss,
     OneStage,
@@ -188,7 +188,7 @@ class TrainedModel:
         """Return the leader's tensor, which is on the CPU, everywhere."""
         found = tensor.clone()
         if self._mesh:
-            dist.broadcast(found, src=LEADER, group=self._mesh.everyone)
+            dist.broadcast(found, group=self._mesh.everyone, group_src=LEADER)
         return found
 
     def copy_from_first_replica(self) -> None:
@@ -261,6 +261,14 @@ class Policy(TrainedModel):
         ``loss`` is asked on last stages only.
         """
         self._backward(passes, lambda each, scores: loss(each, _token_scores(scores)))
+
+    def log_probs(self, batch: Batch, parts: Sequence[Tensor]) -> Tensor:
+        """Return the log-probabilities ``(B, R)`` of this replica's rows; the others stay zero.
+
+        ``parts`` are each replica's rows. All stay zero but on last stages.
+        """
+        scored = self.score(self.passes(batch, parts))
+        return by_row(((each, scores.log_probs_BR) for each, scores in scored), batch)
 
     def scores(self, batch: Batch) -> TokenScores:
         """Return log-probability and entropy of every sampled token of a batch.

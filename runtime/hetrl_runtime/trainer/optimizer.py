@@ -20,6 +20,11 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 _STEP, _MASTER = "step", "master"
 
 
+def learning_rate_at(version: int, *, peak: float) -> float:
+    """Return the rate at which ``version`` is trained, on the way up to ``peak``."""
+    return peak * min(1.0, (version + 1) / WARM_UP_STEPS)
+
+
 class Optimizer:
     """Moves a model's parameters, which keep their names in the saved state."""
 
@@ -36,10 +41,6 @@ class Optimizer:
             fused=True if model.device.type == "cpu" else None,
         )  # fmt: skip
 
-    def learning_rate(self, version: int) -> float:
-        """Return the rate at which ``version`` is trained."""
-        return self._learning_rate * min(1.0, (version + 1) / WARM_UP_STEPS)
-
     def step(self, *, version: int) -> float:
         """Move the parameters along their gradients and forget these; return the norm."""
         norm = self._model.gradient_norm()
@@ -51,7 +52,7 @@ class Optimizer:
             mine.grad = None if parameter.grad is None else local(parameter.grad).mul_(scale)
             parameter.grad = None
         for group in self._adam.param_groups:
-            group["lr"] = self.learning_rate(version)
+            group["lr"] = learning_rate_at(version, peak=self._learning_rate)
         self._adam.step()
         self._adam.zero_grad()
         return float(norm)

@@ -154,17 +154,17 @@ class Optimum:
             return max(sum(each.values()) for each in least)
         return sum(
             max(sum(each.get(task, 0.0) for task in phase) for each in least)
-            for phase in self._phases
+            for phase in self._phases(groups)
         )
 
-    @property
-    def _phases(self) -> tuple[Tasks, ...]:
+    def _phases(self, groups: Sequence[Owned]) -> tuple[Tasks, ...]:
+        """Return tasks that follow one another; one of two trainers looks as the other scores."""
         tasks = self._work.tasks
-        return (
-            (Task.ACTOR_GENERATION,),
-            tuple(task for task in tasks if _likeness(task) == "scoring"),
-            tuple(task for task in tasks if task in TRAINING_TASKS),
-        )
+        scoring = tuple(task for task in tasks if _likeness(task) == "scoring")
+        training = tuple(task for task in tasks if task in TRAINING_TASKS)
+        num_trainers = sum(bool(TRAINING_TASKS.intersection(tasks)) for tasks, _ in groups)
+        sides = (scoring, training) if num_trainers == 1 else ((*scoring, *training),)
+        return ((Task.ACTOR_GENERATION,), *sides)
 
     def _least_seconds(self, task: Task, gpus: Gpus) -> float:
         if (task, gpus) not in self._least:
@@ -296,13 +296,21 @@ class Optimum:
 
         def respects(each: Shared) -> Sequence[float]:
             return (
-                *([each.scoring_seconds, each.training_seconds] if self._work.is_synchronous
-                  else [each.seconds]),
+                *self._seconds(each),
                 *(each.weights_beside if beside_generation else each.weights_apart),
                 *([*each.resident[where], *each.working[where]] if is_tight else []),
             )  # fmt: skip
 
         return respects
+
+    def _seconds(self, each: Shared) -> Sequence[float]:
+        """Return the times that matter: where two models are trained they may have to keep step."""
+        if TRAINING_TASKS.issubset(self._work.tasks):
+            gradients = each.training_seconds - each.looking_seconds
+            return [each.scoring_seconds, each.looking_seconds, gradients]
+        if self._work.is_synchronous:
+            return [each.scoring_seconds, each.training_seconds]
+        return [each.seconds]
 
     def _is_tight(self, ways: Sequence[Sequence[Shared]], where: Sequence[int]) -> bool:
         """Tell whether some combination does not fit."""
@@ -337,11 +345,7 @@ class Optimum:
         """Price the ways to generate with these ways of all other tasks."""
         everyone = (beside, *apart)
         if self._work.is_synchronous:
-            floor, added = (
-                0.0,
-                max(each.scoring_seconds for each in everyone)
-                + max(each.training_seconds for each in everyone),
-            )
+            floor, added = 0.0, _side_seconds(everyone)
         else:
             floor, added = max(each.seconds for each in everyone), beside.seconds
         for least, way in self._generating(gpus):
@@ -358,6 +362,15 @@ class Optimum:
         found = self._evaluator.evaluate(layout)
         if isinstance(found, Evaluation) and found.step_seconds < self._seconds_to_beat:
             self._best = found
+
+
+def _side_seconds(groups: Sequence[Shared]) -> float:
+    """Return what follows generation at least."""
+    trainers = [each for each in groups if each.training_seconds]
+    looks = [each.looking_seconds if len(trainers) > 1 else 0.0 for each in groups]
+    return max(
+        each.scoring_seconds + looked for each, looked in zip(groups, looks, strict=True)
+    ) + max(each.training_seconds - looked for each, looked in zip(groups, looks, strict=True))
 
 
 def _likeness(task: Task) -> str:

@@ -1,18 +1,19 @@
-"""The best layout that this release runs, each of them priced whole.
+"""The best layout that this release runs, each that may be it priced whole.
 
 From the lists that planner and runtime go by: every grouping, every split that is not refused, what
-the same processes do cut alike. Only for two or three GPUs.
+the same processes do cut alike. What one group takes alone is a bound: where that is no better than
+the best so far, the group is not looked at beside others. Only for two to four GPUs.
 """
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.groupings import GROUPINGS, TaskGroup
 from hetrl_core.plan import Parallelism
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.workload import Workload
 from tests.planner.oracle.cuts import Cuts
@@ -20,32 +21,81 @@ from tests.planner.oracle.cuts import Cuts
 Group = tuple[TaskLayout, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of a group, and what it takes alone."""
+
+    group: Group
+    gpus: frozenset[int]
+    seconds: float
+    generates: bool
+
+
 def best_that_runs(evaluator: Evaluator) -> Evaluation | None:
     """Return the fastest layout that runs, ``None`` where none fits."""
-    found = [evaluator.evaluate(layout) for layout in layouts_that_run(evaluator)]
-    fitting = [each for each in found if isinstance(each, Evaluation)]
-    return min(fitting, key=lambda each: each.step_seconds, default=None)
+    return _Search(evaluator).best()
 
 
-def layouts_that_run(evaluator: Evaluator) -> Iterator[Layout]:
-    """Yield every layout of the evaluator's job on its devices that this release runs."""
-    tasks = frozenset(evaluator.work.tasks)
-    for grouping in GROUPINGS:
-        if frozenset().union(*grouping) != tasks:
-            continue
-        ways = [list(_groups(group, evaluator)) for group in grouping]
-        for chosen in product(*ways):
-            taken = [group[0].gpus for group in chosen]
-            if len(frozenset().union(*taken)) == sum(map(len, taken)):
-                yield Layout(chosen)
+class _Search:
+    """One search, and the best of it so far."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._ways: dict[TaskGroup, list[Way]] = {}
+        self._best: Evaluation | None = None
+
+    def best(self) -> Evaluation | None:
+        tasks = frozenset(self._evaluator.work.tasks)
+        for grouping in GROUPINGS:
+            if frozenset().union(*grouping) == tasks:
+                ways = [self._of(group) for group in grouping]
+                self._combine((), sorted(ways, key=len))
+        return self._best
+
+    def _of(self, group: TaskGroup) -> list[Way]:
+        """Return the ways of a group that fit alone, the fastest first."""
+        if group not in self._ways:
+            found = [
+                Way(each, each[0].gpus, sum(seconds.values()), Task.ACTOR_GENERATION in group)
+                for each in _groups(group, self._evaluator)
+                for seconds in [self._evaluator.alone_seconds(each)]
+                if not isinstance(seconds, Misfit)
+            ]
+            self._ways[group] = sorted(found, key=lambda each: each.seconds)
+        return self._ways[group]
+
+    def _combine(self, chosen: tuple[Way, ...], left: Sequence[list[Way]]) -> None:
+        if not left:
+            found = self._evaluator.evaluate(Layout(tuple(each.group for each in chosen)))
+            if isinstance(found, Evaluation) and found.step_seconds < self._most_seconds:
+                self._best = found
+            return
+        taken = frozenset[int]().union(*(each.gpus for each in chosen))
+        for way in left[0]:
+            if self._least_seconds((*chosen, way)) >= self._most_seconds:
+                break
+            if not way.gpus & taken:
+                self._combine((*chosen, way), left[1:])
+
+    @property
+    def _most_seconds(self) -> float:
+        return self._best.step_seconds if self._best else float("inf")
+
+    def _least_seconds(self, chosen: Sequence[Way]) -> float:
+        """Return a time that no step of these groups and others goes below."""
+        if not self._evaluator.work.is_synchronous:
+            return max(each.seconds for each in chosen)
+        generating = sum(each.seconds for each in chosen if each.generates)
+        return generating + max((each.seconds for each in chosen if not each.generates), default=0)
 
 
 def _groups(group: TaskGroup, evaluator: Evaluator) -> Iterator[Group]:
-    """Yield the ways of a group: all of its tasks cut as a trainer's actor, or as all may be."""
+    """Yield the ways of a group: all of its tasks cut as what is trained, or as all may be."""
     work = evaluator.work
     cuts = Cuts(evaluator.devices, work.architecture.num_layers, work.architecture.num_query_heads)
     tasks = [task for task in work.tasks if task in group]
-    asked = [Task.ACTOR_TRAINING] if Task.ACTOR_TRAINING in group else tasks
+    trained = [task for task in (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING) if task in group]
+    asked = trained[:1] or tasks
     for way in cuts.layouts(asked[0]):
         if all(_is_allowed(way, task, work) for task in asked):
             yield tuple(

@@ -31,6 +31,9 @@ class Shared:
     gpus: frozenset[int]
     scoring_seconds: float
     training_seconds: float
+    looking_seconds: float
+    """Of training: what is done before the first gradient."""
+
     resident: Bytes
     working: Bytes
     """Of the task that has most of it on that GPU."""
@@ -62,7 +65,7 @@ class Ways:
         none = np.zeros(self.devices.num_gpus)
         return Shared(
             tasks=(), gpus=frozenset(), scoring_seconds=0.0, training_seconds=0.0,
-            resident=none, working=none,
+            looking_seconds=0.0, resident=none, working=none,
         )  # fmt: skip
 
     def alone(self, way: TaskLayout) -> Shared | None:
@@ -75,6 +78,7 @@ class Ways:
             tasks=(way,), gpus=way.gpus,
             scoring_seconds=0.0 if trains else self._scoring_seconds(way),
             training_seconds=self.evaluator.training_seconds(way) if trains else 0.0,
+            looking_seconds=self.evaluator.looking_seconds(way) if trains else 0.0,
             resident=resident, working=working,
             weights_apart=self._weights(way, is_beside=False),
             weights_beside=self._weights(way, is_beside=True),
@@ -101,6 +105,7 @@ class Ways:
             gpus=one.gpus | other.gpus,
             scoring_seconds=one.scoring_seconds + other.scoring_seconds,
             training_seconds=one.training_seconds + other.training_seconds,
+            looking_seconds=one.looking_seconds + other.looking_seconds,
             resident=resident,
             working=working,
             weights_apart=one.weights_apart + other.weights_apart,

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.capabilities import obstacles
 from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.groupings import GROUPINGS, SCORES, grouping
+from hetrl_core.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
 from hetrl_core.job import Engine, JobSpec, Reward, RewardModelSpec, Strategy
 from hetrl_core.plan import Infeasible, Plan
 from hetrl_core.task import Task
+from hetrl_core.training_split import critic_split
 from tests.builders import a_fleet, a_job
 from tests.planner.properties.limits import keeps_every_limit
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
@@ -22,6 +23,10 @@ WITH_A_CRITIC = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01)
 
 def with_a_reference(job: JobSpec) -> JobSpec:
     return replace(job, algorithm=replace(job.algorithm, kl_coefficient=0.01))
+
+
+def with_a_critic(job: JobSpec) -> JobSpec:
+    return replace(job, algorithm=replace(job.algorithm, type=AlgorithmType.PPO))
 
 
 def with_a_reward_model(job: JobSpec) -> JobSpec:
@@ -41,7 +46,13 @@ def runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
 def is_listed(found: Plan) -> None:
     """Its tasks are grouped as the list has them, and what scores apart is whole on one machine."""
     assert grouping(group.tasks for group in found.groups) in GROUPINGS
+    critic = critic_split(found)
+    assert critic is None or critic.num_replicas > 0
     for group in found.groups:
+        if frozenset(group.tasks) in TRAINS_CRITIC:
+            assert group.training_mode
+            assert all(replica.work_share > 0 for replica in group.replicas)
+            assert all(share.first_gpu is None for each in group.replicas for share in each.shares)
         if frozenset(group.tasks) in SCORES:
             assert group.parallelism.num_stages == 1
             assert all(len(replica.shares) == 1 for replica in group.replicas)
@@ -50,6 +61,21 @@ def is_listed(found: Plan) -> None:
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
 def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@settings(max_examples=5)
+@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS.map(with_a_critic))
+def test_auto_plans_what_runs_with_a_critic(fleet: ClusterSnapshot, job: JobSpec) -> None:
+    runs(fleet, job)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(fleet=FLEETS, job=LIMITED_JOBS.map(with_a_critic))
+def test_auto_plans_what_runs_with_a_critic_for_many_jobs(
+    fleet: ClusterSnapshot, job: JobSpec
+) -> None:
     runs(fleet, job)
 
 

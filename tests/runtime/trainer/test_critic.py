@@ -13,10 +13,12 @@ from hetrl_runtime.trainer.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.critic import Critic
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.model import ModelError
+from hetrl_runtime.trainer.optimizer import learning_rate_at
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.trainer.test_learner import (
     a_batch,
     a_learner,
+    policy_of,
     response_log_prob,
     weights,
 )
@@ -35,8 +37,8 @@ def a_launch(
 
 
 def critic_of(learner: Learner) -> Critic:
-    assert learner._critic
-    return learner._critic
+    assert learner.critic
+    return learner.critic
 
 
 def values_of(learner: Learner, batch: Batch) -> torch.Tensor:
@@ -92,7 +94,7 @@ def test_while_the_critic_warms_up_the_policy_stays(tiny_model):
     assert "loss" not in first | second
     assert first["value_loss"] > 0
     # As slow as a first step is, for it is the policy's first.
-    assert third["learning_rate"] == pytest.approx(learner.optimizer.learning_rate(0))
+    assert third["learning_rate"] == pytest.approx(learning_rate_at(0, peak=1e-3))
     assert not torch.equal(weights(learner), before)
 
 
@@ -115,18 +117,18 @@ def test_a_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
     for _ in range(3):
         learner.train(batch, version=10)
     with torch.no_grad():
-        now = learner.policy.scores(batch).log_probs_BR
+        now = policy_of(learner).scores(batch).log_probs_BR
         first = learner._reference.scores(batch).log_probs_BR
     strayed = (now - first).masked_fill(~batch.mask_BR, 0.0)
     rows = torch.arange(len(batch))
 
-    targets = learner._targets(batch, [learner._peers.shares(rows)])
+    _, valuation = learner._priced(batch, [learner._peers.shares(rows)])
 
     # What a token still has to come: the reward, less what it and later ones strayed.
     to_come = strayed.flip(1).cumsum(1).flip(1)
     expected = (batch.rewards_B[:, None] - 0.5 * to_come).masked_fill(~batch.mask_BR, 0.0)
     assert strayed.abs().max() > 1e-3
-    assert torch.allclose(targets.valuation.returns_BR, expected, atol=1e-5)
+    assert torch.allclose(valuation.returns_BR, expected, atol=1e-5)
 
 
 def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_path):
@@ -136,7 +138,7 @@ def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_pa
     unbroken.train(batch, version=0)
     folder = CheckpointFolder(tmp_path, keep_last=1)
     folder.write(
-        ResumePoint(version=1), save_model=unbroken.policy.save,
+        ResumePoint(version=1), save_model=policy_of(unbroken).save,
         optimizer=unbroken.state(),
     )  # fmt: skip
 

@@ -23,6 +23,7 @@ from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role, Task
 from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.metrics.trainer import TrainerMetrics
+from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
@@ -67,10 +68,10 @@ def a_learner(
         Policy(launch.model, device=CPU, temperature=1.0, mesh=peers.mesh) for _ in range(2)
     )
     return Learner(
-        policy,
+        actor=Actor(policy, algorithm=launch.algorithm, training=launch.training),
+        critic=a_critic(launch, peers) if launch.algorithm.type is AlgorithmType.PPO else None,
         reference=reference if has_reference else None,
         is_reference_given=is_reference_given,
-        critic=a_critic(launch, peers) if launch.algorithm.type is AlgorithmType.PPO else None,
         algorithm=launch.algorithm,
         training=launch.training,
         max_response_tokens=launch.data.max_response_tokens,
@@ -78,10 +79,15 @@ def a_learner(
     )
 
 
+def policy_of(learner: Learner) -> Policy:
+    assert learner.actor
+    return learner.actor.policy
+
+
 def a_critic(launch: Launch, peers: Peers) -> Critic:
     return Critic(
         ValueModel(launch.model, device=CPU, mesh=peers.mesh),
-        algorithm=launch.algorithm, training=launch.training, peers=peers,
+        algorithm=launch.algorithm, training=launch.training,
     )  # fmt: skip
 
 
@@ -96,11 +102,11 @@ def a_batch(learner: Learner) -> Batch:
     ]  # fmt: skip
     batch = collate(trajectories, rewards=[float(index % 2) for index in range(8)])
     with torch.no_grad():
-        return replace(batch, behaviour_BR=learner.policy.scores(batch).log_probs_BR)
+        return replace(batch, behaviour_BR=policy_of(learner).scores(batch).log_probs_BR)
 
 
 def weights(learner: Learner) -> torch.Tensor:
-    return torch.cat([each.detach().flatten() for each in learner.policy.model.parameters()])
+    return torch.cat([each.detach().flatten() for each in policy_of(learner).model.parameters()])
 
 
 def assert_same_step(one: torch.Tensor, other: torch.Tensor, *, before: torch.Tensor) -> None:
@@ -111,7 +117,7 @@ def assert_same_step(one: torch.Tensor, other: torch.Tensor, *, before: torch.Te
 
 def response_log_prob(learner: Learner, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
-        scores = learner.policy.scores(batch).log_probs_BR
+        scores = policy_of(learner).scores(batch).log_probs_BR
     return scores.masked_fill(~batch.mask_BR, 0).sum(dim=1)
 
 
@@ -192,8 +198,8 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_p
     unbroken.train(batch, version=0)
     folder = CheckpointFolder(tmp_path, keep_last=1)
     folder.write(
-        ResumePoint(version=1), save_model=unbroken.policy.save,
-        optimizer=unbroken.optimizer.state(),
+        ResumePoint(version=1), save_model=policy_of(unbroken).save,
+        optimizer=unbroken.state(),
     )  # fmt: skip
 
     restored = a_learner(a_launch(tiny_model, minibatches=2))
@@ -210,13 +216,13 @@ def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_
     unbroken.train(batch, version=0)
     folder = CheckpointFolder(tmp_path, keep_last=1)
     writer = CheckpointWriter(folder, TrainerMetrics(CollectorRegistry()))
-    may_write, published = threading.Event(), unbroken.policy.to_safetensors()
+    may_write, published = threading.Event(), policy_of(unbroken).to_safetensors()
 
     def save_model(path: Path) -> None:
         assert may_write.wait(60)
-        unbroken.policy.save(path, weights=published)
+        policy_of(unbroken).save(path, weights=published)
 
-    writer.begin(ResumePoint(version=1), save_model=save_model, state=unbroken.optimizer.state)
+    writer.begin(ResumePoint(version=1), save_model=save_model, state=unbroken.state)
     unbroken.train(batch, version=1)
     may_write.set()
     writer.finish()
@@ -224,7 +230,7 @@ def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_
     restored.restore(folder.newest())
     restored.train(batch, version=1)
 
-    assert restored.policy.to_safetensors() == unbroken.policy.to_safetensors()
+    assert policy_of(restored).to_safetensors() == policy_of(unbroken).to_safetensors()
 
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
@@ -345,7 +351,7 @@ def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model,
             for member in range(4)
         ]  # fmt: skip
         learner.train(collate(rows, rewards=[1.0, 0.0, 1.0, 0.0]), version=10)
-        return {name: each.clone() for name, each in learner.policy.named_parameters().items()}
+        return {name: each.clone() for name, each in policy_of(learner).named_parameters().items()}
 
     first, same, other = trained((40, 41), 0.0), trained((40, 41), -9.0), trained((50, 41), 0.0)
 

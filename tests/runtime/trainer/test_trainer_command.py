@@ -3,9 +3,11 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.groupings import TRAINS, named
+from hetrl_core.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.podset import Rank
 from hetrl_core.task import Role, Task
+from hetrl_core.training_split import UNDIVIDED
+from hetrl_runtime.beside import works_beside
 from hetrl_runtime.trainer import command
 from tests.runtime.launches import a_launch
 
@@ -26,7 +28,7 @@ def test_a_pod_finds_its_own_rows_of_the_rank_table(tmp_path):
         pytest.param((), id="none"),
         pytest.param((replace(RANK, task=Task.ACTOR_GENERATION),), id="another task"),
         pytest.param(
-            (RANK, replace(RANK, task=Task.ACTOR_GENERATION)), id="another task beside training"
+            (RANK, replace(RANK, task=Task.CRITIC_INFERENCE)), id="half of a critic beside training"
         ),
     ],
 )
@@ -52,3 +54,29 @@ def test_a_critic_without_ppo_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"algorithm GRPO has no critic"):
         command._training_ranks(launch, 0)
+
+
+@pytest.mark.parametrize("tasks", TRAINS_CRITIC, ids=named)
+def test_a_critic_apart_has_processes_of_its_own(tmp_path, tasks):
+    ranks = tuple(replace(RANK, task=task) for task in tasks)
+    launch = a_launch(
+        tmp_path, role=Role.TRAINER, ranks=ranks, critic_split=UNDIVIDED,
+        algorithm=AlgorithmSpec(type=AlgorithmType.PPO),
+    )  # fmt: skip
+
+    (found,) = command._training_ranks(launch, 0)
+
+    assert found.task is Task.CRITIC_TRAINING
+
+
+def test_generation_and_rewards_on_the_same_gpus_are_other_programs(tmp_path):
+    beside = (Task.ACTOR_GENERATION, Task.REWARD_INFERENCE)
+    ranks = (RANK, *(replace(RANK, task=task) for task in beside))
+    launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks, more_metrics_ports=(9091,))
+
+    assert command._training_ranks(launch, 0) == [RANK]
+    rollout, inference = (each.args[0] for each in works_beside(launch, 0))
+    assert (rollout.role, rollout.pod_set) == (Role.ROLLOUT, "trainer-test-rollout")
+    assert (inference.role, inference.pod_set) == (Role.INFERENCE, "trainer-test-inference")
+    # Where no port is left, any free one does.
+    assert (rollout.metrics_port, inference.metrics_port) == (9091, 0)

@@ -33,6 +33,9 @@ from hetrl_runtime.rollout.engines.weight_files import (
 from hetrl_runtime.rollout.errors import EngineFailedError
 from hetrl_runtime.transport.regions import Bytes
 
+_HARDLY_ANY = 0.01
+"""Of a GPU, which must be free: all that is asked of it where the cache's size is given."""
+
 
 class VllmEngine:
     """See ``InferenceEngine``. Devices are those that vLLM finds; tensor parallel over several."""
@@ -155,18 +158,24 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         arguments |= {
             "dtype": "float32",
             "enforce_eager": True,
-            "kv_cache_memory_bytes": _key_value_bytes(settings),
+            "kv_cache_memory_bytes": _key_value_bytes(settings, bytes_per_value=4),
         }
+    elif settings.shares_gpus:
+        # It would take nine tenths of the GPU, and refuse to start where others have some.
+        size_bytes = _key_value_bytes(settings, bytes_per_value=2) // settings.tensor_parallel
+        arguments |= {"kv_cache_memory_bytes": size_bytes, "gpu_memory_utilization": _HARDLY_ANY}
     return arguments
 
 
-def _key_value_bytes(settings: EngineSettings) -> int:
+def _key_value_bytes(settings: EngineSettings, *, bytes_per_value: int) -> int:
     """Return what all sequences at once need, each rounded up to a generous block."""
     config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
     architecture: ModelArchitecture = from_hugging_face(config.to_dict())
     tokens_each = settings.max_sequence_tokens + 128
     size_bytes = (
-        settings.concurrency * tokens_each * architecture.kv_bytes_per_token(bytes_per_value=4)
+        settings.concurrency
+        * tokens_each
+        * architecture.kv_bytes_per_token(bytes_per_value=bytes_per_value)
     )
     return max(64 * MIB, size_bytes)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
@@ -36,7 +35,7 @@ def norm(stage: Stage, mesh: Mesh) -> Tensor:
     for parameter in stage.parameters():
         copies = num_copies(parameter, mesh.place) * (2 if parameter is shared else 1)
         squares += local(_gradient(parameter)).float().square().sum() / copies
-    dist.all_reduce(squares)
+    mesh.sum_over_all(squares)
     return squares.sqrt()
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 
+from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.tensors import local
 
@@ -15,35 +16,44 @@ from hetrl_runtime.trainer.parallel.tensors import local
 class Mesh:
     """Groups along each axis of the split, of which this process is in one each.
 
-    Every process of the split must make it, at the same time.
+    Every process must make it at the same time; those that have no part of it ``stand_by``.
     """
 
-    def __init__(self, place: Place, device: torch.device, *, everyone: dist.ProcessGroup) -> None:
-        """``everyone`` is all processes of the split, over which tensors go through CPUs."""
-        split = place.split
-        shape = (split.num_replicas, split.num_stages, split.tensor)
+    def __init__(
+        self,
+        place: Place,
+        device: torch.device,
+        *,
+        everyone: dist.ProcessGroup,
+        first_rank: int = 0,
+    ) -> None:
+        """Make the groups of one model's processes.
+
+        Args:
+            place: of this process among them.
+            device: what it computes on.
+            everyone: all of them, over which tensors go through CPUs.
+            first_rank: of the one that leads them, among all processes there are.
+        """
         self.place = place
         self.device = device
         self.everyone = everyone
-        self._axes = init_device_mesh(
-            device.type, shape, mesh_dim_names=("replica", "stage", "tensor")
-        )
-        self._ends = self._new_ends()
+        self._groups = _Groups(place.split, device, first_rank=first_rank)
 
     @property
     def replicas(self) -> DeviceMesh:
         """Processes at the same place of other replicas."""
-        return self._axes["replica"]
+        return self._groups.axes["replica"]
 
     @property
     def stages(self) -> DeviceMesh:
         """Processes of the other stages of the replica."""
-        return self._axes["stage"]
+        return self._groups.axes["stage"]
 
     @property
     def tensor(self) -> DeviceMesh:
         """Processes that hold the same layers of the replica."""
-        return self._axes["tensor"]
+        return self._groups.axes["tensor"]
 
     def sum_over_replicas(self, tensors: Iterable[Tensor]) -> None:
         """Add up what corresponding processes of all replicas hold."""
@@ -63,22 +73,40 @@ class Mesh:
 
     def sum_over_ends(self, tensors: Iterable[Tensor]) -> None:
         """Add up what the first and the last stage hold; nothing for the stages between."""
-        if self._ends is not None:
-            _add_up(tensors, self._ends)
+        if self._groups.ends is not None:
+            _add_up(tensors, self._groups.ends)
 
-    def _new_ends(self) -> Any:
-        """Return the group of the first and last stage, if it has this process in it."""
-        if self.place.split.num_stages == 1:
-            return None
-        ranks = self._axes.mesh
-        lines = [
-            [int(ranks[replica, 0, tensor]), int(ranks[replica, -1, tensor])]
-            for replica in range(ranks.shape[0])
-            for tensor in range(ranks.shape[2])
-        ]
-        # All processes make all groups, in one order, or none.
-        groups = [(line, dist.new_group(line)) for line in lines]
-        return next((group for line, group in groups if self.place.rank in line), None)
+    def sum_over_all(self, tensor: Tensor) -> None:
+        """Add up what all processes of the model hold."""
+        dist.all_reduce(tensor, group=self._groups.together)
+
+
+def stand_by(split: TrainingSplit, device: torch.device, *, first_rank: int) -> None:
+    """Make the groups of a model that this process has no part of, beside those that have one."""
+    _Groups(split, device, first_rank=first_rank)
+
+
+class _Groups:
+    """Of one model; all processes make all groups, in one order."""
+
+    def __init__(self, split: TrainingSplit, device: torch.device, *, first_rank: int) -> None:
+        shape = (split.num_replicas, split.num_stages, split.tensor)
+        ranks = first_rank + torch.arange(split.num_ranks).reshape(shape)
+        self.axes = DeviceMesh(device.type, ranks, mesh_dim_names=("replica", "stage", "tensor"))
+        self.ends = _ends(ranks) if split.num_stages > 1 else None
+        is_all = split.num_ranks == dist.get_world_size()
+        self.together: Any = None if is_all else dist.new_group(ranks.flatten().tolist())
+
+
+def _ends(ranks: Tensor) -> Any:
+    """Return the group of a first and a last stage that has this process in it, if any has."""
+    lines = [
+        [int(ranks[replica, 0, tensor]), int(ranks[replica, -1, tensor])]
+        for replica in range(ranks.shape[0])
+        for tensor in range(ranks.shape[2])
+    ]
+    groups = [(line, dist.new_group(line)) for line in lines]
+    return next((group for line, group in groups if dist.get_rank() in line), None)
 
 
 def _add_up(tensors: Iterable[Tensor], group: dist.ProcessGroup) -> None:

@@ -15,7 +15,7 @@ from hetrl_core.training_split import TrainingSplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One process's replica, pipeline stage and tensor rank. Rank 0 leads."""
+    """One process's replica, pipeline stage and tensor rank. Rank 0 leads its model."""
 
     split: TrainingSplit
     replica: int = 0
@@ -43,7 +43,7 @@ class Place:
 
     @property
     def rank(self) -> int:
-        """Number among all processes: tensor ranks of a stage together, then stages."""
+        """Number among the model's processes: tensor ranks of a stage together, then stages."""
         stages, tensor = self.split.num_stages, self.split.tensor
         return (self.replica * stages + self.stage) * tensor + self.tensor_rank
 

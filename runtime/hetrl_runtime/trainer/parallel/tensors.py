@@ -35,7 +35,7 @@ class Exchange:
     def __init__(
         self, place: Place, wholes: Mapping[str, Whole], group: dist.ProcessGroup | None
     ) -> None:
-        """Take note of every tensor of the model, the same on all processes; ``group`` is all."""
+        """Take note of every tensor of the model, the same on all processes; ``group`` is those."""
         self._place = place
         self.wholes = wholes
         self._group = group
@@ -70,18 +70,18 @@ class Exchange:
                 else torch.empty(whole.shape)
             )
             if self._group is not None:
-                dist.broadcast(tensor, src=LEADER, group=self._group)
+                dist.broadcast(tensor, group=self._group, group_src=LEADER)
             if name in mine:
                 copy_into(mine[name], tensor)
 
     def _hand_over(self, tensor: Tensor | None, whole: Whole, dtype: torch.dtype) -> Tensor | None:
         """Send a tensor of a later stage to the leader; for first tensor ranks."""
         if self._place.stage == whole.stage and tensor is not None:
-            dist.send(tensor.cpu().contiguous(), dst=LEADER, group=self._group)
+            dist.send(tensor.cpu().contiguous(), group=self._group, group_dst=LEADER)
         elif self._place.rank == LEADER:
             received = torch.empty(whole.shape, dtype=dtype)
             source = whole.stage * self._place.split.tensor
-            dist.recv(received, src=source, group=self._group)
+            dist.recv(received, group=self._group, group_src=source)
             return received
         return tensor
 

@@ -1,7 +1,7 @@
-"""The processes of one trainer's pod: one a GPU, started together and ended together.
+"""The processes of one pod that are more than its own: started together and ended together.
 
-A pod with one GPU needs none but its own. What each does is the command's; who waits for whom
-across pods, ``peers``'.
+One a GPU where a model is divided, one a program where GPUs do several roles' work. What each does
+is its command's; what runs beside a pod's own program, ``beside``'s.
 """
 
 import multiprocessing
@@ -14,25 +14,24 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
-from hetrl_core.launch import Launch
-from hetrl_core.podset import Rank
-
-Work = Callable[[Launch, Rank], int]
-"""What one process does; returns its exit code. It must be importable by name."""
+Work = Callable[[], int]
+"""What one process does; returns its exit code. It must be one that can be sent there by name."""
 
 _PARENT_IS_GONE = 1
 
 
-def run_together(work: Work, launch: Launch, ranks: Sequence[Rank]) -> int:
-    """Do ``work`` for every rank in a process of its own; return the pod's exit code.
+def run_together(works: Sequence[Work]) -> int:
+    """Do every work in a process of its own, a single one in ours; return the pod's exit code.
 
     SIGTERM and SIGINT are passed on. The first process that fails says how the pod ends, and
     the others, which could only wait for it, are killed.
     """
+    if len(works) == 1:
+        return works[0]()
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = [
-        context.Process(target=_one, args=(work, launch, rank), name=f"rank-{rank.local_gpu}")
-        for rank in ranks
+        context.Process(target=_one, args=(work,), name=f"pod-{number}")
+        for number, work in enumerate(works)
     ]
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -63,12 +62,12 @@ def _code_of(processes: Sequence[BaseProcess]) -> int:
     return 0
 
 
-def _one(work: Work, launch: Launch, rank: Rank) -> None:
+def _one(work: Work) -> None:
     parent = multiprocessing.parent_process()
     if parent:
         watch = threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True)
         watch.start()
-    sys.exit(work(launch, rank))
+    sys.exit(work())
 
 
 def _end_with(sentinel: int) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from hetrl_core.launch import Launch
 from hetrl_core.podset import Rank
 from hetrl_core.task import Task
-from hetrl_runtime.trainer.processes import run_together
+from hetrl_runtime.processes import run_together
 from tests.runtime.launches import a_launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -41,8 +42,7 @@ def note_and_end(launch: Launch, rank: Rank) -> int:
     return 0
 
 
-def fail_on_the_second(launch: Launch, rank: Rank) -> int:
-    del launch
+def fail_on_the_second(rank: Rank) -> int:
     if rank.local_gpu == 1:
         return 3
     time.sleep(FOREVER_SECONDS)
@@ -59,12 +59,12 @@ def end_when_asked(launch: Launch, rank: Rank) -> int:
 def test_each_rank_has_a_process_of_its_own(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     launch = a_launch(tmp_path, state_path=str(folder))
-    assert run_together(note_and_end, launch, RANKS) == 0
+    assert run_together([partial(note_and_end, launch, rank) for rank in RANKS]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
-def test_one_that_fails_ends_the_others_and_says_how_the_pod_ends(tmp_path: Path) -> None:
-    assert run_together(fail_on_the_second, a_launch(tmp_path), RANKS) == 3
+def test_one_that_fails_ends_the_others_and_says_how_the_pod_ends() -> None:
+    assert run_together([partial(fail_on_the_second, rank) for rank in RANKS]) == 3
 
 
 def test_all_are_told_to_stop(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_all_are_told_to_stop(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop_once_all_are_there, daemon=True).start()
-    assert run_together(end_when_asked, launch, RANKS) == 0
+    assert run_together([partial(end_when_asked, launch, rank) for rank in RANKS]) == 0

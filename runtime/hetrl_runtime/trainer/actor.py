@@ -1,0 +1,136 @@
+"""The policy in training: what it said of a batch, and how a minibatch moves it.
+
+It is trained towards targets that are the learner's: advantages, and what the proximal policy and
+the reference found. Which batch, and which minibatches of it, is the learner's as well.
+"""
+
+# ruff: noqa: N806, N815  # shape suffixes, as in ``batch``
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hetrl_core.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
+from hetrl_core.job import TrainingSpec
+from hetrl_runtime.trainer.batch import Batch
+from hetrl_runtime.trainer.loss import (
+    Clip,
+    Whole,
+    decoupled_ppo,
+    kl_k3,
+    masked_mean,
+    token_weights,
+)
+from hetrl_runtime.trainer.model import Policy, TokenScores
+from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.parallel.passes import Pass
+from hetrl_runtime.trainer.tally import Tally
+
+ACTOR_FIGURES = (
+    "loss",
+    "entropy",
+    "clip_fraction",
+    "behaviour_weight",
+    "behaviour_kl",
+    "reference_kl",
+)
+"""The loss, and means over the batch's tokens; ``behaviour_kl`` is how far samplers were behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What a version's minibatches have in common; what no row of this rank's needs is zero."""
+
+    proximal_BR: Tensor | None
+    """None: of one minibatch, whose own forward pass says it."""
+
+    reference_BR: Tensor | None
+    advantages_BR: Tensor
+
+
+class Actor:
+    """The policy, its optimizer, and its part of a step."""
+
+    def __init__(self, policy: Policy, *, algorithm: AlgorithmSpec, training: TrainingSpec) -> None:
+        self.policy = policy
+        self.optimizer = Optimizer(policy, learning_rate=training.learning_rate)
+        self._algorithm = algorithm
+        self._clip = Clip(
+            low=algorithm.clip_low,
+            high=algorithm.clip_high,
+            behaviour_weight=algorithm.behaviour_weight_cap,
+            beyond=algorithm.stale_weights,
+        )
+        self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
+        self.tally = Tally(ACTOR_FIGURES)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what a checkpoint must hold beside the policy's files.
+
+        To the leader; others must ask as well, and get nothing.
+        """
+        return self.optimizer.state()
+
+    def restore(self, state: dict[str, Tensor], weights: dict[str, Tensor], source: str) -> None:
+        """Go on from what ``state`` returned to the leader, and the policy's files.
+
+        Without weights: from the beginning. What others than the leader bring is not looked at.
+        """
+        if not self.policy.share_with_all(torch.tensor(bool(weights))):
+            self.policy.copy_from_first_replica()
+            return
+        self.policy.load_weights(Optimizer.masters(state) or weights, source=source)
+        self.optimizer.load_state(state)
+
+    def step(
+        self, batch: Batch, parts: list[Tensor], whole: Whole, targets: Targets, *, version: int
+    ) -> None:
+        """Move along a minibatch's gradient."""
+        figures = torch.zeros(len(ACTOR_FIGURES), device=self.policy.device)
+
+        def loss_of(each: Pass, scores: TokenScores) -> Tensor:
+            nonlocal figures
+            loss, means = self._loss(each, scores, targets, whole)
+            figures += torch.stack([loss.detach(), *means])
+            return loss
+
+        self.policy.backward(self.policy.passes(batch, parts), loss_of)
+        self.tally.add(figures, norm=self.optimizer.step(version=version))
+
+    def _loss(
+        self, each: Pass, scores: TokenScores, targets: Targets, whole: Whole
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return a pass's share of the loss, and of the other figures."""
+        batch = each.batch.to(self.policy.device)
+        mask_BR, width = batch.mask_BR, batch.num_response_positions
+        if targets.proximal_BR is None:
+            proximal_BR = scores.log_probs_BR.detach()
+        else:
+            proximal_BR = targets.proximal_BR[each.rows, :width].to(self.policy.device)
+        policy = decoupled_ppo(
+            scores.log_probs_BR,
+            proximal_BR=proximal_BR,
+            behaviour_BR=batch.behaviour_BR,
+            advantages_B=targets.advantages_BR[each.rows, :width].to(self.policy.device),
+            mask_BR=mask_BR,
+            clip=self._clip,
+        )
+        kl_BR = torch.zeros_like(policy.losses_BR)
+        if targets.reference_BR is not None:
+            reference_BR = targets.reference_BR[each.rows, :width].to(self.policy.device)
+            kl_BR = kl_k3(scores.log_probs_BR, reference_BR, mask_BR)
+        loss_BR = policy.losses_BR
+        if self._algorithm.kl_placement is KlPlacement.LOSS:
+            loss_BR = loss_BR + self._algorithm.kl_coefficient * kl_BR
+        weights_BR = token_weights(mask_BR, whole, self._algorithm.loss_aggregation)
+        found_BR = scores.log_probs_BR.detach() if self._is_near_behaviour else proximal_BR
+        values = (
+            scores.entropies_BR,
+            policy.is_clipped_BR.float(),
+            policy.behaviour_weights_BR,
+            kl_k3(batch.behaviour_BR, found_BR, mask_BR),
+            kl_BR.detach(),
+        )
+        means = [masked_mean(value, mask_BR, num_tokens=whole.num_tokens) for value in values]
+        return (weights_BR * loss_BR).sum(), means

@@ -1,0 +1,42 @@
+"""What the minibatches of one version say of themselves, added up until the step reports it."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from hetrl_runtime.trainer.peers import Peers
+
+
+class Tally:
+    """This process's share of figures, whose means over minibatches are wanted, and of norms."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._figures = torch.zeros(len(names))
+        self._norm = 0.0
+
+    def add(self, figures: Tensor, *, norm: float) -> None:
+        """Take in what one minibatch's passes here said, and its gradient's norm."""
+        self._figures += figures.cpu()
+        self._norm += norm
+
+    def take(self) -> tuple[Tensor, float]:
+        """Return the sums, and begin anew."""
+        found = self._figures, self._norm
+        self._figures, self._norm = torch.zeros_like(self._figures), 0.0
+        return found
+
+
+def means(
+    names: Sequence[str], mine: Tally | None, peers: Peers, *, num_minibatches: int
+) -> tuple[dict[str, float], float]:
+    """Return every figure's mean over minibatches, and the gradient norm's, from all processes.
+
+    ``mine`` is None where this process has no part of the model; it must ask as well.
+    """
+    figures, norm = mine.take() if mine else (torch.zeros(len(names)), 0.0)
+    # Every process of a model finds the same norm.
+    said = torch.tensor([*figures.tolist(), norm, 1.0 if mine else 0.0])
+    *sums, norms, num_speakers = peers.pooled(said).tolist()
+    found = {name: each / num_minibatches for name, each in zip(names, sums, strict=True)}
+    return found, norms / num_speakers / num_minibatches
