@@ -96,7 +96,7 @@ check: $(READY) ## Format, lint, types, import arrows, unit tests: under a minut
 test: check docs test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
 
 test-slow: $(READY)
-	@$(BIN)/pytest -q -n 2 --dist worksteal --durations=20 --durations-min=10 -m 'slow and not cluster and not pods and not engine'
+	@$(BIN)/pytest -q -n 2 --dist worksteal --durations=20 --durations-min=10 -m 'slow and not proof and not cluster and not pods and not engine'
 
 test-oracles: $(READY) $(ORACLES_READY)
 	@.venv-oracles/bin/python -m pytest -q -m oracle tests/oracles
@@ -160,6 +160,9 @@ proof-calculator: $(READY) ## A policy learns to call a calculator: reward, call
 proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
 
+proof-groupings: $(READY) ## PPO to its end, under TLS, through a death, with its tasks on shared GPUs in every way; an hour.
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster' -k in_every_grouping tests/cli
+
 proof-faults: $(READY) ## Kill the operator at every write of a job's life, and fail it in every way; resumable. ARGS='--lanes 2'
 	@$(BIN)/python -m bench.proof.faults $(ARGS)
 
@@ -198,6 +201,6 @@ clean: ## Remove what make put into the checkout; the cache stays.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \
-  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-speed proof-wire \
+  cluster cluster-down images e2e bench proof-learning proof-calculator proof-kill proof-groupings proof-faults proof-load proof-sequences proof-kueue proof-nodes proof-walk proof-speed proof-wire \
   proof-gsm8k proof-planner gpu \
   clean

@@ -89,6 +89,23 @@ def test_the_example_runs_on_two_nodes_to_its_end_though_a_rollout_is_killed(
     eventually(lambda: tenant.children() == [], what="nothing of the job is left")
 
 
+def test_a_whole_job_runs_on_one_gpu(tenant: Tenant) -> None:
+    job = yaml.safe_load((EXAMPLES / "arithmetic-one-gpu.yaml").read_text())
+    job["spec"]["training"]["steps"] = 10
+    tenant.create(job)
+
+    name = job["metadata"]["name"]
+    eventually(lambda: tenant.step(name) >= 1, what="a step is done")
+    (trainer,) = (each for each in tenant.pods() if "coordinator" not in each)
+    assert "trainer" in trainer
+    assert "metrics-rollout" in json.dumps(tenant.pods()[trainer]["spec"]["containers"][0]["ports"])
+    tenant.wait_for_phase("Succeeded", name)
+    status = tenant.status(name)
+    assert status["progress"]["step"] == 10
+    assert status["progress"]["stalenessP95"] == 0
+    assert status["restarts"] == 0
+
+
 def test_pods_of_a_job_outlive_an_upgrade_of_the_operator_and_its_rollback(
     tenant: Tenant, tmp_path: Path
 ) -> None:

@@ -6,19 +6,12 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.groupings import (
-    GENERATES,
-    GROUPINGS,
-    SCORES,
-    TRAINS,
-    TRAINS_CRITIC,
-    grouping,
-    named,
-)
+from hetrl_core.groupings import CRITIC, grouping, named
 from hetrl_core.job import Engine, JobSpec
 from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 
+_ALWAYS = (Task.ACTOR_GENERATION, Task.ACTOR_TRAINING)
 _TRAINED = (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
 
 
@@ -54,22 +47,25 @@ def split_obstacle(
 
 
 def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
-    found = []
-    for group in plan.groups:
-        if frozenset(group.tasks) in {GENERATES, *TRAINS, *TRAINS_CRITIC, *SCORES}:
-            continue
-        shared = "on shared GPUs" if len(group.tasks) > 1 else "on GPUs of its own"
-        found.append(f"{named(group.tasks)} {shared}: this release does not run that")
+    found = [
+        f"{named(group.tasks)} apart from {named(CRITIC.difference(group.tasks))}: the same "
+        "processes do both"
+        for group in plan.groups
+        if len(CRITIC.intersection(group.tasks)) == 1
+    ]
     if any(
         share.first_gpu is not None
         for group in plan.groups for replica in group.replicas for share in replica.shares
     ):  # fmt: skip
         found.append("tasks that share GPUs are split differently: this release splits them alike")
-    if not found and grouping(group.tasks for group in plan.groups) not in GROUPINGS:
-        found.append(
-            "this release runs one group of GPUs that trains each model, and others that generate "
-            "or score"
-        )
+    groups = grouping(group.tasks for group in plan.groups)
+    found += [f"nothing does {task}" for task in _ALWAYS if not plan.groups_with(task)]
+    found += [
+        f"{task} is done together with other tasks here and without them there: this release "
+        "does it in one way"
+        for task in Task
+        if sum(task in each for each in groups) > 1
+    ]
     if (job.algorithm.type is AlgorithmType.PPO) is not bool(
         plan.groups_with(Task.CRITIC_TRAINING)
     ):
@@ -83,7 +79,8 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
 def _split_obstacles(group: ReplicaGroup, job: JobSpec) -> list[str]:
     # A trainer's other models are cut as the one that it trains.
     trained = [each for each in _TRAINED if each in group.tasks]
-    asked = trained[:1] or group.tasks
+    served = {Task.ACTOR_GENERATION, *asked_of_workers(group.tasks)}
+    asked = (*trained[:1], *(each for each in group.tasks if each in served))
     reasons = {
         task: split_obstacle(task, group.parallelism, job.engine, job.model.architecture)
         for task in asked

@@ -1,20 +1,22 @@
 """Which tasks the runtime does on the same GPUs: the one list that planner and runtime go by.
 
-Whatever else shares a trainer's GPUs is done by the trainer's own processes, which take turns at
-it, with every model cut as the one that is trained there. A critic may be trained on GPUs of its
-own, by processes that keep step with the policy's. What a frozen model says of a trajectory can be
-asked of inference workers instead, on GPUs of their own, while others are still being generated.
+Any tasks may share GPUs, or have GPUs of their own; a pod has a program for each kind of work that
+its GPUs do (``task.programs_of``). Only a critic is never parted: what asks it also trains it. All
+tasks of a group are done by the same replicas, cut alike.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import TypeVar
 
 from hetrl_core.task import Task
 
 TaskGroup = frozenset[Task]
+Unit = TypeVar("Unit")
 
 GENERATES: TaskGroup = frozenset({Task.ACTOR_GENERATION})
 
-_CRITIC = frozenset({Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING})
+CRITIC = frozenset({Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING})
 """Two tasks of one model, which changes with every step: they stay together."""
 
 _REFERENCE = frozenset({Task.REFERENCE_INFERENCE})
@@ -22,40 +24,45 @@ _REWARD = frozenset({Task.REWARD_INFERENCE})
 
 TRAINS: tuple[TaskGroup, ...] = tuple(
     frozenset({Task.ACTOR_TRAINING}) | others
-    for others in (frozenset(), _REFERENCE, _CRITIC, _REFERENCE | _CRITIC)
+    for others in (frozenset(), _REFERENCE, CRITIC, _REFERENCE | CRITIC)
 )
-"""What a pod may be told to do that trains the policy."""
+"""What processes do that train the policy: they take turns at it, every model cut as that one."""
 
-TRAINS_CRITIC: tuple[TaskGroup, ...] = (_CRITIC, _CRITIC | _REFERENCE)
-"""What one may be told that trains a critic apart from its policy."""
+TRAINS_CRITIC: tuple[TaskGroup, ...] = (CRITIC, CRITIC | _REFERENCE)
+"""What processes do that train a critic apart from its policy, and keep step with that one's."""
 
 SCORES: tuple[TaskGroup, ...] = (_REFERENCE, _REWARD, _REFERENCE | _REWARD)
-"""What an inference worker's pod may be told to do."""
+"""What an inference worker is asked."""
 
-_INFERS: tuple[frozenset[TaskGroup], ...] = (
-    frozenset(),
-    *(frozenset({scores}) for scores in SCORES),
-    frozenset({_REFERENCE, _REWARD}),
+_APART_OR_TOGETHER: tuple[TaskGroup, ...] = (
+    GENERATES,
+    frozenset({Task.ACTOR_TRAINING}),
+    CRITIC,
+    _REFERENCE,
+    _REWARD,
 )
-"""What inference workers may be together. A trainer has no reward model: rewards decide which
-trajectories come to it."""
+"""What may be done on GPUs of its own or on others': the first two are of every iteration."""
 
-_TRAINERS: tuple[frozenset[TaskGroup], ...] = (
-    *(frozenset({trains}) for trains in TRAINS),
-    *(
-        frozenset({trains, critic})
-        for trains in TRAINS
-        for critic in TRAINS_CRITIC
-        if not trains & critic
-    ),
-)
-"""What trainers may be together."""
+_ALWAYS = 2
+
+
+def partitions(units: Sequence[Unit]) -> Iterator[list[list[Unit]]]:
+    """Yield every way to divide units into groups, units and groups in order."""
+    if not units:
+        yield []
+        return
+    *before, last = units
+    for groups in partitions(before):
+        for number, group in enumerate(groups):
+            yield [*groups[:number], [*group, last], *groups[number + 1 :]]
+        yield [*groups, [last]]
+
 
 GROUPINGS: tuple[frozenset[TaskGroup], ...] = tuple(
-    frozenset({GENERATES}) | trainers | infers
-    for infers in _INFERS
-    for trainers in _TRAINERS
-    if not any(trains & scores for trains in trainers for scores in infers)
+    frozenset(frozenset[Task]().union(*group) for group in groups)
+    for number in range(len(_APART_OR_TOGETHER) - _ALWAYS + 1)
+    for more in combinations(_APART_OR_TOGETHER[_ALWAYS:], number)
+    for groups in partitions((*_APART_OR_TOGETHER[:_ALWAYS], *more))
 )
 """Every way of giving an iteration's tasks to groups of GPUs that this release runs."""
 

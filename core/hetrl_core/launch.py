@@ -96,6 +96,9 @@ class Launch:
     concurrency: int = 0
     """Trajectories that this pod generates at once."""
 
+    kv_cache_bytes: int = 0
+    """On each GPU, for what this pod generates; 0: all that its GPUs have left."""
+
     max_concurrent: int = 1
     """Trajectories that all planned rollout pods together generate at once."""
 

@@ -51,6 +51,9 @@ class PodSet:
     concurrency: int = 0
     """Trajectories that one pod generates at once."""
 
+    kv_cache_bytes: int = 0
+    """On each GPU, for what it generates, where other programs need the rest; 0: all there is."""
+
     @property
     def num_pods(self) -> int:
         """Pods of the set."""
@@ -93,6 +96,7 @@ def pod_sets(plan: Plan) -> tuple[PodSet, ...]:
                     machines=tuple(pods.machines),
                     ranks=tuple(pods.ranks),
                     concurrency=group.concurrency,
+                    kv_cache_bytes=_kv_cache_bytes(group),
                 )
             )
     return tuple(sets)
@@ -113,6 +117,11 @@ def inference_tasks(sets: Iterable[PodSet]) -> tuple[Task, ...]:
 def slug(name: str) -> str:
     """Turn a GPU kind or region into what a DNS label may hold: ``A100-80GB`` -> ``a100-80gb``."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _kv_cache_bytes(group: ReplicaGroup) -> int:
+    is_shared = len(programs_of(group.tasks)) > 1
+    return group.memory.kv_cache_bytes if is_shared and Task.ACTOR_GENERATION in group.tasks else 0
 
 
 @dataclass(slots=True)

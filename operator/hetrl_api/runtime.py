@@ -31,7 +31,7 @@ class Images(ApiModel):
     """Trainer pods."""
 
     rollout: Image | None = None
-    """Rollout pods."""
+    """Rollout pods, and trainer pods that generate as well."""
 
     coordinator: Image | None = None
     """The coordinator's pod."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hetrl_core.capabilities import split_obstacle
-from hetrl_core.groupings import named
 from hetrl_core.job import JobSpec
 from hetrl_core.plan import MemoryUse, Parallelism
 from hetrl_core.task import Task
@@ -16,7 +15,6 @@ from hetrl_core.units import gib
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.goals import Cheapest, Fastest, FewestGpus, Goal
-from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import Site, without_machines
 from hetrl_planner.splits import (
@@ -37,7 +35,7 @@ def reasons_against(
     """Return why no choice in the space meets the job's limits."""
     if not space.sites:
         return tuple(_nothing_eligible(job))
-    reasons = list(_too_few_gpus(space, runnable_only=runnable_only))
+    reasons = []
     if not space.trainings:
         reasons += [
             _too_large_to_train(space, site, runnable_only=runnable_only)
@@ -59,19 +57,6 @@ def _nothing_eligible(job: JobSpec) -> Iterator[str]:
         asked = f" with GPU product {pool.gpu_product}" if pool.gpu_product else ""
         labels = ", ".join(f"{key}={value}" for key, value in pool.node_selector)
         yield f"pool {pool.name}: no machine{asked}{f' and labels {labels}' if labels else ''}"
-
-
-def _too_few_gpus(space: Space, *, runnable_only: bool) -> Iterator[str]:
-    """Say where a reward model's GPUs are missing; with two groups, which limit binds is said."""
-    fewest = min(groupings(space.work.tasks, runnable_only=runnable_only), key=len)
-    num_gpus = sum(site.num_gpus for site in space.sites)
-    num_gpus = min(num_gpus, space.limits.max_gpus or num_gpus)
-    if num_gpus < len(fewest) > 2:  # noqa: PLR2004 - what trains, and what generates
-        apart = "; ".join(named(tasks) for tasks in fewest)
-        yield (
-            f"tasks need {len(fewest)} GPUs at least, for those of different groups share none "
-            f"({apart}); {num_gpus} may be used"
-        )
 
 
 def _best_site_per_kind(space: Space) -> list[Site]:
@@ -184,13 +169,13 @@ def _lifted_alone(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) ->
         if found := searcher.best(lifted, Cheapest(paced.step_seconds)):
             yield (
                 f"resources.budgetPerHour is {limits.budget_dollars_per_hour:.2f} $/h; the "
-                f"cheapest plan costs {found.choice.dollars_per_hour:.2f} $/h"
+                f"cheapest plan found costs {found.choice.dollars_per_hour:.2f} $/h"
             )
     if limits.max_gpus is not None:
         lifted = replace(space, limits=replace(limits, max_gpus=None))
         if found := searcher.best(lifted, FewestGpus(paced.step_seconds)):
             yield (
-                f"resources.maxGPUs is {limits.max_gpus}; the smallest plan takes "
+                f"resources.maxGPUs is {limits.max_gpus}; the smallest plan found takes "
                 f"{found.choice.num_gpus} GPUs"
             )
     if any(site.max_gpus is not None for site in space.sites):
@@ -200,7 +185,7 @@ def _lifted_alone(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) ->
         batch = space.work.batch_size
         yield (
             f"the objective asks for {batch / goal.step_seconds:.2f} samples/s; the fastest plan "
-            f"within the limits makes {batch / found.choice.step_seconds:.2f} samples/s"
+            f"found within the limits makes {batch / found.choice.step_seconds:.2f} samples/s"
         )
 
 
@@ -212,7 +197,7 @@ def _pools_lifted(space: Space, paced: Cheapest | FewestGpus, searcher: Searcher
         )
         yield (
             f"resources.pools limit the GPUs of {', '.join(pools)}; without these limits the "
-            f"smallest plan takes {found.choice.num_gpus} GPUs"
+            f"smallest plan found takes {found.choice.num_gpus} GPUs"
         )
 
 
@@ -250,7 +235,7 @@ def _replicas_lifted(
             else f"rollout asks for {limits.min_replicas} to {most} replicas"
         )
         replicas = sum(share.num_replicas for share in found.choice.rollouts)
-        yield f"{asked}; without that, the smallest plan has {replicas} on these GPUs"
+        yield f"{asked}; without that, the smallest plan found has {replicas} on these GPUs"
 
 
 def _together(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> str:
@@ -271,8 +256,8 @@ def _together(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> str
         total = sum(site.num_gpus for site in space.sites)
         return (
             f"training takes at least {training} GPUs and generation at least {rollout}, each "
-            f"on machines large enough; both do not fit the fleet's {total} GPUs together, "
-            "whatever the job's limits"
+            f"on machines large enough, and no GPU was found to have room for both; they do not "
+            f"fit the fleet's {total} GPUs together, whatever the job's limits"
         )
     return "no single limit is the reason, but together they leave no plan: " + ", ".join(
         _limits_in_words(space, job, goal)

@@ -13,9 +13,9 @@ from hetrl_core.job import JobSpec
 from hetrl_core.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
-from hetrl_planner.cost.shard import shards
+from hetrl_planner.cost.shard import Shard, shards
 from hetrl_planner.layout.evaluation import Misfit
-from hetrl_planner.rollout_bench import Bench, sides
+from hetrl_planner.rollout_bench import Bench
 from hetrl_planner.sites import Site, sites
 from hetrl_planner.workload import Workload
 
@@ -154,19 +154,14 @@ def _replicas_with_work(plan: Plan, job: JobSpec) -> Iterator[str]:
 
 def _costs(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
     """Ask the cost model what is on each GPU, and what all of it costs here and now."""
-    parted = sides(plan)
-    if parted is None:
-        # Tasks that share GPUs do not run in this release: ``obstacles`` has said so.
-        return
-    staying, rollouts = parted
-    bench = Bench.of(staying, fleet, job)
-    found = bench.costs(rollouts)
+    bench = Bench.of(plan.groups, fleet, job)
+    found = bench.costs(())
     if isinstance(found, Misfit):
         yield _in_words(found)
         return
     for number, group in enumerate(plan.groups):
         if Task.ACTOR_GENERATION in group.tasks:
-            yield from _cache(number, group, fleet, bench.space.work)
+            yield from _cache(number, group, plan, fleet, bench.space.work)
     budget = job.resources.budget_dollars_per_hour
     if budget is not None and found.dollars_per_hour > budget * (1 + 1e-9):
         yield (
@@ -183,16 +178,37 @@ def _in_words(found: Misfit) -> str:
 
 
 def _cache(
-    number: int, group: ReplicaGroup, fleet: ClusterSnapshot, work: Workload
+    number: int, group: ReplicaGroup, plan: Plan, fleet: ClusterSnapshot, work: Workload
 ) -> Iterator[str]:
     kind = fleet.kind(group.gpu_kind)
     stages = shards(work.architecture, group.parallelism)
-    most = min(memory.max_concurrency(each, kind, work) for each in stages)
+    beside = [_beside_bytes(stage, group, plan, work) for stage in stages]
+    most = min(
+        memory.max_concurrency(stage, kind, work, beside_bytes=taken)
+        for stage, taken in zip(stages, beside, strict=True)
+    )
     if group.concurrency > most:
         yield (
             f"spec.groups[{number}].concurrency must be <= {most}, what {kind.name} has memory "
             f"for, got {group.concurrency}"
         )
+
+
+def _beside_bytes(stage: Shard, group: ReplicaGroup, plan: Plan, work: Workload) -> float:
+    """Return what others than generation take of a GPU of a group, of one stage where they do."""
+    held = list(memory.more_programs(group.tasks, work))
+    for task in group.tasks:
+        if task in TRAINING_TASKS:
+            assert group.training_mode
+            trained = sum(len(each.replicas) for each in plan.groups_with(task))
+            held.append(
+                memory.training_footprint(
+                    stage, work, mode=group.training_mode, num_replicas=trained, passes_in_flight=1
+                )
+            )
+        elif task is not Task.ACTOR_GENERATION:
+            held.append(memory.inference_footprint(stage, work, task))
+    return memory.beside_generation(held, work)
 
 
 def _replicas(plan: Plan) -> Iterator[tuple[str, ReplicaGroup, Replica]]:

@@ -46,7 +46,7 @@ def plan(
         job: the job, with its model's dimensions.
         should_stop: asked again and again; once true, the best plan so far is returned.
         runnable_only: leave out what this release's runtime cannot execute, such as tasks that
-            share GPUs.
+            share GPUs and are split differently.
         evaluations: layouts that HetRL's search may price; ``None`` leaves it to the size of
             the fleet, and 0 leaves that search out.
 
@@ -54,7 +54,7 @@ def plan(
         The plan, or every reason in words why there is none.
     """
     # 1. What cannot be planned at all.
-    if refusals := _refusals(job, runnable_only=runnable_only):
+    if refusals := _refusals(job):
         return Infeasible(reasons=refusals)
 
     # 2. Every way to run one replica, per GPU kind, region and pool.
@@ -123,26 +123,19 @@ def _gap(portfolio: Portfolio, decided: Decided) -> float | None:
     return max(0.0, 1 - known.value / value) if known and value else None
 
 
-def _refusals(job: JobSpec, *, runnable_only: bool) -> tuple[str, ...]:
-    found = []
-    if not job.model.architecture:
-        found.append(
-            f"the dimensions of model {job.model.source} are not known: give "
-            "model.architecture, or a source whose config.json can be read"
-        )
-    strategy = job.planning.strategy
-    if runnable_only and job.data.model and strategy in {Strategy.AREAL_HEX, Strategy.HOMOGENEOUS}:
-        found.append(
-            f"strategy {strategy} scores with the trainer's GPUs alone, which can have no reward "
-            "model: strategies Auto, HetRL and ILP give it GPUs of its own"
-        )
-    return tuple(found)
+def _refusals(job: JobSpec) -> tuple[str, ...]:
+    if job.model.architecture:
+        return ()
+    return (
+        f"the dimensions of model {job.model.source} are not known: give "
+        "model.architecture, or a source whose config.json can be read",
+    )
 
 
 def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:
     """Return all that a job may choose from on a fleet."""
     assert job.model.architecture is not None
-    work = workload(job, job.model.architecture)
+    work = workload(job, job.model.architecture, programs_stay=runnable_only)
     here = sites(snapshot, job.resources)
     rollout = job.rollout
     limits = Limits(

@@ -8,6 +8,7 @@ time runs out. On small fleets the ILP has the last word instead.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -322,27 +323,41 @@ class Portfolio:
     ) -> Decided | None:
         """Evolve plans of every grouping.
 
-        Where they must run, those of fewest groups come first, and with all evaluations: they are
-        the best more often.
+        Where they must run, the promising ones come first, and with all evaluations: they are the
+        best more often.
         """
         if not self.space.runnable_only:
             return self._evolve(first, others, self._groupings, share=share)
-        fewest = min(map(len, self._groupings), default=0)
-        few = [each for each in self._groupings if len(each) == fewest]
-        more = [each for each in self._groupings if len(each) > fewest]
+        few = self._promising(first)
+        more = [each for each in self._groupings if each not in few]
         found = self._evolve(first, others, few, share=share)
         if not more:
             return found
         share *= APART_SHARE if found and not self._is_small else 1.0
         return self._evolve(self._parted(found, more), (), more, share=share)
 
+    def _promising(self, first: Decided | None) -> list[Grouping]:
+        """Return the grouping of an answer for which all were compared.
+
+        On small fleets, and without an answer: all tasks together, and generation apart.
+        """
+        if first and not self._is_small:
+            return [self._grouping_of(first)]
+        return [each for each in self._groupings if len(each) == 1 or each == self._disjoint]
+
+    def _grouping_of(self, found: Decided) -> Grouping:
+        tasks, layout = self.space.work.tasks, found.evaluation.layout
+        return genome_of(layout, self.evaluator.devices, tasks=tasks).grouping
+
     def _parted(self, found: Decided | None, arms: Sequence[Grouping]) -> Decided | None:
         """Return an answer with starts of other groupings, made of it."""
         if found is None:
             return None
         devices = self.evaluator.devices
-        genome = genome_of(found.evaluation.layout, devices, tasks=self.space.work.tasks)
-        starts = (each for arm in arms for each in parted(genome, arm, devices))
+        best = genome_of(found.evaluation.layout, devices, tasks=self.space.work.tasks)
+        apart = (each for each in found.others if each.grouping == self._disjoint)
+        begun = dict.fromkeys([best, *islice(apart, 1)])
+        starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
         return replace(found, others=(*found.others, *starts))
 
     def _evolve(

@@ -23,16 +23,21 @@ Rollouts = tuple[ReplicaGroup, ...]
 
 
 def sides(plan: Plan) -> tuple[tuple[ReplicaGroup, ...], Rollouts] | None:
-    """Return what trains or scores, and what generates; None where tasks take turns otherwise."""
+    """Return what trains or scores, and what generates; None where generation shares GPUs."""
     staying = tuple(each for each in plan.groups if Task.ACTOR_GENERATION not in each.tasks)
     rollouts = tuple(each for each in plan.groups if each.tasks == (Task.ACTOR_GENERATION,))
-    has_shared_gpus = len(staying) + len(rollouts) != len(plan.groups) or any(
+    shares_gpus = len(staying) + len(rollouts) != len(plan.groups) or is_split_differently(plan)
+    return None if shares_gpus else (staying, rollouts)
+
+
+def is_split_differently(plan: Plan) -> bool:
+    """Tell whether tasks share GPUs that are not cut alike."""
+    return any(
         share.first_gpu is not None
         for group in plan.groups
         for replica in group.replicas
         for share in replica.shares
     )
-    return None if has_shared_gpus else (staying, rollouts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,7 @@ class Bench:
     space: Space
     job: JobSpec
     staying: tuple[ReplicaGroup, ...]
-    """What trains, and what scores apart from that."""
+    """All that no rollout is moved for."""
 
     @staticmethod
     def of(staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec) -> "Bench":
@@ -88,17 +93,25 @@ class Bench:
         return replace(self.objective, limits=limits).score(self.evaluation(rollouts))
 
     def costs(self, rollouts: Rollouts) -> Evaluation | Misfit:
-        """Return what the cost model says of these rollouts, of which there are some."""
+        """Return what the cost model says of these rollouts, if others generate of none."""
         return self.evaluator.evaluate(self._layout(rollouts))
 
     def evaluation(self, rollouts: Rollouts) -> Evaluation | None:
         """Return what the cost model says; None where it does not fit, or nothing generates."""
-        if not rollouts:
-            return None
+        return self._evaluated(rollouts) if rollouts else None
+
+    def whole(self) -> Evaluation | None:
+        """Return what the cost model says where nothing but what stays is there, and generates."""
+        return self._evaluated(())
+
+    def _evaluated(self, rollouts: Rollouts) -> Evaluation | None:
         found = self.costs(rollouts)
         if not isinstance(found, Evaluation):
             return None
-        asked = sum(len(each.replicas) for each in rollouts)
+        generating = (
+            each for each in (*self.staying, *rollouts) if Task.ACTOR_GENERATION in each.tasks
+        )
+        asked = sum(len(each.replicas) for each in generating)
         # Rollouts that would always come too late are left out, and the places with them.
         kept = len(found.layout.task(Task.ACTOR_GENERATION).replicas)
         return found if kept == asked else None

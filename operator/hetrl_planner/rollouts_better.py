@@ -12,7 +12,7 @@ from hetrl_core.plan import Plan, Prediction
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.objective import Score
 from hetrl_planner.plan_job import never
-from hetrl_planner.rollout_bench import Bench, Rollouts, sides
+from hetrl_planner.rollout_bench import Bench, Rollouts, is_split_differently, sides
 from hetrl_planner.rollout_moves import larger, mended, num_replicas, smaller
 
 MOST_STEPS = 32
@@ -55,16 +55,15 @@ def rollouts_better(
 def expected_now(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction | None:
     """Return what a plan is expected to do on a fleet that may have changed since it was made.
 
-    None where the cost model cannot say: a machine of the plan is not there, or tasks share GPUs.
+    None where the cost model cannot say: a machine of the plan is not there, tasks that share GPUs
+    are split differently, or some rollouts would be too late for the staleness bound.
     """
-    parted = sides(plan)
-    if parted is None:
+    if is_split_differently(plan):
         return None
-    staying, rollouts = parted
-    bench = Bench.of(staying, snapshot, job)
-    if any(left < 0 for left in bench.free(rollouts).values()):
+    bench = Bench.of(plan.groups, snapshot, job)
+    if any(left < 0 for left in bench.free(()).values()):
         return None
-    found = bench.evaluation(rollouts)
+    found = bench.whole()
     return prediction(found, bench.space.work) if found else None
 
 

@@ -4,13 +4,13 @@ Also in how many copies, what they may divide among each other, and what of it f
 How fast each is, ``candidates`` says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import shards, split_layers
 from hetrl_planner.sites import SHARE_SIZES, Site
@@ -56,6 +56,7 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
     may share a machine or not.
     """
     model = work.architecture
+    tasks = deciding(work.training_side) if task is Task.ACTOR_TRAINING else (task,)
     for tensor in TENSOR_SIZES:
         if tensor > site.largest_machine_gpus or model.num_query_heads % tensor:
             continue
@@ -63,13 +64,26 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
             if num_stages > model.num_layers or tensor * num_stages > site.num_gpus:
                 continue
             parallelism = Parallelism(tensor=tensor, stage_layers=split_layers(model, num_stages))
-            if runnable_only and split_obstacle(task, parallelism, work.engine, model):
+            if runnable_only and any(
+                split_obstacle(each, parallelism, work.engine, model) for each in tasks
+            ):
                 continue
             for share_size in SHARE_SIZES:
                 stages_per_share, rest = divmod(share_size, tensor)
                 fits = share_size <= site.largest_machine_gpus
                 if fits and not rest and stages_per_share and num_stages % stages_per_share == 0:
                     yield Split(parallelism=parallelism, share_size=share_size)
+
+
+def deciding(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return the tasks of a group, all cut alike, that say how it may be cut.
+
+    Every model in a trainer is cut as the one that is trained; what is done by programs of their
+    own must be such as these can do.
+    """
+    trained = [task for task in (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING) if task in tasks]
+    served = {Task.ACTOR_GENERATION, *asked_of_workers(tasks)}
+    return (*trained[:1], *(task for task in tasks if task in served))
 
 
 def replica_counts(work: Workload, *, most: int) -> list[int]:
@@ -110,6 +124,7 @@ def fullest_training_gpu(
 ) -> MemoryUse:
     """Return the memory of the fullest GPU of the training side, all its tasks together."""
     stages = shards(work.architecture, split.parallelism)
+    more = memory.more_programs(work.training_side, work)
     return max(
         (
             memory.together(
@@ -122,9 +137,10 @@ def fullest_training_gpu(
                         passes_in_flight=len(stages) - number,
                     )
                     if task in TRAINING_TASKS
-                    else memory.inference_footprint(stage, work)
+                    else memory.inference_footprint(stage, work, task)
                     for task in work.training_side
-                ],
+                ]
+                + [*more],
                 site.kind,
             )
             for number, stage in enumerate(stages)

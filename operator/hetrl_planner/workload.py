@@ -55,6 +55,10 @@ class Workload:
     min_replicas: int = 1
     """Rollouts that the job asks for at least, of use or not."""
 
+    programs_stay: bool = False
+    """Whether each program on a GPU keeps what it has there while others compute, as those of this
+    release do. Otherwise tasks that share GPUs take turns with their memory as well."""
+
     @property
     def sample_tokens(self) -> int:
         """Tokens of an average trajectory."""
@@ -103,7 +107,9 @@ def _group_spread(mean_tokens: int, max_tokens: int, group_size: int) -> float:
     return lengths.mean_longest(max(FEWEST_ALIKE, group_size)) / lengths.mean_tokens
 
 
-def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
+def workload(
+    job: JobSpec, architecture: ModelArchitecture, *, programs_stay: bool = False
+) -> Workload:
     """Return the work that one policy version of a job is."""
     data, algorithm = job.data, job.algorithm
     return Workload(
@@ -120,6 +126,7 @@ def workload(job: JobSpec, architecture: ModelArchitecture) -> Workload:
         tasks=tasks_of(job),
         engine=job.engine,
         min_replicas=job.rollout.replicas or job.rollout.min_replicas,
+        programs_stay=programs_stay,
     )
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -18,45 +19,64 @@ Work = Callable[[], int]
 """What one process does; returns its exit code. It must be one that can be sent there by name."""
 
 _PARENT_IS_GONE = 1
+_GRACE_SECONDS = 20.0
+"""Between asking what runs beside to stop and killing it."""
 
 
-def run_together(works: Sequence[Work]) -> int:
+def run_together(works: Sequence[Work], *, beside: Sequence[Work] = ()) -> int:
     """Do every work in a process of its own, a single one in ours; return the pod's exit code.
 
     SIGTERM and SIGINT are passed on. The first process that fails says how the pod ends, and
-    the others, which could only wait for it, are killed.
+    the others, which could only wait for it, are killed. What runs ``beside`` is told to stop when
+    all ``works`` are done: a pod that lived on without them would be missed by nobody.
     """
-    if len(works) == 1:
+    if len(works) == 1 and not beside:
         return works[0]()
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = [
         context.Process(target=_one, args=(work,), name=f"pod-{number}")
-        for number, work in enumerate(works)
+        for number, work in enumerate((*works, *beside))
     ]
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         del frame
-        for process in processes:
-            if process.pid and process.exitcode is None:
-                os.kill(process.pid, number)
+        _signal(processes, number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
     for process in processes:
         process.start()
-    return _code_of(processes)
+    own, others = processes[: len(works)], processes[len(works) :]
+    code = _code_of(own, others)
+    if not code:
+        _let_go(others)
+    for process in processes:
+        process.kill()
+    return code
 
 
-def _code_of(processes: Sequence[BaseProcess]) -> int:
-    running = {process.sentinel: process for process in processes}
-    while running:
+def _let_go(processes: Sequence[BaseProcess]) -> None:
+    """Ask processes to end, and give them time; how they end says nothing of the pod."""
+    _signal(processes, signal.SIGTERM)
+    ends_at = time.monotonic() + _GRACE_SECONDS
+    for process in processes:
+        process.join(max(0.0, ends_at - time.monotonic()))
+
+
+def _signal(processes: Sequence[BaseProcess], number: int) -> None:
+    for process in processes:
+        if process.pid and process.exitcode is None:
+            os.kill(process.pid, number)
+
+
+def _code_of(awaited: Sequence[BaseProcess], others: Sequence[BaseProcess]) -> int:
+    """Wait until all that are awaited have ended, or one of any has failed; return its code."""
+    running = {process.sentinel: process for process in (*awaited, *others)}
+    while any(process.exitcode is None for process in awaited):
         ended = [running.pop(each) for each in wait(list(running)) if isinstance(each, int)]
         for process in ended:
             process.join()
-        codes = [process.exitcode or 0 for process in ended]
-        if failed := [code for code in codes if code]:
-            for process in running.values():
-                process.kill()
+        if failed := [code for process in ended if (code := process.exitcode or 0)]:
             # Ended by a signal: -9 and the like.
             return max(failed) if max(failed) > 0 else 1
     return 0

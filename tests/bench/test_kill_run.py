@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.proof.kill.arrangement import Work, make_claim
+from bench.proof.kill.arrangement import Layout, Work, make_claim
 from bench.proof.kill.mishaps import deal
 from bench.proof.kill.stage import Stage
 from bench.proof.kill.starter import Starter
@@ -43,7 +43,7 @@ async def test_a_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Pa
     async with Starter.open() as starter:
         stage = Stage(
             starter=starter, out=tmp_path / "run", claim=claim,
-            work=Work(steps=STEPS, has_inference=True), rng=random.Random(1), seed=1,
+            work=Work(steps=STEPS, layout=Layout.REFERENCE_APART), rng=random.Random(1), seed=1,
         )  # fmt: skip
         await be_struck(stage)
         stage.close()

@@ -125,19 +125,21 @@ def test_a_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], sai
     [
         pytest.param(
             {"resources": {"budgetPerHour": 1}},
-            "resources.budgetPerHour is 1.00 $/h; the cheapest plan costs 1.60 $/h", id="too poor",
+            "resources.budgetPerHour is 1.00 $/h; the cheapest plan found costs 1.60 $/h",
+            id="too poor",
         ),
         pytest.param(
             {
                 "resources": {"budgetPerHour": 5},
                 **objective(cost={"requiredSamplesPerSecond": 1e6}),
             },
-            "the objective asks for 1000000.00 samples/s; the fastest plan within the limits makes",
+            "asks for 1000000.00 samples/s; the fastest plan found within the limits makes",
             id="budget against pace",
         ),
         pytest.param(
             {"resources": {"maxGPUs": 2}, "rollout": {"minReplicas": 3}},
-            "resources.maxGPUs is 2; the smallest plan takes 4 GPUs", id="GPUs against rollouts",
+            "resources.maxGPUs is 2; the smallest plan found takes 4 GPUs",
+            id="GPUs against rollouts",
         ),
         pytest.param(
             {"resources": {"pools": [{"name": "p", "gpuProduct": "L4", "maxGPUs": 1}]}},

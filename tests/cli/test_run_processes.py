@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hetrl_core.groupings import GENERATES, GROUPINGS, TRAINS, TaskGroup, grouping, named
+from hetrl_core.groupings import CRITIC, GENERATES, GROUPINGS, TRAINS, TaskGroup, grouping, named
 from hetrl_core.task import Role, Task, role_of
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
@@ -276,11 +276,42 @@ def test_rewards_that_never_vary_end_the_run_with_that_reason(start: Callable[..
     assert run.pids() == []
 
 
+A, T, REFERENCE, REWARD = (
+    frozenset({each})
+    for each in (
+        Task.ACTOR_GENERATION, Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE,
+        Task.REWARD_INFERENCE,
+    )
+)  # fmt: skip
+AT_EACH_LANDING = {
+    frozenset({A | T | CRITIC | REFERENCE | REWARD}),
+    frozenset({A, T, CRITIC, REFERENCE, REWARD}),
+    frozenset({A | T, CRITIC | REFERENCE | REWARD}),
+    frozenset({A | CRITIC, T | REWARD, REFERENCE}),
+    frozenset({A | REFERENCE | REWARD, T | CRITIC}),
+    frozenset({A, T | REFERENCE, CRITIC | REWARD}),
+}
+"""Any two of what they do are together in one of them, and apart in another."""
+
 PPO_GROUPINGS = [
-    pytest.param(each, id=", ".join(sorted(named(group) for group in each)))
+    pytest.param(
+        each,
+        id=", ".join(sorted(named(group) for group in each)),
+        marks=() if each in AT_EACH_LANDING else pytest.mark.proof,
+    )
     for each in GROUPINGS
     if any(Task.CRITIC_TRAINING in group for group in each)
 ]
+
+
+def test_each_landing_sees_any_two_tasks_together_and_apart() -> None:
+    seen = {
+        (first, second): {any({first, second} <= group for group in each) for each in together}
+        for together in [AT_EACH_LANDING]
+        for first, second in combinations(Task, 2)
+    }
+    critics = {Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING}
+    assert all(seen[pair] == {True, False} for pair in seen if set(pair) != critics)
 
 
 @pytest.mark.parametrize("tasks", PPO_GROUPINGS)

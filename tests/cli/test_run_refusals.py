@@ -90,8 +90,8 @@ def refused(folder: Path, text: str, *options: str) -> str:
         ),
         ({"trainning": {}}, r"spec.trainning is not a field: did you mean training\?"),
         (
-            {"resources": {"maxGPUs": 1}},
-            r"the job fits nowhere: resources.maxGPUs is 1; the smallest plan takes \d GPUs",
+            {"resources": {"maxGPUs": 1}, "rollout": {"replicas": 2}},
+            r"the job fits nowhere: resources.maxGPUs is 1; the smallest plan found takes \d GPUs",
         ),
         ({"model": {"source": {"hub": "owner/name"}}}, r"the dimensions of model owner/name"),
         (

@@ -14,6 +14,7 @@ from tests.core.test_plan import PREDICTION, a_group
 
 TRAINS = a_group(Task.ACTOR_TRAINING, "a", "b")
 GENERATES = a_group(Task.ACTOR_GENERATION, "c", tensor=2)
+TOGETHER = replace(TRAINS, tasks=(Task.ACTOR_GENERATION, Task.ACTOR_TRAINING))
 WITH_CRITIC = (Task.CRITIC_INFERENCE, Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
 VLLM, TRANSFORMERS = Engine.VLLM, Engine.TRANSFORMERS
 
@@ -53,17 +54,18 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
             "without pipeline stages", id="stages",
         ),
         pytest.param(
-            a_plan(replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.ACTOR_GENERATION))),
-            "ActorGeneration and ActorTraining on shared GPUs", id="shared",
+            a_plan(TOGETHER, GENERATES),
+            "ActorGeneration is done together with other tasks here and without them there",
+            id="shared and apart",
         ),
         pytest.param(
-            a_plan(TRAINS, GENERATES, a_group(Task.CRITIC_INFERENCE, "d")),
-            "CriticInference on GPUs of its own", id="apart",
+            a_plan(replace(TOGETHER, parallelism=Parallelism(tensor=1, stage_layers=(14, 14)))),
+            "ActorGeneration at tp1·pp2: .* without pipeline stages", id="shared, in stages",
         ),
         pytest.param(
             a_plan(TRAINS, numbered(GENERATES)), "are split differently", id="shared, cut otherwise"
         ),
-        pytest.param(a_plan(TRAINS), "one group of GPUs that trains", id="nothing generates"),
+        pytest.param(a_plan(TRAINS), "nothing does ActorGeneration", id="nothing generates"),
         pytest.param(
             a_plan(replace(TRAINS, tasks=WITH_CRITIC), GENERATES),
             "algorithm GRPO: the plan is another algorithm's", id="a critic for GRPO",
@@ -105,7 +107,7 @@ def test_a_reward_model_is_the_jobs_and_the_plans_or_neithers(is_jobs: bool) -> 
 def test_a_reference_in_two_places_is_refused() -> None:
     twice = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE))
     (found,) = obstacles(a_plan(twice, GENERATES, a_group(Task.REFERENCE_INFERENCE, "d")), a_job())
-    assert "others that generate or score" in found
+    assert "ReferenceInference is done together with other tasks here" in found
 
 
 def test_training_replicas_that_are_split_differently_are_refused() -> None:
@@ -115,6 +117,7 @@ def test_training_replicas_that_are_split_differently_are_refused() -> None:
 
 
 CRITIC = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+SIX = tuple(Task)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +152,23 @@ def test_a_critic_is_asked_where_it_is_trained(task: Task) -> None:
     trains = replace(TRAINS, tasks=(Task.ACTOR_TRAINING, other))
     job = a_job(algorithm=AlgorithmSpec(type=AlgorithmType.PPO))
     assert any(
-        f"{task} on GPUs of its own" in each
+        f"{task} apart from {other}" in each
         for each in obstacles(a_plan(trains, GENERATES, a_group(task, "d")), job)
     )
+
+
+@pytest.mark.parametrize("tasks", [SIX, tuple(each for each in SIX if each not in CRITIC)])
+def test_what_is_not_listed_is_refused(tasks: tuple[Task, ...]) -> None:
+    kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
+    job = a_job(algorithm=AlgorithmSpec(type=kind), has_reward_model=True)
+    for groups in groupings.partitions(tasks):
+        plan = a_plan(
+            *(
+                replace(a_group(Task.ACTOR_TRAINING, f"machine-{number}"), tasks=tuple(group))
+                for number, group in enumerate(groups)
+            )
+        )
+        assert bool(obstacles(plan, job)) is (groupings.grouping(groups) not in groupings.GROUPINGS)
 
 
 def test_ppo_without_a_critic_is_refused() -> None:

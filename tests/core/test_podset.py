@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from hetrl_core.job import Strategy
-from hetrl_core.plan import Plan, Replica, Share
+from hetrl_core.plan import MemoryUse, Plan, Replica, Share
 from hetrl_core.podset import (
     COORDINATOR,
     PodSet,
@@ -144,3 +144,33 @@ def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_tra
     ]  # fmt: skip
 
     assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]
+
+
+def test_a_pod_has_a_program_for_each_kind_of_work_that_its_gpus_do() -> None:
+    shared = {
+        (Task.ACTOR_GENERATION, Task.ACTOR_TRAINING): (Role.TRAINER, Role.ROLLOUT),
+        # What trains says itself what the reference thinks; rewards are due before.
+        (Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING): (Role.TRAINER,),
+        (Task.REWARD_INFERENCE, Task.ACTOR_TRAINING): (Role.TRAINER, Role.INFERENCE),
+        (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE): (Role.ROLLOUT, Role.INFERENCE),
+        tuple(Task): (Role.TRAINER, Role.ROLLOUT, Role.INFERENCE),
+    }
+    for tasks, programs in shared.items():
+        group = replace(a_group(Task.ACTOR_TRAINING, "a"), tasks=tasks)
+        sets = pod_sets(Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION))
+        (coordinator, pods) = sets
+        assert coordinator.programs == (Role.COORDINATOR,)
+        assert (pods.role, pods.programs) == (programs[0], programs)
+        assert pods.generates is (Task.ACTOR_GENERATION in tasks)
+        reference = {Task.REFERENCE_INFERENCE} if Role.TRAINER not in programs else set()
+        assert set(inference_tasks(sets)) == set(tasks) & {Task.REWARD_INFERENCE, *reference}
+
+
+def test_who_generates_beside_others_is_told_how_much_memory_is_left_for_that() -> None:
+    alone = replace(
+        a_group(Task.ACTOR_GENERATION, "a"), memory=MemoryUse(weights_bytes=1, kv_cache_bytes=5)
+    )
+    shared = replace(alone, tasks=(Task.ACTOR_GENERATION, Task.ACTOR_TRAINING))
+    for group, wanted in ((alone, 0), (shared, 5)):
+        plan = Plan(strategy=Strategy.AUTO, groups=(group,), prediction=PREDICTION)
+        assert pod_sets(plan)[1].kv_cache_bytes == wanted

@@ -166,14 +166,16 @@ def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert now.training_seconds == pytest.approx(apart.prediction.training_seconds)
 
 
-def test_a_critic_stays_where_it_is_when_rollouts_change(apart: Plan) -> None:
-    (policy,) = apart.groups_with(Task.ACTOR_TRAINING)
-    more = both(TWO_REGIONS, a_fleet(a100=2, region=policy.region, gpus_per_machine=1))
+def test_a_critic_stays_where_it_is_when_rollouts_change() -> None:
+    found = made(both(TWO_REGIONS, a_fleet(a100=2, region="east", gpus_per_machine=1)), JOB)
+    fleet = both(TWO_REGIONS, a_fleet(a100=2, l40s=4, region="east", gpus_per_machine=1))
+    (policy,) = found.groups_with(Task.ACTOR_TRAINING)
+    assert Task.ACTOR_GENERATION not in policy.tasks
     asked = replace(JOB, rollout=replace(JOB.rollout, replicas=2))
-    found = rollouts_anew(apart, more, asked)
-    assert found
-    assert critics(found) == critics(apart)
-    assert found.groups_with(Task.ACTOR_TRAINING) == (policy,)
+    changed = rollouts_anew(found, fleet, asked)
+    assert changed
+    assert critics(changed) == critics(found)
+    assert changed.groups_with(Task.ACTOR_TRAINING) == (policy,)
 
 
 def test_more_replicas_of_a_critic_than_a_minibatch_has_sequences_do_not_fit(apart: Plan) -> None:

@@ -57,15 +57,15 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         ),
         pytest.param(
             FLEET, a_job(budget=1.0),
-            r"budgetPerHour is 1\.00 \$/h; the cheapest plan costs 2\.40 \$/h", id="budget",
+            r"budgetPerHour is 1\.00 \$/h; the cheapest plan found costs 2\.40 \$/h", id="budget",
         ),
         pytest.param(
             FLEET, a_job("Qwen3-14B", max_gpus=3),
-            r"maxGPUs is 3; the smallest plan takes \d+ GPUs", id="GPUs",
+            r"maxGPUs is 3; the smallest plan found takes \d+ GPUs", id="GPUs",
         ),
         pytest.param(
             FLEET, a_job(objective=MinimiseCost(1e6)),
-            r"asks for 1000000\.00 samples/s; the fastest plan within the limits makes \d+\.\d\d",
+            r"asks for 1000000\.00 samples/s; the fastest plan found within the limits makes \d+\.",
             id="rate",
         ),
         pytest.param(
@@ -74,7 +74,7 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         ),
         pytest.param(
             FLEET, a_job(rollout=RolloutSpec(replicas=100)),
-            r"rollout\.replicas is 100; without that, the smallest plan has 1", id="replicas",
+            r"rollout\.replicas is 100; without that, the smallest plan found has 1", id="replicas",
         ),
         pytest.param(
             FLEET, a_job(global_batch_size=8, max_staleness=1, rollout=RolloutSpec(replicas=9)),
@@ -83,7 +83,7 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         ),
         pytest.param(
             in_pool(FLEET, "edge"), a_job(pools=(PoolSpec(name="edge", max_gpus=1),)),
-            r"limit the GPUs of edge \(1\); without these limits the smallest plan takes 2 GPUs",
+            r"limit the GPUs of edge \(1\); without these limits the smallest plan found takes 2 ",
             id="pool",
         ),
         pytest.param(

@@ -38,7 +38,7 @@ THAT_RUN = {
     "GRPO with a reward model": TASKS["GRPO"],
     "PPO with a reward model": TASKS["PPO"],
 }
-"""All with a reference, which may be anywhere but where generation is."""
+"""All with a reference."""
 
 
 @pytest.mark.parametrize(("num_tasks", "bell"), [(2, 2), (4, 15), (6, 203)])
@@ -156,12 +156,13 @@ def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("name", THAT_RUN)
-@pytest.mark.parametrize(("seed", "is_apart"), [(1, True), (28, False)])
+@pytest.mark.parametrize("seed", [1, 28])
 def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
-    seed: int, name: str, is_synchronous: bool, is_apart: bool
+    seed: int, name: str, is_synchronous: bool
 ) -> None:
     best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
-    assert _are_apart(best, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING) is is_apart
+    is_apart = _are_apart(best, Task.ACTOR_GENERATION, Task.ACTOR_TRAINING)
+    assert not (is_synchronous and is_apart), "what trains would wait for generation"
     assert min(each.step_seconds for each in found) == pytest.approx(best.step_seconds)
 
 
@@ -172,7 +173,9 @@ def test_a_critic_is_apart_where_that_is_the_best_that_runs(
     seed: int, name: str, is_synchronous: bool, is_apart: bool
 ) -> None:
     best, found = _drawn_and_run(seed, name, is_synchronous=is_synchronous)
-    assert _are_apart(best, Task.CRITIC_TRAINING, Task.ACTOR_TRAINING) is is_apart
+    # A synchronous step of one place that does all else lets the critic have the other.
+    expected = is_apart or is_synchronous
+    assert _are_apart(best, Task.CRITIC_TRAINING, Task.ACTOR_TRAINING) is expected
     for each in found:
         assert each.step_seconds == pytest.approx(best.step_seconds)
 
@@ -208,17 +211,18 @@ def test_of_all_that_runs_the_best_is_found_on_most_small_fleets() -> None:
 
 def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]]:
     """The best layout that runs, and what evolution and the ILP find, the better one first."""
-    evaluator = Evaluator(drawn.work, drawn.devices)
+    work = replace(drawn.work, programs_stay=True)
+    evaluator = Evaluator(work, drawn.devices)
     objective = Objective(goal=Fastest(), limits=NO_LIMITS, devices=evaluator.devices)
     arms = tuple(groupings(drawn.work.tasks, runnable_only=True))
     evolved = search(
         evaluator, objective, arms,
-        evaluations=200 * len(arms), rng=np.random.default_rng(1), should_stop=never,
+        evaluations=min(200 * len(arms), 3000), rng=np.random.default_rng(1), should_stop=never,
         runnable_only=True,
     )  # fmt: skip
     divided = find(evaluator, objective, should_stop=never, seed=1, runnable_only=True)
     found = [each.evaluation for each in (evolved, divided) if each]
     for each in found:
         assert grouping([task.task for task in group] for group in each.layout.groups) in GROUPINGS
-    best = best_that_runs(Evaluator(drawn.work, drawn.devices))
+    best = best_that_runs(Evaluator(work, drawn.devices))
     return best, sorted(found, key=lambda each: each.step_seconds)

@@ -1,4 +1,4 @@
-"""From a plan whose trainer scores to first plans that score apart."""
+"""From a plan of some groups to first plans of others."""
 
 import pytest
 
@@ -96,7 +96,27 @@ def test_a_critic_and_a_reference_are_put_on_gpus_of_their_own() -> None:
     assert all(each.grouping == apart for each in found)
 
 
-@pytest.mark.parametrize("grouping", [TOGETHER, APART])
-def test_nothing_begins_where_no_group_is_added(grouping: Grouping) -> None:
-    counts = tuple((1,) * len(grouping) for _ in range(2))
-    assert not list(parted(a_genome(counts, grouping), grouping, devices()))
+ALL_IN_ONE: Grouping = ((*GENERATES, *REFERENCE, *TRAINS),)
+
+
+@pytest.mark.parametrize(
+    ("grouping", "counts"),
+    [
+        pytest.param(ALL_IN_ONE, ((8,), (4,)), id="all that both have"),
+        pytest.param(
+            ((*GENERATES, *REFERENCE), TRAINS), ((2, 6), (0, 4)), id="each what it had before"
+        ),
+    ],
+)
+def test_where_no_group_is_added_each_has_its_own_gpus(grouping: Grouping, counts: Counts) -> None:
+    (found,) = parted(a_genome(((2, 6), (0, 4))), grouping, devices())
+    assert found.grouping == grouping
+    assert found.counts == counts
+    assert not found.cuts
+
+
+def test_generation_leaves_a_trainer_that_did_all_with_half_of_the_gpus() -> None:
+    found = list(parted(a_genome(((8,), (4,)), ALL_IN_ONE), TOGETHER, devices()))
+    assert {each.grouping for each in found} == {TOGETHER}
+    assert ((4, 4), (0, 4)) in [each.counts for each in found]
+    assert ((8, 0), (0, 4)) in [each.counts for each in found]

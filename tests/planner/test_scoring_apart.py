@@ -124,8 +124,11 @@ def test_a_job_without_a_reference_has_two_groups() -> None:
 def test_what_a_trainer_has_no_room_for_is_put_elsewhere() -> None:
     algorithm = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01, max_staleness=2)
     job = a_job("Qwen3-1.7B", algorithm=algorithm)
-    assert scoring(made(a_fleet(a100_80=1, l4=2, gpus_per_machine=1), job))
-    too_few = plan(a_fleet(a100_80=1, l4=1, gpus_per_machine=1), job, runnable_only=True)
+    found = made(a_fleet(a100_80=1, l4=1, gpus_per_machine=1), job)
+    (trainer,) = found.groups_with(Task.ACTOR_TRAINING)
+    assert trainer.gpu_kind == "A100-80GB"
+    assert Task.REFERENCE_INFERENCE not in trainer.tasks
+    too_few = plan(a_fleet(a100_80=1), job, runnable_only=True)
     assert isinstance(too_few, Infeasible)
 
 

@@ -24,8 +24,10 @@ _PROCESS_WORDS = {
     "it; `hetrl run` shows those of its one job too.",
     "coordinator": "The coordinator's pod, on port `metrics`.",
     "trainer": "The first process of each trainer pod, on port `metrics`.",
-    "rollout": "Each rollout pod, on port `metrics`.",
-    "inference": "Each inference pod, on port `metrics`.",
+    "rollout": "Each rollout pod, on port `metrics`; in a trainer's pod that generates as well, "
+    "on port `metrics-rollout`.",
+    "inference": "Each inference pod, on port `metrics`; in a pod that does other work as well, "
+    "on port `metrics-scores`.",
 }
 
 

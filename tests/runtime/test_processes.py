@@ -78,3 +78,28 @@ def test_all_are_told_to_stop(tmp_path: Path) -> None:
 
     threading.Thread(target=stop_once_all_are_there, daemon=True).start()
     assert run_together([partial(end_when_asked, launch, rank) for rank in RANKS]) == 0
+
+
+def test_what_runs_beside_is_told_to_stop_when_the_pods_own_work_is_done(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    launch = a_launch(tmp_path, state_path=str(folder))
+    own, other = RANKS
+
+    begun = time.monotonic()
+    assert (
+        run_together(
+            [partial(note_and_end, launch, own)], beside=[partial(end_when_asked, launch, other)]
+        )
+        == 0
+    )
+
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
+    assert time.monotonic() - begun < FOREVER_SECONDS / 10
+
+
+def test_what_fails_beside_ends_the_pod() -> None:
+    first, second = RANKS
+    code = run_together(
+        [partial(fail_on_the_second, first)], beside=[partial(fail_on_the_second, second)]
+    )
+    assert code == 3

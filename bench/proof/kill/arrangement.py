@@ -6,6 +6,8 @@ of the one that dials names the relay's port.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,30 @@ from hetrl_cli.run.prepare import Experiment, planned, prepare
 from hetrl_cli.run.process import Command
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
-from hetrl_core.plan import Plan, Replica, Share
-from hetrl_core.task import Task
+from hetrl_core.plan import Parallelism, Plan, Replica, ReplicaGroup, Share
+from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.task import Split
 
 GROUP_SIZE = 8
 BATCH_SIZE = 64
 MAX_STALENESS = 2
+
+
+class Layout(StrEnum):
+    """Which tasks share GPUs."""
+
+    USUAL = "usual"
+    """Those that generate, and one that does all else."""
+
+    REFERENCE_APART = "reference apart"
+    """A reference scores on two GPUs of its own."""
+
+    CRITIC_APART = "critic apart"
+    """PPO's critic is trained on a GPU of its own."""
+
+    SHARED = "shared"
+    """Two GPUs train and generate, each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +57,7 @@ class Work:
     are_weights_broadcast: bool = False
     """To both rollouts at once, over gloo; else each fetches them."""
 
-    has_inference: bool = False
-    """Whether a reference scores, in two processes of its own."""
+    layout: Layout = Layout.USUAL
 
 
 def make_claim(folder: Path, *, warm_up_steps: int = 600) -> Path:
@@ -68,27 +85,61 @@ def arrange(
     prepared = prepare(
         job, topology=None, claims={"data": claim.resolve()}, experiment=Experiment()
     )
-    plan = planned(prepared)
-    if work.has_inference:
-        plan = _apart(plan)
+    plan = _laid(planned(prepared), work.layout)
     return folder, fill(folder, prepared, plan, resumed=resumed, encrypted=True)
 
 
-def _apart(plan: Plan) -> Plan:
-    """Give the trainer's reference two GPUs of its own, which no fleet has: processes need none."""
-    (trainer,) = plan.groups_with(Task.ACTOR_TRAINING)
-    reference = replace(
-        trainer,
-        tasks=(Task.REFERENCE_INFERENCE,),
-        training_mode=None,
-        replicas=tuple(
-            Replica(shares=(Share(machine=f"spare-{number}", num_gpus=1),), work_share=0.5)
-            for number in range(2)
+def _laid(plan: Plan, layout: Layout) -> Plan:
+    """Give tasks GPUs as a layout says, whatever the planner thinks best for what is so small.
+
+    The machines are of no fleet: processes need none.
+    """
+    tasks = tuple(task for task in Task if plan.groups_with(task))
+    parted, num_parted = _PARTED[layout]
+    generates = () if layout is Layout.SHARED else (Task.ACTOR_GENERATION,)
+    left = tuple(task for task in tasks if task not in {*generates, *parted})
+    wanted = (
+        (left, 2 if layout is Layout.SHARED else 1),
+        (generates, 2),
+        (parted, num_parted),
+    )
+    machines = (f"spare-{number}" for number in count())
+    return replace(
+        plan,
+        groups=tuple(
+            _group(plan, each, [next(machines) for _ in range(number)])
+            for each, number in wanted
+            if each
         ),
     )
-    others = tuple(each for each in plan.groups if each is not trainer)
-    alone = replace(trainer, tasks=(Task.ACTOR_TRAINING,))
-    return replace(plan, groups=(alone, *others, reference))
+
+
+_PARTED: Mapping[Layout, tuple[tuple[Task, ...], int]] = {
+    Layout.USUAL: ((), 0),
+    Layout.SHARED: ((), 0),
+    Layout.REFERENCE_APART: ((Task.REFERENCE_INFERENCE,), 2),
+    Layout.CRITIC_APART: ((Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING), 1),
+}
+"""What trains no longer does, and on how many GPUs it is done instead."""
+
+
+def _group(plan: Plan, tasks: tuple[Task, ...], machines: list[str]) -> ReplicaGroup:
+    """Return tasks on machines of one GPU each."""
+    trains, generates = (
+        plan.groups_with(each)[0] for each in (Task.ACTOR_TRAINING, Task.ACTOR_GENERATION)
+    )
+    num_layers = sum(trains.parallelism.stage_layers)
+    return replace(
+        trains,
+        tasks=tasks,
+        parallelism=Parallelism(tensor=1, stage_layers=(num_layers,)),
+        replicas=tuple(
+            Replica(shares=(Share(machine=each, num_gpus=1),), work_share=1 / len(machines))
+            for each in machines
+        ),
+        training_mode=trains.training_mode if TRAINING_TASKS.intersection(tasks) else None,
+        concurrency=generates.concurrency if Task.ACTOR_GENERATION in tasks else 0,
+    )
 
 
 def launch_of(folder: RunFolder, process: str) -> Launch:
@@ -116,7 +167,8 @@ def _job(work: Work) -> dict[str, Any]:
             "algorithm": {
                 "maxStaleness": MAX_STALENESS, "groupSize": GROUP_SIZE,
                 "globalBatchSize": BATCH_SIZE, "minibatches": 2, "behaviourWeightCap": 2,
-                "klCoefficient": 1e-3 if work.has_inference else 0.0,
+                "type": "PPO" if work.layout is Layout.CRITIC_APART else "GRPO",
+                "klCoefficient": 1e-3 if work.layout is Layout.REFERENCE_APART else 0.0,
             },
             "training": {
                 "steps": work.steps, "learningRate": work.learning_rate,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bench.proof.kill import mishaps
-from bench.proof.kill.arrangement import Work
+from bench.proof.kill.arrangement import Layout, Work
 from bench.proof.kill.mishaps import Befalls
 
 STRIKES_A_SEED = 42
@@ -46,7 +46,17 @@ CASES = (
     Case(
         name="inference", what=f"{STRIKES_A_SEED} kills at random moments, inference workers among "
         "those killed", befalls=mishaps.kills(STRIKES_A_SEED),
-        work=Work(steps=100, has_inference=True),
+        work=Work(steps=100, layout=Layout.REFERENCE_APART),
+    ),
+    Case(
+        name="critic", what=f"{STRIKES_A_SEED} kills at random moments, those that train a critic "
+        "apart from its policy among those killed", befalls=mishaps.kills(STRIKES_A_SEED),
+        work=Work(steps=100, layout=Layout.CRITIC_APART),
+    ),
+    Case(
+        name="shared", what=f"{STRIKES_A_SEED} kills at random moments, of pods that train and "
+        "generate on the same GPU", befalls=mishaps.kills(STRIKES_A_SEED),
+        work=Work(steps=100, layout=Layout.SHARED),
     ),
     Case(
         name="points", what="each process dies at every named point", befalls=mishaps.points,

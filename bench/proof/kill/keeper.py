@@ -171,7 +171,10 @@ class Keeper:
         """Send a signal to a process that runs."""
         assert watched.process is not None
         self._note_kill(watched, number)
-        watched.was_asked_to_end |= number == signal.SIGTERM
+        # Of those that train together one that stops lets the others go as well.
+        gang = self.of_role(Role.TRAINER) if watched.command.role is Role.TRAINER else [watched]
+        for each in gang:
+            each.was_asked_to_end |= number == signal.SIGTERM
         with contextlib.suppress(ProcessLookupError):
             # It alone and not its group, as the kernel or a kubelet does.
             os.kill(watched.process.group, number)

@@ -53,7 +53,7 @@ def kills(count: int) -> Befalls:
 
     async def befall(stage: Stage) -> None:
         async with stage.kept() as keeper:
-            drawn = strikes(stage.seed, count, has_inference=stage.work.has_inference)
+            drawn = strikes(stage.seed, count, layout=stage.work.layout)
             for strike in drawn:
                 await deal(keeper, strike)
             await stage.to_the_end(keeper)

@@ -8,9 +8,18 @@ import random
 import signal
 from dataclasses import dataclass
 
+from bench.proof.kill.arrangement import Layout
 from hetrl_core.task import Role
 
-_IN_TURN = (Role.COORDINATOR, Role.ROLLOUT, Role.TRAINER, Role.COORDINATOR, Role.ROLLOUT)
+_USUAL = (Role.COORDINATOR, Role.ROLLOUT, Role.TRAINER, Role.COORDINATOR, Role.ROLLOUT)
+_IN_TURN = {
+    Layout.USUAL: _USUAL,
+    Layout.CRITIC_APART: _USUAL,
+    Layout.REFERENCE_APART: (*_USUAL, Role.INFERENCE, Role.INFERENCE),
+    Layout.SHARED: (Role.COORDINATOR, Role.TRAINER, Role.TRAINER),
+}
+"""Who is struck how often: of five strikes two are at rollouts, where these are pods."""
+
 _TERM_SHARE = 0.15
 _AT_ONCE_SHARE = 0.35
 """Of strikes that do not wait for anybody to have recovered."""
@@ -31,13 +40,10 @@ class Strike:
     delay_seconds: float
 
 
-def strikes(seed: int, count: int, *, has_inference: bool = False) -> tuple[Strike, ...]:
-    """Draw strikes; of five, two are at the coordinator, two at rollouts, one at the trainer.
-
-    Where there are inference workers, two of seven are at those.
-    """
+def strikes(seed: int, count: int, *, layout: Layout = Layout.USUAL) -> tuple[Strike, ...]:
+    """Draw strikes at the processes of a layout."""
     rng = random.Random(f"strikes/{seed}")
-    in_turn = (*_IN_TURN, *(Role.INFERENCE,) * 2) if has_inference else _IN_TURN
+    in_turn = _IN_TURN[layout]
     roles = [in_turn[number % len(in_turn)] for number in range(count)]
     rng.shuffle(roles)
     return tuple(

@@ -139,6 +139,7 @@ def _of_set(
                 role=pods.role,
                 ranks=pods.ranks,
                 concurrency=pods.concurrency,
+                kv_cache_bytes=pods.kv_cache_bytes,
                 # Every process of a machine would else listen on the same one.
                 metrics_port=next(metrics_ports, 0),
                 more_metrics_ports=tuple(next(metrics_ports, 0) for _ in pods.programs[1:]),

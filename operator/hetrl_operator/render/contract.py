@@ -47,6 +47,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         num_rollout_pods=sum(each.num_pods for each in rollouts),
         inference_tasks=inference_tasks(deployment.sets),
         concurrency=pods.concurrency,
+        kv_cache_bytes=pods.kv_cache_bytes,
         max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),

@@ -59,7 +59,8 @@ def _plan(deployment: Deployment, pods: PodSet) -> dict[str, Any]:
     # The rank table has a row for each GPU of every ordinal; one pod's rows are its shape.
     first = [each for each in pods.ranks if each.ordinal == 0]
     shape = [(each.local_gpu, each.task, each.stage, each.tensor_rank) for each in first]
-    return {"shape": shape, "concurrency": pods.concurrency}
+    cache = {"cache": pods.kv_cache_bytes} if pods.kv_cache_bytes else {}
+    return {"shape": shape, "concurrency": pods.concurrency, **cache}
 
 
 def _trainers(deployment: Deployment) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def _trainers(deployment: Deployment) -> dict[str, Any]:
     }
     # A critic in its policy's processes must not restart when a release begins to part them.
     if any(each.generates for each in trainers):
-        found["concurrency"] = [each.concurrency for each in trainers]
+        found["generation"] = [(each.concurrency, each.kv_cache_bytes) for each in trainers]
     if critic := critic_split(deployment.plan.plan):
         found["critic split"] = asdict(critic)
     return found

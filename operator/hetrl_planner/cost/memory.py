@@ -3,11 +3,12 @@
 A plan may not exceed a GPU's memory, so each part is counted at its largest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hetrl_core.cluster import GpuKind
 from hetrl_core.plan import MemoryUse, Recompute, Sharding, TrainingMode
+from hetrl_core.task import Task, programs_of
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.workload import Workload
 
@@ -35,6 +36,10 @@ OVERHEAD_SHARE = 0.10
 """Of device memory, for the CUDA context, NCCL's buffers, workspaces and fragmentation.
 Ours; engines reserve as much (vLLM's gpu_memory_utilization of 0.9)."""
 
+PROGRAM_BYTES = 1 << 30
+"""CUDA's context, communication buffers and workspaces of each program on a GPU after the first,
+whose own are in the share above. Ours."""
+
 MAX_CONCURRENCY = 256
 """Sequences that one engine decodes together: vLLM's usual max_num_seqs."""
 
@@ -56,15 +61,35 @@ class Footprint:
 
     activations_bytes: float = 0.0
     kv_cache_bytes: float = 0.0
+    program_bytes: float = 0.0
+    """Of programs beside the first, whatever their task."""
+
+    stays: bool = False
+    """Whether nothing is given up while other tasks run: it has a program of its own."""
 
     @property
     def resident_bytes(self) -> float:
         """What stays."""
-        return self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+        kept = self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+        return kept + self.program_bytes + (self._passing_bytes if self.stays else 0.0)
 
     @property
     def working_bytes(self) -> float:
-        """What is there while it runs."""
+        """What is there only while it runs."""
+        return 0.0 if self.stays else self._passing_bytes
+
+    @property
+    def total_bytes(self) -> float:
+        """All that is there while it runs."""
+        return self.resident_bytes + self.working_bytes
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether it generates."""
+        return self.working_weights_bytes > 0
+
+    @property
+    def _passing_bytes(self) -> float:
         return self.working_weights_bytes + self.activations_bytes + self.kv_cache_bytes
 
 
@@ -73,16 +98,32 @@ def together(tasks: Sequence[Footprint], kind: GpuKind) -> MemoryUse:
 
     All that stays adds up; of what is there only while a task runs, the largest counts.
     """
-    largest = max(tasks, key=lambda each: each.working_bytes)
+    largest = max(range(len(tasks)), key=lambda number: tasks[number].working_bytes)
+    present = [each for number, each in enumerate(tasks) if each.stays or number == largest]
     return MemoryUse(
         weights_bytes=round(sum(each.weights_bytes for each in tasks))
-        + round(largest.working_weights_bytes),
+        + round(sum(each.working_weights_bytes for each in present)),
         gradients_bytes=round(sum(each.gradients_bytes for each in tasks)),
         optimizer_bytes=round(sum(each.optimizer_bytes for each in tasks)),
-        activations_bytes=round(largest.activations_bytes),
-        kv_cache_bytes=round(largest.kv_cache_bytes),
-        overhead_bytes=overhead_bytes(kind),
+        activations_bytes=round(sum(each.activations_bytes for each in present)),
+        kv_cache_bytes=round(sum(each.kv_cache_bytes for each in present)),
+        overhead_bytes=overhead_bytes(kind) + round(sum(each.program_bytes for each in tasks)),
     )
+
+
+def beside_generation(tasks: Sequence[Footprint], work: Workload) -> float:
+    """Return what other tasks than generation take of a GPU while that runs there."""
+    others = [each for each in tasks if not each.is_engine]
+    kept = sum([each.resident_bytes for each in others])
+    if not work.programs_stay:
+        return kept
+    return kept + max([each.working_bytes for each in others], default=0.0)
+
+
+def more_programs(tasks: Iterable[Task], work: Workload) -> tuple[Footprint, ...]:
+    """Return what the programs that do the tasks of a group take beside the first."""
+    more = len(programs_of(tasks)) - 1 if work.programs_stay else 0
+    return (Footprint(program_bytes=PROGRAM_BYTES * more),) if more > 0 else ()
 
 
 def training_footprint(
@@ -109,9 +150,12 @@ def training_footprint(
     )
 
 
-def inference_footprint(shard: Shard, work: Workload) -> Footprint:
-    """Return a scoring model's bytes on one GPU."""
+def inference_footprint(
+    shard: Shard, work: Workload, task: Task = Task.REFERENCE_INFERENCE
+) -> Footprint:
+    """Return a scoring model's bytes on one GPU; a reward model has a program of its own."""
     return Footprint(
+        stays=work.programs_stay and task is Task.REWARD_INFERENCE,
         weights_bytes=SCORING_WEIGHT_BYTES * shard.num_parameters,
         activations_bytes=forward_activation_bytes(shard, tokens=pass_tokens(work)),
     )
@@ -120,6 +164,7 @@ def inference_footprint(shard: Shard, work: Workload) -> Footprint:
 def generation_footprint(shard: Shard, work: Workload, *, concurrency: float) -> Footprint:
     """Return an engine's bytes on one GPU with so many average sequences in its cache."""
     return Footprint(
+        stays=work.programs_stay,
         working_weights_bytes=WEIGHT_BYTES * shard.num_parameters,
         activations_bytes=prefill_activation_bytes(shard, work),
         kv_cache_bytes=concurrency * work.sample_tokens * shard.kv_bytes_per_token,
@@ -210,7 +255,7 @@ class CacheRoom:
 
 def cache_room(shard: Shard, kind: GpuKind, work: Workload) -> CacheRoom:
     """Return what a GPU has left for keys and values."""
-    fixed = generation_footprint(shard, work, concurrency=0).working_bytes
+    fixed = generation_footprint(shard, work, concurrency=0).total_bytes
     return CacheRoom(
         free_bytes=kind.memory_bytes - overhead_bytes(kind) - fixed,
         longest_bytes=work.max_sample_tokens * shard.kv_bytes_per_token,

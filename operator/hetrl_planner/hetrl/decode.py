@@ -8,17 +8,19 @@ by what they depend on, so that most genomes decode from memory.
 from collections.abc import Sequence
 from math import inf
 
-from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task
+from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task, programs_of
 from hetrl_planner.hetrl.genome import Cut, Genome
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Owned, Room, only_on, some_of
 from hetrl_planner.hetrl.packing import MOST_GPUS, Packing
 from hetrl_planner.hetrl.screen import Screen
+from hetrl_planner.hetrl.sharing import TRAINED, Sharing, cut_as
 from hetrl_planner.hetrl.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.splits import DIVIDED_MODES, TENSOR_SIZES
+from hetrl_planner.layout.ranked import Split
+from hetrl_planner.splits import DIVIDED_MODES
 
 ROOM = (
     Task.ACTOR_TRAINING,
@@ -59,6 +61,7 @@ class Decoder:
         self.fitting = Fitting(evaluator.work, evaluator.devices, runnable_only=runnable_only)
         self.laying = Laying(self.fitting)
         self.screen = Screen(self.fitting)
+        self._sharing = Sharing(evaluator, self.laying)
         self._packing = Packing(evaluator, Ways(evaluator, self.laying))
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
@@ -70,7 +73,7 @@ class Decoder:
         groups = []
         for number, tasks in enumerate(genome.grouping):
             owned = self._owned(genome, number)
-            if genome.is_packed and self._is_packable(owned):
+            if genome.is_packed and self._is_packable(tasks, owned):
                 group = self._packing.packed(tasks, owned)
             else:
                 group = self._placed(genome, tasks, owned)
@@ -79,8 +82,28 @@ class Decoder:
             groups.append(group)
         return Layout(tuple(groups))
 
-    def _is_packable(self, owned: Owned) -> bool:
-        return self.screen.packs and owned.num_gpus <= MOST_GPUS
+    def _is_packable(self, tasks: Sequence[Task], owned: Owned) -> bool:
+        is_alike = self.fitting.runnable_only and len(tasks) > 1
+        return self.screen.packs and owned.num_gpus <= MOST_GPUS and not is_alike
+
+    def deciding(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return the tasks of a group of which a genome may choose something.
+
+        Where all are cut alike, one chooses for all.
+        """
+        is_alike = self.fitting.runnable_only and len(tasks) > 1
+        return (self._leader(tasks),) if is_alike else tasks
+
+    def cuts(self, task: Task, group: Sequence[Task], num_gpus: int) -> list[Cut]:
+        """Return the cuts that may be chosen for a training task of a group with so many GPUs."""
+        is_alike = self.fitting.runnable_only
+        return self.laying.cuts(num_gpus, group if is_alike else (task,))
+
+    def splits(self, task: Task, group: Sequence[Task], site: int) -> tuple[Split, ...]:
+        """Return the splits that may be chosen for another task of a group on a site."""
+        if self.fitting.runnable_only and len(group) > 1:
+            return self.fitting.splits_alike(group, site)
+        return tuple(self.fitting.splits(task, site, reserved_bytes=0))
 
     def _placed(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
@@ -90,12 +113,25 @@ class Decoder:
         What scoring needs while it runs depends on its split, which is not known before.
         """
         if self.fitting.runnable_only and len(tasks) > 1:
-            return self._cut_alike(genome, tasks, owned) if owned.machines else None
+            return self._alike(genome, tasks, owned) if owned.machines else None
         most, least = self.fitting.scoring_bytes
         group = self._group(genome, tasks, owned, scoring_bytes=most)
         if group is None or len(tasks) == 1 or not self._evaluator.misfit(group):
             return group
         return self._group(genome, tasks, owned, scoring_bytes=least) or group
+
+    def _alike(
+        self, genome: Genome, tasks: Sequence[Task], owned: Owned
+    ) -> tuple[TaskLayout, ...] | None:
+        """Place tasks that are cut alike: of one program, or of several."""
+        leader = self._leader(tasks)
+        used = self._used(genome, leader, owned)
+        if leader not in TRAINING_TASKS:
+            chosen = {site: split for each, site, split in genome.splits if each is leader}
+            return self._sharing.serving(tasks, used, chosen)
+        if len(programs_of(tasks)) > 1:
+            return self._sharing.training(tasks, used, dict(genome.cuts).get(leader))
+        return self._cut_alike(genome, tasks, owned)
 
     def _cut_alike(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
@@ -113,7 +149,7 @@ class Decoder:
             cut = self._task(genome, first, used, room)
             if cut is None:
                 return None
-            group = tuple(_like(cut, task) for task in tasks)
+            group = tuple(cut_as(cut, task) for task in tasks)
             if not self._evaluator.misfit(group):
                 return group
             beside = Room()
@@ -124,12 +160,8 @@ class Decoder:
         return None
 
     def _leader(self, tasks: Sequence[Task]) -> Task:
-        """Return what is trained, the actor first; of tasks that score who has fewest cuts."""
-        trained = [task for task in ROOM if task in tasks and task in TRAINING_TASKS]
-        return min(
-            trained[:1] or tasks,
-            key=lambda task: sum(self.fitting.may_be(task, (each, 1)) for each in TENSOR_SIZES),
-        )
+        """Return what is trained, the actor first, or else what is done first."""
+        return next((task for task in TRAINED if task in tasks), tasks[0])
 
     def _group(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned, *, scoring_bytes: float
@@ -319,11 +351,6 @@ class Decoder:
         """Return what GPUs have in common on which like shapes are fast."""
         sites = {self._devices.machine_sites[machine] for machine, *_ in owned.machines}
         return (tuple(sorted(sites)), owned.num_gpus.bit_length())
-
-
-def _like(cut: TaskLayout, task: Task) -> TaskLayout:
-    """Return a task of the same processes, on the same GPUs."""
-    return TaskLayout(task, cut.replicas, cut.mode if task in TRAINING_TASKS else None)
 
 
 def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:

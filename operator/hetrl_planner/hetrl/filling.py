@@ -28,7 +28,7 @@ class Served:
     left: tuple[Segment, ...]
 
 
-_Asked = tuple[Task, int, Split | None, bool, tuple[Segment, ...], int]
+_Asked = tuple[Task, int, Split | None, bool, tuple[Task, ...], tuple[Segment, ...], int]
 
 
 class Filled:
@@ -57,6 +57,8 @@ class Filling:
     chosen: Split | None
     is_before_generation: bool
     known: Filled
+    alike: tuple[Task, ...] = ()
+    """Tasks that are cut as this one, which is among them; empty where each is cut for itself."""
 
     def apart(self, places: Mapping[int, Sequence[Segment]]) -> Served:
         """Serve on GPUs with much room and with little apart, and on what both leave together."""
@@ -73,9 +75,10 @@ class Filling:
         """Place as many replicas of a split as there is room for, then smaller ones."""
         segments = tuple(machines)
         return self.known.get(
-            (self.task, self.site, self.chosen, self.is_before_generation, segments, reserved),
+            (self.task, self.site, self.chosen, self.is_before_generation, self.alike, segments,
+             reserved),
             lambda: self._place(segments, reserved),
-        )
+        )  # fmt: skip
 
     def _place(self, machines: tuple[Segment, ...], reserved: int) -> Served:
         splits = self._splits(reserved)
@@ -83,7 +86,7 @@ class Filling:
         replicas: list[ReplicaLayout] = []
         rate = 0.0
         fastest = next(iter(splits), None)
-        first = fastest and (self.chosen or fastest)
+        first = fastest and (self._chosen or fastest)
         # What a split leaves over may still hold smaller replicas.
         smaller = (split for split in splits if first and prod(split) < prod(first))
         for split in chain((first,) if first else (), smaller):
@@ -98,11 +101,22 @@ class Filling:
 
     def _splits(self, reserved: int) -> Iterable[Split]:
         """Return the splits that fit, the best first."""
+        if self.alike:
+            return self.fitting.splits_alike(self.alike, self.site)
         if self.task is not Task.ACTOR_GENERATION and self.is_before_generation:
             return self.fitting.splits_beside_generation(self.site, reserved_bytes=reserved)
         return self.fitting.splits(self.task, self.site, reserved_bytes=reserved)
 
+    @property
+    def _chosen(self) -> Split | None:
+        """What was chosen, if all that is cut alike may be."""
+        if self.alike and self.chosen not in self.fitting.splits_alike(self.alike, self.site):
+            return None
+        return self.chosen
+
     def _rate(self, split: Split, reserved: int) -> float:
+        if self.alike:
+            return self.fitting.rate_alike(self.alike, self.site, split)
         return self.fitting.rate(self.task, self.site, split, reserved_bytes=reserved)
 
     def _replicas(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hetrl_core.groupings import GROUPINGS, grouping
+from hetrl_core.groupings import GROUPINGS, grouping, partitions
 from hetrl_core.task import Task
 
 Grouping = tuple[tuple[Task, ...], ...]
@@ -14,7 +14,7 @@ def groupings(tasks: Sequence[Task], *, runnable_only: bool = False) -> Iterator
 
     ``runnable_only`` leaves those that this release runs.
     """
-    for groups in _partitions(list(tasks)):
+    for groups in partitions(tasks):
         if not runnable_only or grouping(groups) in GROUPINGS:
             yield tuple(tuple(group) for group in groups)
 
@@ -25,14 +25,3 @@ def disjoint(tasks: Sequence[Task]) -> Grouping:
         (Task.ACTOR_GENERATION,),
         tuple(task for task in tasks if task is not Task.ACTOR_GENERATION),
     )
-
-
-def _partitions(tasks: list[Task]) -> Iterator[list[list[Task]]]:
-    if not tasks:
-        yield []
-        return
-    *before, last = tasks
-    for groups in _partitions(before):
-        for number, group in enumerate(groups):
-            yield [*groups[:number], [*group, last], *groups[number + 1 :]]
-        yield [*groups, [last]]

@@ -119,9 +119,11 @@ class Halving:
         num_gpus = self.variation.num_gpus
         seeded = {seed.grouping for seed in self.seeds}
         found: dict[object, Grouping] = {}
+        is_alike = self.variation.decoder.fitting.runnable_only
         for grouping in sorted(self.groupings, key=lambda each: each not in seeded):
             if len(grouping) <= num_gpus or grouping in seeded:
-                found.setdefault(_likeness(grouping), grouping)
+                # What runs keeps a reward model in memory while others compute, so it is unlike.
+                found.setdefault(grouping if is_alike else _likeness(grouping), grouping)
         return list(found.values())
 
     def _descents(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:

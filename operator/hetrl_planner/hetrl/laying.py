@@ -19,6 +19,8 @@ from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 from hetrl_planner.layout.ranked import Split
 from hetrl_planner.splits import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 
+TRAINING = (Task.ACTOR_TRAINING,)
+
 
 class Laying:
     """Lays out tasks of one job on one fleet."""
@@ -30,22 +32,24 @@ class Laying:
         sites = self._devices.machine_sites
         self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
 
-    def cuts(self, num_gpus: int) -> list[Cut]:
-        """Return every cut for so many GPUs."""
+    def cuts(self, num_gpus: int, tasks: Sequence[Task] = TRAINING) -> list[Cut]:
+        """Return every cut for so many GPUs, on which several tasks may be that are cut alike."""
         return [
             Cut(tensor, num_stages, mode, is_striped)
-            for tensor, num_stages, is_striped in self.shapes(num_gpus)
+            for tensor, num_stages, is_striped in self.shapes(num_gpus, tasks)
             for modes in DIVIDED_MODES
             for mode in modes
         ]
 
-    def shapes(self, num_gpus: int) -> Iterator[tuple[int, int, bool]]:
+    def shapes(
+        self, num_gpus: int, tasks: Sequence[Task] = TRAINING
+    ) -> Iterator[tuple[int, int, bool]]:
         """Yield tensor size, stages and stripes of every cut for so many GPUs."""
         model = self.fitting.work.architecture
         for tensor, num_stages in product(TENSOR_SIZES, STAGE_COUNTS):
             if model.num_query_heads % tensor or num_stages > model.num_layers:
                 continue
-            if not self.fitting.may_be(Task.ACTOR_TRAINING, (tensor, num_stages)):
+            if not self.fitting.may_be_alike(tasks, (tensor, num_stages)):
                 continue
             if tensor * num_stages <= num_gpus:
                 yield tensor, num_stages, False
@@ -117,23 +121,30 @@ class Laying:
     # Generation and scoring
 
     def serving(
-        self, task: Task, owned: Owned, chosen: dict[int, Split], room: Room
+        self,
+        task: Task,
+        owned: Owned,
+        chosen: dict[int, Split],
+        room: Room,
+        alike: tuple[Task, ...] = (),
     ) -> Iterator[ReplicaLayout]:
         """Yield replicas of a task that does not train, site by site, as many as there is room for.
 
-        Sites without a chosen split get the best one.
+        Sites without a chosen split get the best one; that of all tasks that are to be cut
+        ``alike``, if there are such.
         """
         by_site: dict[int, dict[int, list[Segment]]] = {}
         for machine, first, count in owned.machines:
             here = by_site.setdefault(self._devices.machine_sites[machine], {})
             numbered = zip(room.reserved_on(first, count), range(first, first + count), strict=True)
-            for reserved, alike in groupby(numbered, key=itemgetter(0)):
-                (_, begin), *others = alike
+            for reserved, beside in groupby(numbered, key=itemgetter(0)):
+                (_, begin), *others = beside
                 here.setdefault(reserved, []).append((machine, begin, 1 + len(others)))
         for site, places in sorted(by_site.items()):
             filling = Filling(
-                self.fitting, task, site, chosen.get(site), room.is_before_generation, self._filled
-            )
+                self.fitting, task, site, chosen.get(site), room.is_before_generation,
+                self._filled, alike,
+            )  # fmt: skip
             served = [filling.apart(places)]
             if len(places) > 1:
                 whole = [segment for segment in owned.machines

@@ -66,7 +66,7 @@ class Neighbours:
         """Let a task take another part of what its group has on a machine."""
         for group, tasks in enumerate(genome.grouping):
             for machine, row in enumerate(genome.counts):
-                for task in tasks if row[group] else ():
+                for task in self._decoder.deciding(tasks) if row[group] else ():
                     others = tuple(use for use in genome.uses if use[:2] != (task, machine))
                     for first, count in parts(row[group]):
                         yield replace(genome, uses=(*others, (task, machine, first, count)))
@@ -76,18 +76,24 @@ class Neighbours:
     def _other_cuts(self, genome: Genome) -> Iterator[Genome]:
         for group, tasks in enumerate(genome.grouping):
             num_gpus = sum(row[group] for row in genome.counts)
-            for task in _trained([tasks]):
+            for task in _trained([self._decoder.deciding(tasks)]):
                 others = tuple(pair for pair in genome.cuts if pair[0] is not task)
-                for cut in self._decoder.laying.cuts(num_gpus):
+                for cut in self._decoder.cuts(task, tasks, num_gpus):
                     yield from _either_room(replace(genome, cuts=(*others, (task, cut))))
                 if len(others) < len(genome.cuts):
                     yield replace(genome, cuts=others)
 
     def _other_splits(self, genome: Genome) -> Iterator[Genome]:
-        for task in (task for tasks in genome.grouping for task in tasks):
-            for site in range(len(self._devices.sites)) if task not in TRAINING_TASKS else ():
+        served = [
+            (task, tasks)
+            for tasks in genome.grouping
+            for task in self._decoder.deciding(tasks)
+            if task not in TRAINING_TASKS
+        ]
+        for task, tasks in served:
+            for site in range(len(self._devices.sites)):
                 others = tuple(each for each in genome.splits if each[:2] != (task, site))
-                for split in self._decoder.fitting.splits(task, site, reserved_bytes=0):
+                for split in self._decoder.splits(task, tasks, site):
                     yield replace(genome, splits=(*others, (task, site, split)))
                 if len(others) < len(genome.splits):
                     yield replace(genome, splits=others)

@@ -1,7 +1,7 @@
-"""Where a search for plans with more groups begins: at one whose trainer scores, and trains all.
+"""Where a search for plans of other groups begins: at a plan that is good, with its GPUs.
 
-A trainer that does less is cut anew by the decoder, and who then has too many GPUs or too few is
-for evolution to find.
+A group that does less or more is cut anew by the decoder, and who then has too many GPUs or too few
+is for evolution to find.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,33 +17,39 @@ Rows = list[list[int]]
 
 
 def parted(genome: Genome, grouping: Grouping, devices: Devices) -> Iterator[Genome]:
-    """Yield genomes of a grouping with one or two groups more.
+    """Yield genomes of another grouping.
 
-    What is added is on idle GPUs, or on some of the trainer's as well; a critic's training also on
-    all that are of one site, or on half of them alone. None where the grouping has not that many
-    more.
+    Each group has the GPUs of those whose most demanding task it does. What is added is on idle
+    GPUs, or on some of the trainer's as well; training and generation also on all that are of one
+    site, or on half of them alone.
     """
     heirs = [_inherited(group, genome.grouping) for group in grouping]
-    added = [number for number, heir in enumerate(heirs) if heir is None]
-    if len(added) == 1:
+    added = [number for number, heir in enumerate(heirs) if not heir]
+    if not added:
+        counts = _inherited_counts(genome, heirs)
+        yield replace(
+            genome, grouping=grouping, counts=tuple(map(tuple, counts)),
+            cuts=(), splits=(), uses=(), shifts=(),
+        )  # fmt: skip
+    elif len(added) == 1:
         yield from _with_one_more(genome, grouping, heirs, devices)
-    elif len(added) == 2:  # noqa: PLR2004 - a critic, and what scores
-        *_, scores = sorted(added, key=lambda number: not _trains(grouping[number]))
+    else:
+        *_, scores = sorted(added, key=lambda number: not _is_demanding(grouping[number]))
         *_, begun = (None, *parted(genome, _joined(grouping, scores), devices))
         if begun:
             yield from parted(begun, grouping, devices)
 
 
 def _with_one_more(
-    genome: Genome, grouping: Grouping, heirs: Sequence[int | None], devices: Devices
+    genome: Genome, grouping: Grouping, heirs: Sequence[Sequence[int]], devices: Devices
 ) -> Iterator[Genome]:
-    takes, gives = heirs.index(None), _trainer(grouping)
-    had = [[0 if heir is None else row[heir] for heir in heirs] for row in genome.counts]
+    takes, gives = heirs.index(()), _trainer(grouping)
+    had = _inherited_counts(genome, heirs)
     rows = [list(row) for row in had]
     for row, size in zip(rows, devices.machine_sizes, strict=True):
         row[takes] = size - sum(row)
     ways = [rows, *_shared(rows, gives, takes, genome.order, devices)]
-    if _trains(grouping[takes]):
+    if _is_demanding(grouping[takes]):
         ways += [*_by_site(rows, gives, takes, devices), _halved(had, gives, takes, genome.order)]
     for counts in dict.fromkeys(tuple(map(tuple, each)) for each in ways):
         if all(map(sum, zip(*counts, strict=True))):
@@ -52,20 +58,21 @@ def _with_one_more(
             )
 
 
-def _inherited(group: Sequence[Task], groups: Grouping) -> int | None:
-    """Return the number of the group whose most demanding task is in another one."""
-    for number, each in enumerate(groups):
-        if min(each, key=ROOM.index) in group:
-            return number
-    return None
+def _inherited(group: Sequence[Task], groups: Grouping) -> tuple[int, ...]:
+    """Return the numbers of the groups whose most demanding task is in another one."""
+    return tuple(number for number, each in enumerate(groups) if min(each, key=ROOM.index) in group)
+
+
+def _inherited_counts(genome: Genome, heirs: Sequence[Sequence[int]]) -> Rows:
+    return [[sum(row[each] for each in heir) for heir in heirs] for row in genome.counts]
 
 
 def _trainer(grouping: Grouping) -> int:
     return next(number for number, group in enumerate(grouping) if Task.ACTOR_TRAINING in group)
 
 
-def _trains(group: Sequence[Task]) -> bool:
-    return bool(TRAINING_TASKS.intersection(group))
+def _is_demanding(group: Sequence[Task]) -> bool:
+    return bool({*TRAINING_TASKS, Task.ACTOR_GENERATION}.intersection(group))
 
 
 def _joined(grouping: Grouping, number: int) -> Grouping:

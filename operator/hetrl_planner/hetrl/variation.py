@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import TRAINING_TASKS
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Counts, Genome
 from hetrl_planner.hetrl.neighbours import exchange_of, parts
@@ -148,7 +148,7 @@ class Variation:
         if not had:
             return genome
         group, machine = self._pick(had)
-        task = self._pick(genome.grouping[group])
+        task = self._pick(self.decoder.deciding(genome.grouping[group]))
         others = tuple(use for use in genome.uses if use[:2] != (task, machine))
         if len(others) < len(genome.uses) and self._rng.random() < 1 / 2:
             return replace(genome, uses=others)
@@ -160,11 +160,11 @@ class Variation:
     def _cut_anew(self, genome: Genome) -> Genome:
         """Cut a training task in another way, or leave it to the decoder again."""
         trained = [(group, task) for group, tasks in enumerate(genome.grouping)
-                   for task in tasks if task in TRAINING_TASKS]  # fmt: skip
+                   for task in self.decoder.deciding(tasks) if task in TRAINING_TASKS]  # fmt: skip
         group, task = self._pick(trained)
         others = tuple(pair for pair in genome.cuts if pair[0] is not task)
         gpus = sum(row[group] for row in genome.counts)
-        cuts = self.decoder.laying.cuts(gpus)
+        cuts = self.decoder.cuts(task, genome.grouping[group], gpus)
         if not cuts or (len(others) < len(genome.cuts) and self._rng.random() < 1 / 3):
             return replace(genome, cuts=others)
         return replace(genome, cuts=(*others, (task, self._pick(cuts))))
@@ -188,11 +188,18 @@ class Variation:
 
     def _split_anew(self, genome: Genome) -> Genome:
         """Split the replicas of a task on one site in another way, or as the decoder would."""
-        tasks = [task for group in genome.grouping for task in group if task not in TRAINING_TASKS]
-        task: Task = self._pick(tasks)
+        served = [
+            (group, task)
+            for group in genome.grouping
+            for task in self.decoder.deciding(group)
+            if task not in TRAINING_TASKS
+        ]
+        if not served:
+            return genome
+        group, task = self._pick(served)
         site = self._pick(range(len(self._devices.sites)))
         others = tuple(each for each in genome.splits if each[:2] != (task, site))
-        splits = tuple(self.decoder.fitting.splits(task, site, reserved_bytes=0))
+        splits = self.decoder.splits(task, group, site)
         if not splits or (len(others) < len(genome.splits) and self._rng.random() < 1 / 3):
             return replace(genome, splits=others)
         return replace(genome, splits=(*others, (task, site, self._pick(splits))))

@@ -7,6 +7,7 @@ policy does before its first gradient counts as scoring where its critic, elsewh
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import le
 
 import numpy as np
 
@@ -150,12 +151,16 @@ class Pricing:
         """
         for bundle in bundles:
             known: dict[Kind, Column | None] = {}
+            too_slow: list[Kind] = []
             for kind in self.kinds.each:
                 if should_stop():
                     return
+                if any(all(map(le, part, kind)) for part in too_slow):
+                    continue
                 parts = (known.get(part, NOTHING) for part in self.kinds.parts(kind))
                 column = self._column(kind, bundle, known) if all(parts) else None
                 if column and not is_useful(column):
+                    too_slow.append(kind)
                     column = None
                 known[kind] = column
                 if column:

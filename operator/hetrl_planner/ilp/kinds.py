@@ -28,7 +28,7 @@ CLASSES_THAT_RUN: Classes = (
     (Task.CRITIC_TRAINING,),
     (Task.REWARD_INFERENCE,),
 )
-"""Where a reward model may not be cut as the others, nor be in a trainer."""
+"""Where a reward model may not be cut as the others."""
 
 GENERATES, TRAINS_ACTOR, TRAINS_CRITIC = 0, 2, 3
 """Where a kind counts what; elsewhere it counts what scores."""
@@ -62,8 +62,8 @@ class Kinds:
     def parts(self, kind: Kind) -> Iterator[Kind]:
         """Yield the groups that do one task less, and fit wherever this one does.
 
-        None where plans must run: what a trainer's processes do in turns is cut alike, for which
-        there may be room when one task more asks for another cut.
+        None where plans must run: what shares GPUs is cut alike, for which there may be room when
+        one task more asks for another cut.
         """
         if self._runnable_only:
             return

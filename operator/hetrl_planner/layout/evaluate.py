@@ -50,8 +50,10 @@ class Evaluator(TaskCosts):
         """
         footprints: GroupFootprints = defaultdict(list)
         keys = {task.task: self._keys(task) for task in layout.tasks}
-        for task in layout.tasks:
-            self._add_footprints(task, keys[task.task], footprints)
+        for group in layout.groups:
+            for task in group:
+                self._add_footprints(task, keys[task.task], footprints)
+            self._add_programs(group, footprints)
         misfit = self._misfit(footprints)
         if misfit:
             return misfit
@@ -67,7 +69,7 @@ class Evaluator(TaskCosts):
                 return Misfit(f"a replica is too slow to be given any {DOING[name]}", 1.01)
         generating = layout.task(Task.ACTOR_GENERATION)
         kept = {
-            gpu: sum(each.resident_bytes for each in footprints[gpu]) for gpu in generating.gpus
+            gpu: memory.beside_generation(footprints[gpu], self.work) for gpu in generating.gpus
         }
         servings = self._servings(generating, keys[Task.ACTOR_GENERATION], kept)
         if isinstance(servings, Misfit):
@@ -82,7 +84,7 @@ class Evaluator(TaskCosts):
         footprints = self._together_footprints(group)
         if misfit := self._misfit(footprints):
             return misfit
-        kept = {gpu: sum(each.resident_bytes for each in held) for gpu, held in footprints.items()}
+        kept = {gpu: memory.beside_generation(held, self.work) for gpu, held in footprints.items()}
         found = {}
         for task in group:
             seconds = self._seconds_alone(task, group, kept)
@@ -99,7 +101,14 @@ class Evaluator(TaskCosts):
         footprints: GroupFootprints = defaultdict(list)
         for task in group:
             self._add_footprints(task, self._keys(task), footprints)
+        self._add_programs(group, footprints)
         return footprints
+
+    def _add_programs(self, group: Sequence[TaskLayout], footprints: GroupFootprints) -> None:
+        more = memory.more_programs([task.task for task in group], self.work)
+        if more:
+            for gpu in group[0].gpus:
+                footprints[gpu] += more
 
     def _seconds_alone(
         self, task: TaskLayout, group: Sequence[TaskLayout], kept_bytes: Mapping[int, float]
@@ -132,6 +141,8 @@ class Evaluator(TaskCosts):
                         )
                     for gpu in stage.gpus:
                         footprints[gpu].append(footprint)
+        for group in found.layout.groups:
+            self._add_programs(group, footprints)
         return {
             gpu: memory.together(tasks, self.devices.kind(self.devices.gpu_machines[gpu]))
             for gpu, tasks in footprints.items()
@@ -159,16 +170,20 @@ class Evaluator(TaskCosts):
 
     def _in_time(
         self, layout: Layout, costs: dict[Task, TaskCost], servings: Sequence[Serving]
-    ) -> Evaluation:
+    ) -> Evaluation | Misfit:
         """Price a layout without the replicas that are always late, as long as that leaves enough.
 
-        Those that stay keep their caches: nothing that served shared their GPUs.
+        Those that stay keep their caches: nothing that served shared their GPUs. Where all that is
+        done on some GPUs is cut alike, generation alone cannot leave them.
         """
+        is_alone = len(layout.groups[layout.group_of(Task.ACTOR_GENERATION)]) == 1
         while True:
             found = self._together(layout, costs, servings)
             late = [not each for each in found.tasks[Task.ACTOR_GENERATION].rates]
             if not any(late) or late.count(False) < self.work.min_replicas:
                 return found
+            if self.work.programs_stay and not is_alone:
+                return Misfit("what shares GPUs would generate too late there", 1.01)
             layout = _without(layout, late)
             servings = [each for each, is_late in zip(servings, late, strict=True) if not is_late]
 

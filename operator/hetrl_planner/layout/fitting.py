@@ -6,6 +6,7 @@ enters as reserved bytes, which change often and decide little. Searches ask her
 not evaluate what cannot be good.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from math import ceil, inf, prod
 from operator import le
@@ -23,7 +24,7 @@ from hetrl_planner.layout.balance import Balance
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.ranked import Ranked, Split
 from hetrl_planner.layout.stage_memory import Ends, StageMemory
-from hetrl_planner.splits import STAGE_COUNTS, TENSOR_SIZES
+from hetrl_planner.splits import STAGE_COUNTS, TENSOR_SIZES, deciding
 from hetrl_planner.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
@@ -53,6 +54,8 @@ class Fitting:
         self._splits: dict[tuple[object, int, int], Ranked] = {}
         self._most_rates: dict[tuple[object, int], tuple[tuple[float, Split], ...]] = {}
         self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
+        self._allowed: dict[tuple[object, ...], bool] = {}
+        self._alike_splits: dict[tuple[object, ...], tuple[Split, ...]] = {}
         self._possible: dict[int, tuple[Split, ...]] = {}
         self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
         self._rates: dict[tuple[object, ...], float] = {}
@@ -76,7 +79,7 @@ class Fitting:
     def least_bytes(self, task: Task) -> float:
         """Return what a task needs of all its GPUs together at least."""
         if task is Task.ACTOR_GENERATION:
-            return memory.generation_footprint(self._whole, self.work, concurrency=1).working_bytes
+            return memory.generation_footprint(self._whole, self.work, concurrency=1).total_bytes
         return self.least_resident_bytes(task, num_gpus=1)
 
     @cached_property
@@ -130,6 +133,13 @@ class Fitting:
         model, (tensor, stages) = self.work.architecture, split
         cut = Parallelism(tensor=tensor, stage_layers=split_layers(model, stages))
         return not split_obstacle(task, cut, self.work.engine, model)
+
+    def may_be_alike(self, tasks: Sequence[Task], split: Split) -> bool:
+        """Tell whether all of a group may be cut so, where its tasks are cut alike."""
+        key = (*tasks, split)
+        if key not in self._allowed:
+            self._allowed[key] = all(self.may_be(task, split) for task in deciding(tasks))
+        return self._allowed[key]
 
     # Training
 
@@ -215,6 +225,35 @@ class Fitting:
                 for count, ends in zip(layers, _ends(len(layers)), strict=True)
             )
         return self._scoring_kept[key]
+
+    def splits_alike(self, tasks: Sequence[Task], site: int) -> tuple[Split, ...]:
+        """Return the splits that fit tasks which serve on the same GPUs, the best first."""
+        key = (*tasks, site)
+        if key not in self._alike_splits:
+            rated = [
+                (-self.rate_alike(tasks, site, split) / prod(split), prod(split), split)
+                for split in self._possible_splits(site)
+                if self.may_be_alike(tasks, split)
+            ]
+            self._alike_splits[key] = tuple(split for rate, _, split in sorted(rated) if rate)
+        return self._alike_splits[key]
+
+    def rate_alike(self, tasks: Sequence[Task], site: int, split: Split) -> float:
+        """Return the rate of a replica that serves several tasks in turns; 0 if it cannot fit.
+
+        Each of one stage, for no program that others ask has more.
+        """
+        shard = self._memory.shard(split[0], self.work.architecture.num_layers, (True, True))
+        scoring = [task for task in tasks if task is not Task.ACTOR_GENERATION]
+        held = [memory.inference_footprint(shard, self.work, task) for task in scoring]
+        held += memory.more_programs(tasks, self.work)
+        beside = reserved_step(memory.beside_generation(held, self.work))
+        if beside > self.devices.usable_bytes[site]:
+            return 0.0
+        rates = [self.rate(task, site, split, reserved_bytes=0) for task in scoring]
+        if Task.ACTOR_GENERATION in tasks:
+            rates.append(self.rate(Task.ACTOR_GENERATION, site, split, reserved_bytes=beside))
+        return 1 / sum(1 / rate for rate in rates) if all(rates) else 0.0
 
     def serving_layers(
         self, task: Task, site: int, split: Split, *, reserved_bytes: int

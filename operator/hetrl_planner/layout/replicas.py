@@ -98,6 +98,7 @@ class ReplicaCosts:
         ends = (number == 0, number == len(key) - 1)
         signature = (
             task.task in TRAINING_TASKS, task.task is Task.ACTOR_GENERATION,
+            task.task is Task.REWARD_INFERENCE,
             tensor, num_layers, ends, len(key) - number, dp, task.mode,
         )  # fmt: skip
         known = self._footprints.get(signature)
@@ -110,7 +111,7 @@ class ReplicaCosts:
         if task.task is Task.ACTOR_GENERATION:
             return memory.generation_footprint(shard, self._work, concurrency=0)
         if task.mode is None:
-            return memory.inference_footprint(shard, self._work)
+            return memory.inference_footprint(shard, self._work, task.task)
         return memory.training_footprint(
             shard, self._work, mode=task.mode, num_replicas=len(task.replicas),
             passes_in_flight=in_flight,

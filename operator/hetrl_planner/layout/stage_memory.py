@@ -85,4 +85,4 @@ class StageMemory:
 
 
 def _bytes(footprint: Footprint) -> float:
-    return footprint.resident_bytes + footprint.working_bytes
+    return footprint.total_bytes

@@ -118,8 +118,9 @@ def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
     mine = [rank for rank in launch.ranks if rank.ordinal == ordinal and rank.task in tasks]
     if tasks not in SCORES:
         allowed = "; ".join(named(each) for each in SCORES)
+        has = named(tasks_of(launch, ordinal)) or "no"
         raise ValueError(
-            f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; an inference "
+            f"pod {launch.pod_set}-{ordinal} has {has} ranks; an inference "
             f"worker's pod has those of {allowed}"
         )
     by_gpu = {rank.local_gpu: rank for rank in mine}

@@ -37,7 +37,7 @@ def command(launch_file: Path, ordinal: int) -> None:
         click.echo(str(error), err=True)
         sys.exit(1)
     own = partial(generate, launch, ordinal)
-    sys.exit(run_together([own, *works_beside(launch, ordinal)]))
+    sys.exit(run_together([own], beside=tuple(works_beside(launch, ordinal))))
 
 
 def generate(launch: Launch, ordinal: int) -> int:

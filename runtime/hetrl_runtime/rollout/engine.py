@@ -38,8 +38,8 @@ class EngineSettings:
     tensor_parallel: int = 1
     """GPUs over which each layer is split."""
 
-    shares_gpus: bool = False
-    """Whether other models are on the same GPUs, so that it must not take all of their memory."""
+    kv_cache_bytes: int = 0
+    """On each GPU, for keys and values, where others need the rest; 0: all that is left."""
 
     seed: int = 0
     times_first_token: bool = False

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Launch
-from hetrl_core.task import Task, programs_of
-from hetrl_runtime.beside import tasks_of, trains_too
+from hetrl_core.task import Task
+from hetrl_runtime.beside import trains_too
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
@@ -103,7 +103,7 @@ def engine_settings(
         stop_tokens=prompts.stop_tokens,
         tensor_parallel=_tensor_parallel(launch, ordinal=ordinal),
         seed=seed,
-        shares_gpus=len(programs_of(tasks_of(launch, ordinal))) > 1,
+        kv_cache_bytes=launch.kv_cache_bytes,
         times_first_token=launch.traces is not None,
     )
 

@@ -40,7 +40,7 @@ def command(launch_file: Path, ordinal: int) -> None:
         click.echo(str(error), err=True)
         sys.exit(1)
     works = [partial(train, launch, rank) for rank in ranks]
-    sys.exit(run_together([*works, *works_beside(launch, ordinal)]))
+    sys.exit(run_together(works, beside=tuple(works_beside(launch, ordinal))))
 
 
 def train(launch: Launch, rank: Rank) -> int:

@@ -1,7 +1,7 @@
 """The best layout that this release runs, each that may be it priced whole.
 
 From the lists that planner and runtime go by: every grouping, every split that is not refused, what
-the same processes do cut alike. What one group takes alone is a bound: where that is no better than
+shares GPUs cut alike. What one group takes alone is a bound: where that is no better than
 the best so far, the group is not looked at beside others. Only for two to four GPUs.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hetrl_core.capabilities import split_obstacle
 from hetrl_core.groupings import GROUPINGS, TaskGroup
 from hetrl_core.plan import Parallelism
-from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, TaskLayout
@@ -28,7 +28,7 @@ class Way:
     group: Group
     gpus: frozenset[int]
     seconds: float
-    generates: bool
+    generating_seconds: float
 
 
 def best_that_runs(evaluator: Evaluator) -> Evaluation | None:
@@ -56,7 +56,12 @@ class _Search:
         """Return the ways of a group that fit alone, the fastest first."""
         if group not in self._ways:
             found = [
-                Way(each, each[0].gpus, sum(seconds.values()), Task.ACTOR_GENERATION in group)
+                Way(
+                    each,
+                    each[0].gpus,
+                    sum(seconds.values()),
+                    seconds.get(Task.ACTOR_GENERATION, 0.0),
+                )
                 for each in _groups(group, self._evaluator)
                 for seconds in [self._evaluator.alone_seconds(each)]
                 if not isinstance(seconds, Misfit)
@@ -83,19 +88,22 @@ class _Search:
 
     def _least_seconds(self, chosen: Sequence[Way]) -> float:
         """Return a time that no step of these groups and others goes below."""
+        longest = max(each.seconds for each in chosen)
         if not self._evaluator.work.is_synchronous:
-            return max(each.seconds for each in chosen)
-        generating = sum(each.seconds for each in chosen if each.generates)
-        return generating + max((each.seconds for each in chosen if not each.generates), default=0)
+            return longest
+        generating = sum(each.generating_seconds for each in chosen)
+        others = [each.seconds for each in chosen if not each.generating_seconds]
+        return max(longest, generating + max(others, default=0.0))
 
 
 def _groups(group: TaskGroup, evaluator: Evaluator) -> Iterator[Group]:
-    """Yield the ways of a group: all of its tasks cut as what is trained, or as all may be."""
+    """Yield the ways of a group: all of its tasks cut as what is trained, and as all may be."""
     work = evaluator.work
     cuts = Cuts(evaluator.devices, work.architecture.num_layers, work.architecture.num_query_heads)
     tasks = [task for task in work.tasks if task in group]
     trained = [task for task in (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING) if task in group]
-    asked = trained[:1] or tasks
+    served = {Task.ACTOR_GENERATION, *asked_of_workers(group)}
+    asked = [*trained[:1], *(task for task in tasks if task in served)]
     for way in cuts.layouts(asked[0]):
         if all(_is_allowed(way, task, work) for task in asked):
             yield tuple(

@@ -73,7 +73,9 @@ def has_room_on_each_gpu(question: Question, found: Plan) -> None:
 def footprints(question: Question, found: Plan) -> dict[Gpu, list[memory.Footprint]]:
     """What is on each GPU, from the plan's splits alone."""
     assert question.job.model.architecture
-    work = workload(question.job, question.job.model.architecture)
+    work = workload(
+        question.job, question.job.model.architecture, programs_stay=question.runnable_only
+    )
     replicas = Counter(
         task for group in found.groups for task in group.tasks for _ in group.replicas
     )
@@ -83,6 +85,7 @@ def footprints(question: Question, found: Plan) -> dict[Gpu, list[memory.Footpri
         tasks = (*group.tasks, *(in_trainer if Task.ACTOR_TRAINING in group.tasks else ()))
         stages = shards(work.architecture, group.parallelism)
         for number, gpu in enumerate(gpus):
+            on_gpu[gpu] += memory.more_programs(tasks, work)
             stage = number % group.parallelism.num_gpus // group.parallelism.tensor
             for task in tasks:
                 if task in TRAINING_TASKS:
@@ -96,7 +99,7 @@ def footprints(question: Question, found: Plan) -> dict[Gpu, list[memory.Footpri
                         stages[stage], work, concurrency=group.concurrency
                     )
                 else:
-                    footprint = memory.inference_footprint(stages[stage], work)
+                    footprint = memory.inference_footprint(stages[stage], work, task)
                 on_gpu[gpu].append(footprint)
     return on_gpu
 

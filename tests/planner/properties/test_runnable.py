@@ -11,7 +11,7 @@ from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
 from hetrl_core.job import Engine, JobSpec, Reward, RewardModelSpec, Strategy
 from hetrl_core.plan import Infeasible, Plan
-from hetrl_core.task import Task
+from hetrl_core.task import Task, programs_of
 from hetrl_core.training_split import critic_split
 from tests.builders import a_fleet, a_job
 from tests.planner.properties.limits import keeps_every_limit
@@ -49,6 +49,9 @@ def is_listed(found: Plan) -> None:
     critic = critic_split(found)
     assert critic is None or critic.num_replicas > 0
     for group in found.groups:
+        if len(programs_of(group.tasks)) > 1:
+            assert group.parallelism.num_stages == 1
+            assert all(share.first_gpu is None for each in group.replicas for share in each.shares)
         if frozenset(group.tasks) in TRAINS_CRITIC:
             assert group.training_mode
             assert all(replica.work_share > 0 for replica in group.replicas)

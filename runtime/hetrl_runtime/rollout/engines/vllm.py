@@ -158,24 +158,24 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         arguments |= {
             "dtype": "float32",
             "enforce_eager": True,
-            "kv_cache_memory_bytes": _key_value_bytes(settings, bytes_per_value=4),
+            "kv_cache_memory_bytes": _key_value_bytes(settings),
         }
-    elif settings.shares_gpus:
+    elif settings.kv_cache_bytes:
         # It would take nine tenths of the GPU, and refuse to start where others have some.
-        size_bytes = _key_value_bytes(settings, bytes_per_value=2) // settings.tensor_parallel
-        arguments |= {"kv_cache_memory_bytes": size_bytes, "gpu_memory_utilization": _HARDLY_ANY}
+        arguments |= {
+            "kv_cache_memory_bytes": settings.kv_cache_bytes,
+            "gpu_memory_utilization": _HARDLY_ANY,
+        }
     return arguments
 
 
-def _key_value_bytes(settings: EngineSettings, *, bytes_per_value: int) -> int:
+def _key_value_bytes(settings: EngineSettings) -> int:
     """Return what all sequences at once need, each rounded up to a generous block."""
     config = vllm.transformers_utils.config.get_config(settings.model, trust_remote_code=False)
     architecture: ModelArchitecture = from_hugging_face(config.to_dict())
     tokens_each = settings.max_sequence_tokens + 128
     size_bytes = (
-        settings.concurrency
-        * tokens_each
-        * architecture.kv_bytes_per_token(bytes_per_value=bytes_per_value)
+        settings.concurrency * tokens_each * architecture.kv_bytes_per_token(bytes_per_value=4)
     )
     return max(64 * MIB, size_bytes)
 
