@@ -30,7 +30,8 @@ async def test_responses_take_the_time_of_their_tokens_at_the_pace_of_all() -> N
 
     await engine.stop()
     assert alone >= 0.01
-    assert together >= 0.05
+    # The second may be asked for when the first has some tokens, at its own pace.
+    assert together >= 0.03
     assert [len(each.tokens) for each in found] == [10, 10]
 
 
