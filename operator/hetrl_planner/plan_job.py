@@ -1,12 +1,12 @@
 """The planner's one public function: a fleet and a job in, a plan or the reasons why not out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import JobSpec, Strategy
 from hetrl_core.plan import Infeasible, Outcome, Plan
-from hetrl_planner.alternatives import alternatives, choices, rejected
+from hetrl_planner.alternatives import Alternative, alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.collection import collecting_rarely
 from hetrl_planner.explain import reasons_against
@@ -57,29 +57,26 @@ def plan(
     if refusals := _refusals(job):
         return Infeasible(reasons=refusals)
 
-    # 2. Every way to run one replica, per GPU kind, region and pool.
+    # 2. All ways to do it, and the best of them that is found.
     fleet = narrowed(snapshot, job.resources)
-    space = space_of(fleet, job, runnable_only=runnable_only)
-
-    # 3. An answer within moments, and those that it is compared with.
-    goal = goal_of(job)
-    searcher = Searcher(should_stop=should_stop, seed=job.planning.seed)
-    portfolio = Portfolio(
-        space=space,
-        goal=goal,
-        seed=job.planning.seed,
-        should_stop=should_stop,
-        evaluations=evaluations,
-    )
-    first = portfolio.begin(job.planning.strategy)
-    is_compared = first or job.planning.strategy is Strategy.AUTO
-    others = alternatives(space, goal, searcher) if is_compared else ()
-
-    # 4. HetRL's search goes on from there, where the strategy asks for it.
-    decided = portfolio.go_on(job.planning.strategy, first, others=choices(others))
+    for may_be_apart in (True, False):
+        space = space_of(fleet, job, runnable_only=runnable_only, may_be_apart=may_be_apart)
+        portfolio = Portfolio(
+            space=space,
+            goal=goal_of(job),
+            seed=job.planning.seed,
+            should_stop=should_stop,
+            evaluations=evaluations,
+        )
+        decided, others = _decided(portfolio, job)
+        if decided or not space.work.generation_apart:
+            break
     if decided is None:
         whole = space_of(snapshot, job, runnable_only=runnable_only)
-        reasons = reasons_against(whole, job, goal, searcher=searcher, runnable_only=runnable_only)
+        reasons = reasons_against(
+            whole, job, portfolio.goal, searcher=_searcher(portfolio, job),
+            runnable_only=runnable_only,
+        )  # fmt: skip
         return Infeasible(reasons=reasons)
 
     # 5. Played forward, the best may be another.
@@ -87,7 +84,23 @@ def plan(
 
     # 6. On which machines, how far from the best there is, and what else was possible.
     found = _written(job, portfolio, decided)
-    return replace(found, rejected=rejected(others, found, goal))
+    return replace(found, rejected=rejected(others, found, portfolio.goal))
+
+
+def _decided(portfolio: Portfolio, job: JobSpec) -> tuple[Decided | None, Sequence[Alternative]]:
+    """Return the best of a space, and what it is compared with."""
+    # 3. An answer within moments.
+    strategy = job.planning.strategy
+    first = portfolio.begin(strategy)
+    is_compared = first or strategy is Strategy.AUTO
+    searcher = _searcher(portfolio, job)
+    others = alternatives(portfolio.space, portfolio.goal, searcher) if is_compared else ()
+    # 4. HetRL's search goes on from there, where the strategy asks for it.
+    return portfolio.go_on(strategy, first, others=choices(others)), others
+
+
+def _searcher(portfolio: Portfolio, job: JobSpec) -> Searcher:
+    return Searcher(should_stop=portfolio.should_stop, seed=job.planning.seed)
 
 
 def played_off(decided: Decided, portfolio: Portfolio, job: JobSpec) -> Decided:
@@ -132,10 +145,19 @@ def _refusals(job: JobSpec) -> tuple[str, ...]:
     )
 
 
-def space_of(snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool) -> Space:
-    """Return all that a job may choose from on a fleet."""
+def space_of(
+    snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool, may_be_apart: bool = True
+) -> Space:
+    """Return all that a job may choose from on a fleet.
+
+    In asynchronous modes generation and training compute at the same time, and so on GPUs of their
+    own in plans that are to be run: unless these ``may_be_apart`` nowhere.
+    """
     assert job.model.architecture is not None
     work = workload(job, job.model.architecture, programs_stay=runnable_only)
+    if runnable_only and not work.is_synchronous and may_be_apart:
+        # Programs that compute at once on one GPU slow each other, by nobody knows how much.
+        work = replace(work, generation_apart=True)
     here = sites(snapshot, job.resources)
     rollout = job.rollout
     limits = Limits(

@@ -411,7 +411,14 @@ class Portfolio:
     @cached_property
     def _groupings(self) -> list[Grouping]:
         """Task groups that may share GPUs."""
-        return list(groupings(self.space.work.tasks, runnable_only=self.space.runnable_only))
+        work = self.space.work
+        return list(
+            groupings(
+                work.tasks,
+                runnable_only=self.space.runnable_only,
+                generation_apart=work.generation_apart,
+            )
+        )
 
     @property
     def _disjoint(self) -> Grouping:

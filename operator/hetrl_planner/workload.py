@@ -59,6 +59,9 @@ class Workload:
     """Whether each program on a GPU keeps what it has there while others compute, as those of this
     release do. Otherwise tasks that share GPUs take turns with their memory as well."""
 
+    generation_apart: bool = False
+    """Whether generation is kept off the GPUs that train."""
+
     @property
     def sample_tokens(self) -> int:
         """Tokens of an average trajectory."""

@@ -48,8 +48,9 @@ def test_hetrls_fleet_has_its_numbers() -> None:
     assert counts == {"A100-40GB": 24, "L40S": 24, "L4": 16}
 
 
-def test_the_local_job_trains_on_an_a100_and_generates_on_both_kinds() -> None:
-    found = planned("arithmetic.yaml", "local-fleet.yaml")
+@pytest.mark.parametrize("job", ["arithmetic.yaml", "gsm8k.yaml"])
+def test_the_local_jobs_train_on_an_a100_and_generate_on_both_kinds(job: str) -> None:
+    found = planned(job, "local-fleet.yaml")
 
     assert isinstance(found, Plan)
     where = {
@@ -60,14 +61,6 @@ def test_the_local_job_trains_on_an_a100_and_generates_on_both_kinds() -> None:
         Task.ACTOR_TRAINING: ["A100-80GB"],
         Task.ACTOR_GENERATION: ["A100-80GB", "L4"],
     }
-
-
-def test_the_local_gsm8k_job_generates_on_the_gpus_that_train() -> None:
-    found = planned("gsm8k.yaml", "local-fleet.yaml")
-
-    assert isinstance(found, Plan)
-    (group,) = found.groups
-    assert set(group.tasks) == {Task.ACTOR_GENERATION, Task.ACTOR_TRAINING}
 
 
 def test_the_infeasible_job_is_infeasible() -> None:

@@ -15,22 +15,25 @@ from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, r
 from hetrl_cli.run.ports import free_ports
 from hetrl_cli.run.prepare import Experiment
 from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job import Engine, JobSpec, RolloutSpec, TracesSpec
+from hetrl_core.job import Engine, RolloutSpec, TracesSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
 from hetrl_core.plan import Plan
-from hetrl_core.task import Role
-from hetrl_planner.plan_job import plan
-from tests.builders import a_fleet, a_job
+from hetrl_core.task import Role, Task
+from tests.builders import a_job
+from tests.controller.values import a_plan as a_trainer_and_rollouts
 
 pytestmark = pytest.mark.slow
 
 IDENTITY = JobIdentity(namespace="default", name="math", uid="1")
 
 
-def a_plan(job: JobSpec) -> Plan:
-    found = plan(a_fleet(a100_80=1, l4=2), job, runnable_only=True)
-    assert isinstance(found, Plan), found
-    return found
+def a_plan(algorithm: AlgorithmType) -> Plan:
+    """A trainer, with its critic if it has one, and two rollouts."""
+    found = a_trainer_and_rollouts()
+    trainer, *others = found.groups
+    critic = (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING)
+    tasks = (*trainer.tasks, *(critic if algorithm is AlgorithmType.PPO else ()))
+    return replace(found, groups=(replace(trainer, tasks=tasks), *others))
 
 
 def some_pods(
@@ -46,7 +49,7 @@ def some_pods(
         algorithm=AlgorithmSpec(type=algorithm),
     )  # fmt: skip
     return pods(
-        a_plan(job), replace(job, traces=traces), identity=IDENTITY,
+        a_plan(algorithm), replace(job, traces=traces), identity=IDENTITY,
         folder=RunFolder(path=folder), ports=(1, 2, 3),
         startup_deadline_seconds=60, encrypted=encrypted,
     )  # fmt: skip

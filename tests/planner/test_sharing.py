@@ -125,6 +125,13 @@ def test_a_job_that_may_take_one_gpu_of_many_shares_it() -> None:
     assert found.num_gpus == 1
 
 
+@pytest.mark.parametrize("num_gpus", [1, 2, 4])
+def test_what_computes_at_once_shares_gpus_only_where_there_are_no_others(num_gpus: int) -> None:
+    found = made(a_fleet(a100_80=num_gpus), a_job(SMALL, mode=Mode.ASYNC))
+    generating = {task for each in found.groups_with(Task.ACTOR_GENERATION) for task in each.tasks}
+    assert (Task.ACTOR_TRAINING in generating) is (num_gpus == 1)
+
+
 def test_a_step_that_waits_for_its_batch_lets_trainers_generate() -> None:
     fleet = a_fleet(a100_80=2)
     shared = made(fleet, a_job(SMALL, mode=Mode.SYNC))

@@ -3,19 +3,24 @@
 from collections.abc import Iterator, Sequence
 
 from hetrl_core.groupings import GROUPINGS, grouping, partitions
-from hetrl_core.task import Task
+from hetrl_core.task import TRAINING_TASKS, Task
 
 Grouping = tuple[tuple[Task, ...], ...]
 """Task groups; tasks within one, and groups by their first task, in the iteration's order."""
 
 
-def groupings(tasks: Sequence[Task], *, runnable_only: bool = False) -> Iterator[Grouping]:
+def groupings(
+    tasks: Sequence[Task], *, runnable_only: bool = False, generation_apart: bool = False
+) -> Iterator[Grouping]:
     """Yield every partition of the tasks: Bell(4) = 15 for four, Bell(6) = 203 for six.
 
-    ``runnable_only`` leaves those that this release runs.
+    ``runnable_only`` leaves those that this release runs, ``generation_apart`` those whose
+    generation is not on GPUs that train.
     """
     for groups in partitions(tasks):
-        if not runnable_only or grouping(groups) in GROUPINGS:
+        if runnable_only and grouping(groups) not in GROUPINGS:
+            continue
+        if not generation_apart or not any(_generates_and_trains(group) for group in groups):
             yield tuple(tuple(group) for group in groups)
 
 
@@ -25,3 +30,7 @@ def disjoint(tasks: Sequence[Task]) -> Grouping:
         (Task.ACTOR_GENERATION,),
         tuple(task for task in tasks if task is not Task.ACTOR_GENERATION),
     )
+
+
+def _generates_and_trains(group: Sequence[Task]) -> bool:
+    return Task.ACTOR_GENERATION in group and bool(TRAINING_TASKS.intersection(group))

@@ -130,7 +130,11 @@ class Pricing:
     def kinds(self) -> Kinds:
         """The kinds of groups that the job's tasks may make."""
         fitting = self.decoder.fitting
-        return Kinds(fitting.work.tasks, runnable_only=fitting.runnable_only)
+        return Kinds(
+            fitting.work.tasks,
+            runnable_only=fitting.runnable_only,
+            generation_apart=fitting.work.generation_apart,
+        )
 
     @cached_property
     def bundles(self) -> list[list[Bundle]]:

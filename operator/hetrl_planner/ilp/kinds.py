@@ -40,8 +40,11 @@ Kind = tuple[int, ...]
 class Kinds:
     """The kinds of groups that one job's tasks may make."""
 
-    def __init__(self, tasks: Sequence[Task], *, runnable_only: bool) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], *, runnable_only: bool, generation_apart: bool = False
+    ) -> None:
         self._tasks = tasks
+        self._generation_apart = generation_apart
         self._runnable_only = runnable_only
         self._classes = CLASSES_THAT_RUN if runnable_only else CLASSES
 
@@ -84,7 +87,9 @@ class Kinds:
 
     @cached_property
     def _groupings(self) -> tuple[Grouping, ...]:
-        return tuple(groupings(self._tasks, runnable_only=True))
+        return tuple(
+            groupings(self._tasks, runnable_only=True, generation_apart=self._generation_apart)
+        )
 
     def _kind(self, group: Sequence[Task]) -> Kind:
         return tuple(sum(task in alike for task in group) for alike in self._classes)

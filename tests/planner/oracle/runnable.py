@@ -36,6 +36,10 @@ def best_that_runs(evaluator: Evaluator) -> Evaluation | None:
     return _Search(evaluator).best()
 
 
+def _is_busy_at_once(group: TaskGroup) -> bool:
+    return Task.ACTOR_GENERATION in group and bool(group & TRAINING_TASKS)
+
+
 class _Search:
     """One search, and the best of it so far."""
 
@@ -45,9 +49,11 @@ class _Search:
         self._best: Evaluation | None = None
 
     def best(self) -> Evaluation | None:
-        tasks = frozenset(self._evaluator.work.tasks)
+        work = self._evaluator.work
         for grouping in GROUPINGS:
-            if frozenset().union(*grouping) == tasks:
+            if frozenset().union(*grouping) == frozenset(work.tasks) and not (
+                work.generation_apart and any(_is_busy_at_once(group) for group in grouping)
+            ):
                 ways = [self._of(group) for group in grouping]
                 self._combine((), sorted(ways, key=len))
         return self._best
