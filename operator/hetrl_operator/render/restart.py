@@ -69,7 +69,7 @@ def _trainers(deployment: Deployment) -> dict[str, Any]:
         "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
         "split": asdict(training_split(deployment.plan.plan)),
     }
-    # A critic in its policy's processes must not restart when a release begins to part them.
+    # What an earlier release started has neither, and must not restart for this one's knowing them.
     if any(each.generates for each in trainers):
         found["generation"] = [(each.concurrency, each.kv_cache_bytes) for each in trainers]
     if critic := critic_split(deployment.plan.plan):

@@ -1,5 +1,6 @@
 """Plans that are to be run: nothing stands in their way, and they keep every limit."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -67,34 +68,23 @@ def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
     runs(fleet, job)
 
 
+@pytest.mark.parametrize("with_more", [with_a_critic, with_a_reference])
 @settings(max_examples=5)
-@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS.map(with_a_critic))
-def test_auto_plans_what_runs_with_a_critic(fleet: ClusterSnapshot, job: JobSpec) -> None:
-    runs(fleet, job)
+@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
+def test_auto_plans_what_runs_with_more_models(
+    with_more: Callable[[JobSpec], JobSpec], fleet: ClusterSnapshot, job: JobSpec
+) -> None:
+    runs(fleet, with_more(job))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("with_more", [with_a_critic, with_a_reference])
 @settings(max_examples=15)
-@given(fleet=FLEETS, job=LIMITED_JOBS.map(with_a_critic))
-def test_auto_plans_what_runs_with_a_critic_for_many_jobs(
-    fleet: ClusterSnapshot, job: JobSpec
+@given(fleet=FLEETS, job=LIMITED_JOBS)
+def test_auto_plans_what_runs_with_more_models_for_many_jobs(
+    with_more: Callable[[JobSpec], JobSpec], fleet: ClusterSnapshot, job: JobSpec
 ) -> None:
-    runs(fleet, job)
-
-
-@settings(max_examples=5)
-@given(fleet=SMALL_FLEETS, job=LIMITED_JOBS.map(with_a_reference))
-def test_auto_plans_what_runs_with_a_reference(fleet: ClusterSnapshot, job: JobSpec) -> None:
-    runs(fleet, job)
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(fleet=FLEETS, job=LIMITED_JOBS.map(with_a_reference))
-def test_auto_plans_what_runs_with_a_reference_for_many_jobs(
-    fleet: ClusterSnapshot, job: JobSpec
-) -> None:
-    runs(fleet, job)
+    runs(fleet, with_more(job))
 
 
 @pytest.mark.slow

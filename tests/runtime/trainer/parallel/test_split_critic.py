@@ -21,6 +21,7 @@ from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.checkpoint import Checkpoint
 from hetrl_runtime.trainer.critic import ValueModel
 from hetrl_runtime.trainer.gang import Gang
+from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.loading import learner_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row, cut
@@ -104,6 +105,16 @@ def test_values_and_gradients_of_a_split_critic_are_those_of_one_process(
     assert norm == pytest.approx(expected_norm, rel=1e-5)
 
 
+def trained_as_ordered(learner: Learner, peers: Peers, order: Order) -> dict[str, float]:
+    """Train what the leader gives, as the loop does it; ``order`` is the leader's."""
+    if peers.rank == 0:
+        peers.give(order)
+    else:
+        order = peers.await_order()
+    assert order.batch
+    return learner.train(order.batch, version=order.version)
+
+
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> tuple[Any, Any, dict[str, float]]:
     """What one replica does, as the loop does it; both return weights, and the last figures."""
     torch.set_num_threads(1)
@@ -112,13 +123,7 @@ def train_as_rank(rank: int, launch: Launch, batch: Batch) -> tuple[Any, Any, di
     with learner._peers as peers:
         learner.restore(None)
         for version in (10, 11):
-            order = Order(version=version, batch=batch)
-            if rank == 0:
-                peers.give(order)
-            else:
-                order = peers.await_order()
-            assert order.batch
-            figures = learner.train(order.batch, version=order.version)
+            figures = trained_as_ordered(learner, peers, Order(version=version, batch=batch))
         if rank == 0:
             peers.give(Order(version=12, batch=None))
         else:
@@ -203,13 +208,7 @@ def train_apart(rank: Rank, launch: Launch, batch: Batch) -> tuple[Any, dict[str
     with peers:
         learner.restore(None)
         for version in (10, 11):
-            order = Order(version=version, batch=batch)
-            if peers.rank == 0:
-                peers.give(order)
-            else:
-                order = peers.await_order()
-            assert order.batch
-            figures = learner.train(order.batch, version=order.version)
+            figures = trained_as_ordered(learner, peers, Order(version=version, batch=batch))
             if version == 10:
                 # Between the two, all of it is kept, lost and restored.
                 state, saved = learner.state(), learner.weights()
