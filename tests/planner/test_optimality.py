@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hetrl_core.groupings import GROUPINGS, grouping
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
+from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.groupings import groupings
@@ -205,7 +206,7 @@ def test_of_all_that_runs_the_best_is_found_on_most_small_fleets() -> None:
                 assert bool(found) is bool(best)
                 gaps += [each.step_seconds / best.step_seconds - 1 for each in found if best][:1]
     assert len(gaps) > 30
-    assert min(gaps) > -1e-9
+    assert min(gaps) > -PRECISION
     assert sorted(gaps)[-3] < 1e-6
 
 

@@ -2,7 +2,8 @@
 
 From the lists that planner and runtime go by: every grouping, every split that is not refused, what
 shares GPUs cut alike. What one group takes alone is a bound: where that is no better than
-the best so far, the group is not looked at beside others. Only for two to four GPUs.
+the best so far, the group is not looked at beside others; a bound may lie above the step by as much
+as generation's pace is found to. Only for two to four GPUs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from hetrl_core.capabilities import split_obstacle
 from hetrl_core.groupings import GROUPINGS, TaskGroup
 from hetrl_core.plan import Parallelism
 from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
+from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, TaskLayout
@@ -83,7 +85,7 @@ class _Search:
             return
         taken = frozenset[int]().union(*(each.gpus for each in chosen))
         for way in left[0]:
-            if self._least_seconds((*chosen, way)) >= self._most_seconds:
+            if self._least_seconds((*chosen, way)) * (1 - PRECISION) >= self._most_seconds:
                 break
             if not way.gpus & taken:
                 self._combine((*chosen, way), left[1:])
