@@ -9,12 +9,13 @@ from hetrl_core.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import Alternative, alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.collection import collecting_rarely
+from hetrl_planner.decided import Decided
 from hetrl_planner.explain import reasons_against
 from hetrl_planner.goals import Fastest, Limits, goal_of
 from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.narrowing import narrowed
 from hetrl_planner.playoff import best_played
-from hetrl_planner.portfolio import Decided, Portfolio
+from hetrl_planner.portfolio import Portfolio
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.sites import sites
 from hetrl_planner.workload import workload

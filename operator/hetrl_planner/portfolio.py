@@ -2,24 +2,22 @@
 
 ``Auto`` asks the ILP how to divide whole machines, or phase 1 of AReaL-Hex, which counts single
 GPUs, or both, and lets HetRL's evolution go on from what they found; so there is an answer whenever
-time runs out. On small fleets the ILP has the last word instead.
+time runs out. On small fleets the ILP has the last word instead. Phase 1, which is slower than the
+ILP on larger ones and finds less, is asked there where the ILP has nothing, or where the price is
+to be low.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
 from hetrl_core.job import Strategy
 from hetrl_planner.choice import Choice
+from hetrl_planner.decided import Decided, better
+from hetrl_planner.evolving import Evolving
 from hetrl_planner.goals import Cheapest, Fastest, Goal
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.genome_of import genome_of
-from hetrl_planner.hetrl.groupings import Grouping, disjoint, groupings
-from hetrl_planner.hetrl.parting import parted
-from hetrl_planner.hetrl.search import search
 from hetrl_planner.ilp.find import find as find_partition
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
@@ -31,25 +29,6 @@ from hetrl_planner.repartition import repartition
 from hetrl_planner.search import Searcher, Space
 from hetrl_planner.tiling import laid_out, tiling_of
 
-EVALUATIONS = 1100
-"""Of HetRL's search on a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
-
-FULL_EFFORT_GPUS = 64
-EVALUATIONS_PER_GPU = 60
-"""On small fleets, for each grouping: there is no more to find."""
-
-MOST_EVOLVED_GPUS = 2048
-"""Larger fleets are left to phase 1 and to tiles, whose effort hardly grows with the machines."""
-
-LEAST_EVALUATIONS = 60
-"""Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
-
-EVOLVED_FIRST_GPUS = 8
-"""On fleets so small, whose groups are packed, evolution finds in tenths of a second what the ILP
-takes longer for, so that it is asked last. On larger ones evolution goes on from the ILP's answer;
-phase 1, which is slower there and finds less, is asked where the ILP has none, or where the price
-is to be low. Ours."""
-
 REGIONS_OF_A_START = 2
 """Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
 
@@ -57,35 +36,14 @@ CHOICES_OF_A_START = 3
 """Of each program there that are priced whole."""
 
 PHASE_2_SHARE = 0.1
-"""Of these evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
-
+"""Of evolution's evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
 
 UNPROMISING_SHARE = 0.2
-"""Of these evaluations, where neither the ILP nor phase 1 found anything on more than a few GPUs:
-enough to see that nothing fits. Ours."""
-
-APART_SHARE = 0.2
-"""Of these evaluations, and beside them, for plans that run with more groups than they must have:
-on all but small fleets, where there is one with few to begin at. Ours: with one budget for all,
-some plans came out slower."""
+"""Of evolution's evaluations, where neither the ILP nor phase 1 found anything on more than a few
+GPUs: enough to see that nothing fits. Ours."""
 
 CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
 """Of what a plan costs, for which a faster one is looked for. Ours."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The layout that a strategy takes."""
-
-    evaluation: Evaluation
-    is_complete: bool
-    """Whether work, not a stop from outside, ended the searches."""
-
-    finalists: tuple[Evaluation, ...] = ()
-    """Answers of other kinds, the one taken among them, that may do better than is predicted."""
-
-    others: tuple[Genome, ...] = ()
-    """Worse answers, from which evolution may come to better ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +67,14 @@ class Portfolio:
     def objective(self) -> Objective:
         """What compares them."""
         return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
+
+    @cached_property
+    def evolving(self) -> Evolving:
+        """What asks evolution."""
+        return Evolving(
+            space=self.space, evaluator=self.evaluator, objective=self.objective,
+            seed=self.seed, should_stop=self.should_stop, evaluations=self.evaluations,
+        )  # fmt: skip
 
     def begin(self, strategy: Strategy) -> Decided | None:
         """Return the answer that a strategy has within moments."""
@@ -135,13 +101,15 @@ class Portfolio:
             case Strategy.AREAL_HEX:
                 if first is None:
                     return None
-                first = self._better(first, self._on_one_kind())
-                moved = self._evolve(first, others, [self._disjoint], share=PHASE_2_SHARE)
+                first = better(first, self._on_one_kind(), self.objective)
+                moved = self.evolving.over(
+                    [self.evolving.disjoint], first, others, share=PHASE_2_SHARE
+                )
                 return self._repartition(self.cheaper(moved))
             case Strategy.HETRL:
-                return self._evolve_all(first, others)
+                return self.evolving.over_all(first, others)
             case Strategy.ILP:
-                return self._better(first, self._partition())
+                return better(first, self._partition(), self.objective)
             case Strategy.AUTO:
                 return self._repartition(self.cheaper(self._by_all(first, others)))
 
@@ -150,33 +118,28 @@ class Portfolio:
 
         In one region phase 2 costs a moment and is worth as much as a second of evolution.
         """
-        divided = None if self._is_small else self._partition(to_begin=True)
+        divided = None if self.evolving.is_small else self._partition(to_begin=True)
         if divided and isinstance(self.goal, Fastest) and self._is_compared(divided):
             is_one_region = len({site.region for site in self.space.sites}) == 1
             return self._repartition(divided) if is_one_region else divided
-        return self._better(self._phase_1(homogeneous=False), divided)
+        return better(self._phase_1(homogeneous=False), divided, self.objective)
 
     def _is_compared(self, divided: Decided) -> bool:
         """Tell whether the ILP found a plan such as phase 1's, or there is none to be run."""
         if not self.space.runnable_only or not self.space.has_choices:
             return True
-        return any(each.grouping == self._disjoint for each in divided.others)
+        return any(each.grouping == self.evolving.disjoint for each in divided.others)
 
     def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
-        if not self._is_small:
+        if not self.evolving.is_small:
             share = 1.0 if first or not self.space.has_choices else UNPROMISING_SHARE
-            return self._evolve_all(first, others, share=share)
-        found = self._evolve_all(first, others)
-        return self._better(found, self._partition(to_begin=True))
-
-    @property
-    def _is_small(self) -> bool:
-        return self.evaluator.devices.num_gpus <= EVOLVED_FIRST_GPUS
+            return self.evolving.over_all(first, others, share=share)
+        found = self.evolving.over_all(first, others)
+        return better(found, self._partition(to_begin=True), self.objective)
 
     def _partition(self, *, to_begin: bool = False) -> Decided | None:
         """Return the ILP's answer, unless the fleet is one for tiles."""
-        is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
-        if self.evaluations == 0 or is_large or self.should_stop():
+        if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
             return None
         found = find_partition(
             self.evaluator, self.objective,
@@ -193,23 +156,9 @@ class Portfolio:
             finalists=found.finalists, others=found.genomes,
         )  # fmt: skip
 
-    def _better(self, first: Decided | None, second: Decided | None) -> Decided | None:
-        """Return the better of two answers, with what is known from both."""
-        if first is None or second is None:
-            return first or second
-        score = self.objective.score
-        is_better = score(second.evaluation) < score(first.evaluation)
-        return Decided(
-            evaluation=second.evaluation if is_better else first.evaluation,
-            is_complete=first.is_complete and second.is_complete,
-            finalists=(*first.finalists, *second.finalists),
-            others=(*first.others, *second.others),
-        )
-
     def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
         """Return the better of an answer and of what one tile of a large fleet does best."""
-        is_large = self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
-        if not is_large or self.evaluations == 0 or self.should_stop():
+        if not self.evolving.is_large or self.evaluations == 0 or self.should_stop():
             return first
         tiling = tiling_of(self.space)
         if tiling is None:
@@ -231,7 +180,7 @@ class Portfolio:
     def _repartition(self, found: Decided | None) -> Decided | None:
         if found is None or self.should_stop():
             return found
-        evaluations = int(PHASE_2_SHARE * self._effort(1))
+        evaluations = int(PHASE_2_SHARE * self.evolving.effort(1))
         moved = repartition(
             found.evaluation, self.evaluator, self.objective,
             evaluations=evaluations,
@@ -266,7 +215,7 @@ class Portfolio:
     def in_short(self) -> Decided | None:
         """Return what both phases choose, evolved for a moment with generation apart."""
         begun = self._phase_1(homogeneous=False)
-        moved = begun and self._evolve(begun, (), [self._disjoint], share=PHASE_2_SHARE)
+        moved = begun and self.evolving.over([self.evolving.disjoint], begun, share=PHASE_2_SHARE)
         return self._repartition(moved)
 
     def _on_one_kind(self) -> Decided | None:
@@ -287,7 +236,7 @@ class Portfolio:
             evaluation = self.evaluator.evaluate(layout)
             if isinstance(evaluation, Evaluation):
                 here = Decided(evaluation=evaluation, is_complete=found.is_complete)
-                best = self._better(best, here)
+                best = better(best, here, self.objective)
         return best
 
     def cheaper(self, found: Decided | None) -> Decided | None:
@@ -302,7 +251,7 @@ class Portfolio:
                 faster = self._fastest_for(part * found.evaluation.dollars_per_hour)
                 if faster is None or self._is_no_better(faster, found):
                     break
-                found = self._better(found, faster)
+                found = better(found, faster, self.objective)
                 assert found
         return found
 
@@ -317,109 +266,3 @@ class Portfolio:
     def _is_no_better(self, second: Decided, first: Decided) -> bool:
         score = self.objective.score
         return score(second.evaluation) >= score(first.evaluation)
-
-    def _evolve_all(
-        self, first: Decided | None, others: Sequence[Choice], *, share: float = 1.0
-    ) -> Decided | None:
-        """Evolve plans of every grouping.
-
-        Where they must run, the promising ones come first, and with all evaluations: they are the
-        best more often.
-        """
-        if not self.space.runnable_only:
-            return self._evolve(first, others, self._groupings, share=share)
-        few = self._promising(first)
-        more = [each for each in self._groupings if each not in few]
-        found = self._evolve(first, others, few, share=share)
-        if not more:
-            return found
-        share *= APART_SHARE if found and not self._is_small else 1.0
-        return self._evolve(self._parted(found, more), (), more, share=share)
-
-    def _promising(self, first: Decided | None) -> list[Grouping]:
-        """Return the grouping of an answer for which all were compared.
-
-        On small fleets, and without an answer: all tasks together, and generation apart.
-        """
-        if first and not self._is_small:
-            return [self._grouping_of(first)]
-        return [each for each in self._groupings if len(each) == 1 or each == self._disjoint]
-
-    def _grouping_of(self, found: Decided) -> Grouping:
-        tasks, layout = self.space.work.tasks, found.evaluation.layout
-        return genome_of(layout, self.evaluator.devices, tasks=tasks).grouping
-
-    def _parted(self, found: Decided | None, arms: Sequence[Grouping]) -> Decided | None:
-        """Return an answer with starts of other groupings, made of it."""
-        if found is None:
-            return None
-        devices = self.evaluator.devices
-        best = genome_of(found.evaluation.layout, devices, tasks=self.space.work.tasks)
-        apart = (each for each in found.others if each.grouping == self._disjoint)
-        begun = dict.fromkeys([best, *islice(apart, 1)])
-        starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
-        return replace(found, others=(*found.others, *starts))
-
-    def _evolve(
-        self,
-        first: Decided | None,
-        others: Sequence[Choice],
-        arms: Sequence[Grouping],
-        *,
-        share: float = 1.0,
-    ) -> Decided | None:
-        evaluations = int(share * self._effort(len(arms)))
-        if not evaluations:
-            return first
-        if self.should_stop():
-            return first and replace(first, is_complete=False)
-        evolved = search(
-            self.evaluator, self.objective, arms,
-            evaluations=evaluations,
-            rng=np.random.default_rng(self.seed),
-            should_stop=self.should_stop,
-            seeds=self._seeds(first, others),
-            runnable_only=self.space.runnable_only,
-        )  # fmt: skip
-        if evolved is None:
-            return first
-        found = Decided(
-            evaluation=evolved.evaluation, is_complete=evolved.is_complete,
-            finalists=evolved.finalists,
-        )  # fmt: skip
-        return self._better(first, found)
-
-    def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
-        devices = self.evaluator.devices
-        layouts = [first.evaluation.layout] if first else []
-        layouts += [layout_of(choice, devices) for choice in others]
-        genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
-        known = dict.fromkeys([*(first.others if first else ()), *genomes])
-        return tuple(each for each in known if each.grouping in self._groupings)
-
-    def _effort(self, num_arms: int) -> int:
-        """Return the layouts that evolution may price."""
-        num_gpus = self.evaluator.devices.num_gpus
-        if self.evaluations is not None:
-            return self.evaluations
-        if num_gpus > MOST_EVOLVED_GPUS:
-            return 0
-        if num_gpus > FULL_EFFORT_GPUS:
-            return LEAST_EVALUATIONS
-        return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
-
-    @cached_property
-    def _groupings(self) -> list[Grouping]:
-        """Task groups that may share GPUs."""
-        work = self.space.work
-        return list(
-            groupings(
-                work.tasks,
-                runnable_only=self.space.runnable_only,
-                generation_apart=work.generation_apart,
-            )
-        )
-
-    @property
-    def _disjoint(self) -> Grouping:
-        return disjoint(self.space.work.tasks)
