@@ -8,6 +8,7 @@ from hetrl_api.crd import KINDS
 from hetrl_api.load import read_job
 from hetrl_core.task import Role
 from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
+from hetrl_operator.render.deployment import MORE_METRICS
 from hetrl_operator.settings import ElectionSettings, from_environment
 from tests.chart.rendering import CHART, ROOT, helm, hooks, of_kind, rendered
 
@@ -220,12 +221,21 @@ def test_pod_monitors_select_what_the_operator_labels() -> None:
     # A job's pod must not look like the operator's, nor the reverse.
     assert labels[MANAGED_BY] != FIELD_MANAGER
     assert jobs["spec"]["selector"]["matchLabels"] == {MANAGED_BY: FIELD_MANAGER}
-    (endpoint,) = jobs["spec"]["podMetricsEndpoints"]
-    sources = [each["sourceLabels"] for each in endpoint["relabelings"]]
-    assert sources == [
-        [f"__meta_kubernetes_pod_label_{label.translate(str.maketrans('./-', '___'))}"]
-        for label in (JOB_NAME, ROLE, POOL)
-    ]
+    first, *more = jobs["spec"]["podMetricsEndpoints"]
+    labelled = [_meta(label) for label in (JOB_NAME, ROLE, POOL)]
+    assert [each["sourceLabels"] for each in first["relabelings"]] == labelled
+    # What runs beside a pod's own program has another role than the pod's label says.
+    assert {each["port"]: each["relabelings"][1] for each in more} == {
+        port: {"replacement": role.value, "targetLabel": "role"}
+        for role, (port, _) in MORE_METRICS.items()
+    }
+    for each in more:
+        job, _, pool = each["relabelings"]
+        assert [job["sourceLabels"], pool["sourceLabels"]] == [_meta(JOB_NAME), _meta(POOL)]
+
+
+def _meta(label: str) -> list[str]:
+    return [f"__meta_kubernetes_pod_label_{label.translate(str.maketrans('./-', '___'))}"]
 
 
 def test_only_who_must_reaches_the_operator_where_that_is_asked_for() -> None:

@@ -33,7 +33,7 @@ def write_plan(folder: Path, groups: Iterable[TaskGroup], *, num_layers: int) ->
         _group(f"l4-{number:03}", tasks, num_layers=num_layers)
         for number, tasks in enumerate(groups)
     )
-    plan = Plan(strategy=Strategy.AUTO, groups=planned, prediction=PREDICTION)
+    plan = Plan(strategy=Strategy.AUTO, groups=planned, prediction=PREDICTION, gap=0.5)
     (folder / "plan.yaml").write_text(yaml.safe_dump(as_object(plan, a_job())))
     fleet = {
         "apiVersion": "hetrl.dev/v1alpha1",

@@ -25,12 +25,14 @@ from hetrl_cli.dashboard.prometheus import Prometheus
 from hetrl_cli.dashboard.runs import Runs
 from hetrl_cli.dashboard.source import Source, Span
 from hetrl_cli.run.folder import RunFolder
+from hetrl_core.task import Task
 from hetrl_operator.metrics import Metrics
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.warm_up import WarmUp
 from tests.chart.rendering import ROOT
+from tests.cli.plans import write_plan
 from tests.dashboard.browser import chromium
 from tests.dashboard.serving import dashboard
 
@@ -38,6 +40,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 HETRL = Path(sys.executable).with_name("hetrl")
 PATIENCE_SECONDS = 600.0
+
+EACH_APART = (
+    frozenset({Task.ACTOR_GENERATION}),
+    frozenset({Task.REFERENCE_INFERENCE}),
+    frozenset({Task.ACTOR_TRAINING}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +72,19 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     make_model(folder / "model", seed=1, schedule=WarmUp(steps=30))
     write_dataset(folder / "train.jsonl", count=500, seed=1, split=Split.TRAIN)
     job = yaml.safe_load((ROOT / "examples" / "arithmetic.yaml").read_text())
-    job["spec"]["algorithm"] |= {"globalBatchSize": 64}
+    job["spec"]["algorithm"] |= {"globalBatchSize": 64, "klCoefficient": 0.1}
     job["spec"]["training"] |= {"steps": 100_000, "checkpointEverySteps": 3}
+    # Whatever a planner would choose: panels of inference workers are looked at as well.
+    del job["spec"]["resources"], job["spec"]["rollout"]
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    plan = write_plan(folder, EACH_APART, num_layers=3)
     scrape = {"job_name": "runs", "file_sd_configs": [
         {"files": [str(folder / "math" / "targets.json")], "refresh_interval": "1s"}
     ]}  # fmt: skip
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
             [HETRL, "run", folder / "job.yaml", "--no-display", "--out", folder / "math",
-             "--claim", f"arithmetic={folder}"],
+             "--claim", f"arithmetic={folder}", *plan],
             stdout=log, stderr=log,
         )  # fmt: skip
     (folder / "prometheus").mkdir()
