@@ -25,6 +25,10 @@ from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
 
 SCRAPE_SECONDS = 2
 _START_SECONDS = 60.0
+_FIELDS = {
+    "sourceLabels": "source_labels", "targetLabel": "target_label", "replacement": "replacement",
+}  # fmt: skip
+"""Prometheus' names of what a PodMonitor's relabelings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def prometheus(
     cluster: Cluster, monitors: list[dict[str, Any]], folder: Path
 ) -> Iterator[Prometheus]:
     """Run Prometheus over a cluster's pods for as long as the context lives."""
-    jobs = [_scrape_job(each, folder / "targets.json") for each in monitors]
+    jobs = [job for each in monitors for job in _scrape_jobs(each, folder / "targets.json")]
     with serving({"scrape_configs": jobs}, folder) as port:
         yield Prometheus(cluster, folder, port)
 
@@ -99,31 +103,31 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         time.sleep(0.1)
 
 
-def _scrape_job(monitor: dict[str, Any], targets: Path) -> dict[str, Any]:
+def _scrape_jobs(monitor: dict[str, Any], targets: Path) -> Iterator[dict[str, Any]]:
     spec = monitor["spec"]
-    (endpoint,) = spec["podMetricsEndpoints"]
     keep = [
         {"action": "keep", "source_labels": [_pod_label(name)], "regex": value}
         for name, value in spec["selector"]["matchLabels"].items()
     ]
-    port = {
-        "action": "keep", "regex": endpoint["port"],
-        "source_labels": ["__meta_kubernetes_pod_container_port_name"],
-    }  # fmt: skip
     added = [
         {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
         {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
     ]
-    written = [
-        {"source_labels": each["sourceLabels"], "target_label": each["targetLabel"]}
-        for each in endpoint.get("relabelings", ())
-    ]
-    return {
-        "job_name": monitor["metadata"]["name"],
-        "honor_labels": bool(endpoint.get("honorLabels")),
-        "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "2s"}],
-        "relabel_configs": [*keep, port, *added, *written],
-    }
+    for number, endpoint in enumerate(spec["podMetricsEndpoints"]):
+        port = {
+            "action": "keep", "regex": endpoint["port"],
+            "source_labels": ["__meta_kubernetes_pod_container_port_name"],
+        }  # fmt: skip
+        written = [
+            {_FIELDS[name]: value for name, value in each.items()}
+            for each in endpoint.get("relabelings", ())
+        ]
+        yield {
+            "job_name": f"{monitor['metadata']['name']}/{number}",
+            "honor_labels": bool(endpoint.get("honorLabels")),
+            "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "2s"}],
+            "relabel_configs": [*keep, port, *added, *written],
+        }
 
 
 def _targets(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -176,7 +176,8 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
     (tmp_path / "checkpoints").chmod(0o777)
     tenant.claim("checkpoints", tmp_path / "checkpoints")
     training = {**the_example()["spec"]["training"], "steps": 2000, "checkpointEverySteps": 3}
-    # Rewards by a model, so that there are inference workers to be seen.
+    # Rewards by a model, so that an inference worker is to be seen: in a pod of its own, or beside
+    # another program.
     open_to_pods(save_reward_model(tmp_path / "judge"))
     tenant.claim("judge", tmp_path / "judge")
     judge = {"reward": "model", "model": {"source": {"claim": {"name": "judge"}}}}
@@ -220,7 +221,6 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
             the_example(training=training, storage=storage, data=data, resources={"pools": pools})
         )
         eventually(lambda: tenant.step() >= 3, what="steps are done")
-        assert tenant.status()["inference"]["readyReplicas"] >= 1
         with contextlib.suppress(AssertionError):
             eventually(are_all_heard, what="every query has had data", seconds=180)
         assert silent == {}
