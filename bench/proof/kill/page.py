@@ -11,8 +11,8 @@ from hetrl_core.task import Role
 _LAST_STEPS = 10
 
 
-def page(found: Mapping[Case, dict[str, Any]]) -> str:
-    """Write down what was found so far."""
+def page(found: Mapping[Case, dict[str, Any]], *, code: str) -> str:
+    """Write down what was found so far; ``code`` is today's."""
     missing = ", ".join(case.title for case in CASES if case not in found)
     return "\n".join(
         [
@@ -20,7 +20,7 @@ def page(found: Mapping[Case, dict[str, Any]]) -> str:
             "",
             *_opening(found),
             "",
-            *_runs(found),
+            *_runs(found, code),
             "",
             *_deaths(found),
             "",
@@ -55,12 +55,12 @@ def _opening(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     ]
 
 
-def _runs(found: Mapping[Case, dict[str, Any]]) -> list[str]:
+def _runs(found: Mapping[Case, dict[str, Any]], code: str) -> list[str]:
     rows = [
         f"| {case.title} | {case.what} | {each['steps']} | {len(each['kills'])} "
         f"| {sum(each['lost_steps'])} | {each['trajectories']:,} | {each['staleness_max']} "
         f"| {_reward(each)} | {_accuracy(each)} | {each['wall_seconds']:.0f} s "
-        f"| {len(each['violations'])} | {each['commit']} |"
+        f"| {len(each['violations'])} | {each['commit']}{_age(each, code)} |"
         for case, each in found.items()
     ]
     return [
@@ -70,6 +70,10 @@ def _runs(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
+
+
+def _age(each: Mapping[str, Any], code: str) -> str:
+    return "" if each["code"] == code else " (earlier code)"
 
 
 def _reward(each: Mapping[str, Any]) -> str:

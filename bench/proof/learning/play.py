@@ -5,14 +5,11 @@ one day and machine. A record names the code that decides what is learned; while
 same, the case is not played again.
 """
 
-import ast
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from bench.proof.code import digest
 from bench.proof.commit import commit
 from bench.proof.learning.cases import STEPS, Case
 from hetrl_core.algorithm import AlgorithmType
@@ -112,20 +110,12 @@ def job_of(case: Case) -> str:
 
 def code_of(case: Case) -> str:
     """Return a digest of what decides a case: its job, and code but for its comments."""
-    digest = hashlib.sha256(job_of(case).encode())
-    for path in sorted(_files()):
-        digest.update(f"{path}\n{ast.dump(ast.parse(path.read_text()))}\n".encode())
-    return digest.hexdigest()[:16]
+    return digest(_DECIDES, beside=job_of(case))
 
 
 def final_reward(found: Kept, *, num_steps: int = 10) -> float:
     """Return the mean reward of the last steps."""
     return fmean(found.rewards[-num_steps:])
-
-
-def _files() -> Iterator[Path]:
-    for pattern in _DECIDES:
-        yield from Path().glob(pattern)
 
 
 def _environment(case: Case) -> dict[str, str]:
