@@ -73,10 +73,21 @@ class Folders:
     "--job", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     default=Path("examples/arithmetic.yaml"), show_default=True,
 )  # fmt: skip
+@click.option(
+    "--from", "earlier", metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="An earlier demo, whose model and problems are taken: two jobs then begin alike.",
+)  # fmt: skip
 @click.option("--learning-rate", type=click.FloatRange(min=0), help="0: a control.")
 @click.option("--shuffle-rewards", is_flag=True, help="The other control.")
 def command(
-    *, seed: int, out: Path, job: Path, learning_rate: float | None, shuffle_rewards: bool
+    *,
+    seed: int,
+    out: Path,
+    job: Path,
+    earlier: Path | None,
+    learning_rate: float | None,
+    shuffle_rewards: bool,
 ) -> None:
     """Teach a tiny model to carry: a trainer, a coordinator and two rollout workers.
 
@@ -85,8 +96,7 @@ def command(
     """
     started = time.monotonic()
     folders = Folders(path=out)
-    folders.clear()
-    _make(folders.claim, seed=seed)
+    _begin(folders, earlier=earlier, seed=seed)
     before = _evaluated(folders, folders.claim / "model")
     experiment = ["--seed", str(seed), *(["--shuffle-rewards"] if shuffle_rewards else [])]
     if learning_rate is not None:
@@ -96,6 +106,20 @@ def command(
     after = _evaluated(folders, _newest_checkpoint(folders.run))
     _report(folders, before=before, after=after)
     _conclude(folders, seed=seed, wall_seconds=time.monotonic() - started)
+
+
+def _begin(folders: Folders, *, earlier: Path | None, seed: int) -> None:
+    """Have a model and its problems, an earlier demo's or new ones."""
+    if earlier is None:
+        folders.clear()
+        _make(folders.claim, seed=seed)
+        return
+    if earlier.resolve() == folders.path.resolve():
+        raise click.UsageError(f"--from {earlier} is what --out replaces: give another folder")
+    if not (earlier / CLAIM).is_dir():
+        raise click.UsageError(f"--from {earlier}: no demo is there, it has no folder {CLAIM}")
+    folders.clear()
+    shutil.copytree(earlier / CLAIM, folders.claim, dirs_exist_ok=True)
 
 
 def _make(claim: Path, *, seed: int) -> None:

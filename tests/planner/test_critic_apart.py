@@ -123,6 +123,7 @@ def test_a_synchronous_step_waits_for_both() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 def test_no_plan_with_a_critic_apart_passes_the_bound(mode: Mode) -> None:
     algorithm = replace(PPO, mode=mode, max_staleness=0 if mode is Mode.SYNC else 2)
@@ -135,6 +136,7 @@ def test_no_plan_with_a_critic_apart_passes_the_bound(mode: Mode) -> None:
     assert known.value <= step_seconds
 
 
+@pytest.mark.slow
 def test_a_job_without_a_critic_has_none_apart() -> None:
     assert not critics(made(TWO_REGIONS, a_job("Qwen3-1.7B")))
 
@@ -166,6 +168,7 @@ def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert now.training_seconds == pytest.approx(apart.prediction.training_seconds)
 
 
+@pytest.mark.slow
 def test_a_critic_stays_where_it_is_when_rollouts_change() -> None:
     found = made(both(TWO_REGIONS, a_fleet(a100=2, region="east", gpus_per_machine=1)), JOB)
     fleet = both(TWO_REGIONS, a_fleet(a100=2, l40s=4, region="east", gpus_per_machine=1))

@@ -63,6 +63,7 @@ def test_the_smallest_machine_that_is_large_enough_is_left() -> None:
     assert [each.name for each in left.machines] == ["eu-a100-80gb-0", "a100-80gb-0", "h100-80gb-0"]
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     free=st.lists(st.integers(1, 8), min_size=1, max_size=6),

@@ -114,6 +114,7 @@ def _uniform(num_gpus: int) -> Instance:
     return replace(drawn, snapshot=replace(drawn.snapshot, machines=(machine,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("seed", [21])
 def test_the_search_finds_the_best_layout_of_a_small_fleet(seed: int, is_synchronous: bool) -> None:
@@ -155,6 +156,7 @@ def _both(drawn: Instance, *, evaluations: int) -> tuple[float, float]:
     return best.step_seconds, found.evaluation.step_seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("name", THAT_RUN)
 @pytest.mark.parametrize("seed", [1, 28])
@@ -167,6 +169,7 @@ def test_of_all_that_runs_on_a_small_fleet_the_best_is_found(
     assert min(each.step_seconds for each in found) == pytest.approx(best.step_seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize("name", ["PPO", "PPO with a reward model"])
 @pytest.mark.parametrize(("seed", "is_apart"), [(3, True), (4, True), (0, False)])

@@ -98,6 +98,7 @@ def test_every_search_of_groups_finds_that_it_pays(apart: Plan, strategy: Strate
     assert found.prediction.step_seconds == pytest.approx(apart.prediction.step_seconds, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [
@@ -116,6 +117,7 @@ def test_a_reference_stays_in_the_trainer_where_that_is_no_slower(job: JobSpec) 
     assert found.prediction.step_seconds <= 1.001 * seconds_in_the_trainer(fleet, job)
 
 
+@pytest.mark.slow
 def test_a_job_without_a_reference_has_two_groups() -> None:
     found = made(SMALL_ONES_FAR_AWAY, a_job("Qwen3-8B"))
     assert len(grouping(group.tasks for group in found.groups)) == 2

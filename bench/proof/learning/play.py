@@ -20,6 +20,7 @@ import yaml
 from bench.proof.code import digest
 from bench.proof.commit import commit
 from bench.proof.learning.cases import STEPS, Case
+from hetrl_cli.demo import CLAIM
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.job import Engine
 from hetrl_runtime.report.record import read
@@ -71,6 +72,8 @@ def kept(case: Case) -> Kept | None:
 def play(case: Case) -> Kept:
     """Play a case and keep what came of it; the last place of its checkpoints is given back.
 
+    Cases of one seed begin at the same model, which the first of them makes.
+
     Raises:
         CalledProcessError: the demo failed; its folder says why.
     """
@@ -80,7 +83,10 @@ def play(case: Case) -> Kept:
     job = RUNS / f"{case.name}.yaml"
     job.write_text(job_of(case))
     hetrl = Path(sys.executable).parent / "hetrl"
-    options = ("--seed", str(case.seed), *(case.control.options if case.control else ()))
+    beginning = RUNS / f"beginning-{digest(_DECIDES)}-{case.seed}"
+    options = ["--seed", str(case.seed), *(case.control.options if case.control else ())]
+    if beginning.exists():
+        options += ["--from", str(beginning)]
     subprocess.run(
         [hetrl, "demo", "--job", job, "--out", out, *options], check=True, env=_environment(case)
     )
@@ -94,6 +100,9 @@ def play(case: Case) -> Kept:
     draft.write_text(json.dumps(found) + "\n")
     draft.replace(_record(case))
     shutil.rmtree(out / "run" / "checkpoints")
+    if not beginning.exists():
+        shutil.copytree(out / CLAIM, beginning.with_suffix(".draft") / CLAIM, dirs_exist_ok=True)
+        beginning.with_suffix(".draft").replace(beginning)
     return Kept(**found | {"rewards": tuple(rewards)})
 
 

@@ -68,6 +68,7 @@ def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
     runs(fleet, job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_more", [with_a_critic, with_a_reference])
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
