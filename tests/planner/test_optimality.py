@@ -14,6 +14,7 @@ from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.cost.shares import balanced
+from hetrl_planner.evolving import EVALUATIONS
 from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search
@@ -221,8 +222,8 @@ def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]
     arms = tuple(groupings(drawn.work.tasks, runnable_only=True))
     evolved = search(
         evaluator, objective, arms,
-        evaluations=min(200 * len(arms), 3000), rng=np.random.default_rng(1), should_stop=never,
-        runnable_only=True,
+        evaluations=min(200 * len(arms), EVALUATIONS), rng=np.random.default_rng(1),
+        should_stop=never, runnable_only=True,
     )  # fmt: skip
     divided = find(evaluator, objective, should_stop=never, seed=1, runnable_only=True)
     found = [each.evaluation for each in (evolved, divided) if each]
