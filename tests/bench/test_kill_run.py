@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from bench.proof.kill.arrangement import Layout, Work, make_claim
+from bench.proof.kill.cases import CASES
 from bench.proof.kill.mishaps import deal
+from bench.proof.kill.page import page
 from bench.proof.kill.stage import Stage
 from bench.proof.kill.starter import Starter
 from bench.proof.kill.strikes import Strike
-from bench.proof.kill.verdict import judge
+from bench.proof.kill.verdict import judge, record
 from hetrl_core.task import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -54,3 +56,8 @@ async def test_a_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Pa
     assert stage.story.ending == "AllStepsDone"
     assert stage.story.lost_steps
     assert (stage.folder.checkpoints / f"step-{STEPS:08d}" / "model.safetensors").exists()
+    found = record(stage, hung="", wall_seconds=60.0) | {"commit": "abc", "code": "old"}
+    text = page({CASES[0]: found}, code="new")
+    assert "**5 deaths, 0 violations.**" in text
+    assert "| 0 | abc (earlier code) |" in text
+    assert f"Not played yet: {CASES[1].title}, " in text
