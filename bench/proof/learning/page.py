@@ -56,8 +56,9 @@ def _page(found: Records) -> Iterator[str]:
     yield ""
     yield from _runs(found)
     missing = [case.name for case in CASES if case not in found]
-    yield ""
-    yield f"Not played yet, {len(missing)} of {len(CASES)}: {', '.join(missing) or 'none'}."
+    if missing:
+        yield ""
+        yield f"Not played yet, {len(missing)} of {len(CASES)}: {', '.join(missing)}."
 
 
 def _comparison(found: Records) -> Iterator[str]:
