@@ -23,6 +23,7 @@ from bench.proof.kill.keeper import HungError
 from bench.proof.kill.stage import Stage
 from bench.proof.kill.starter import Starter
 from bench.proof.kill.verdict import accuracy, record
+from bench.proof.records import keep
 
 RUNS = Path("runs/proof-kill")
 RECORDS = Path("docs/results/kill")
@@ -87,10 +88,7 @@ async def _played(case: Case, starter: Starter, claim: Path) -> dict[str, Any]:
             "accuracy_before": accuracy(claim / "model", claim),
             "accuracy_after": accuracy(newest, claim),
         }
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    draft = _record(case).with_suffix(".draft")
-    draft.write_text(json.dumps(found) + "\n")
-    draft.replace(_record(case))
+    keep(_record(case), found)
     return found
 
 

@@ -20,6 +20,7 @@ import yaml
 from bench.proof.code import digest
 from bench.proof.commit import commit
 from bench.proof.learning.cases import STEPS, Case
+from bench.proof.records import keep
 from hetrl_cli.demo import CLAIM
 from hetrl_core.algorithm import AlgorithmType
 from hetrl_core.job import Engine
@@ -95,10 +96,7 @@ def play(case: Case) -> Kept:
         "result": json.loads((out / "result.json").read_text()),
         "rewards": [round(each, 4) for each in rewards], "commit": began_at, "code": code,
     }  # fmt: skip
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    draft = _record(case).with_suffix(".draft")
-    draft.write_text(json.dumps(found) + "\n")
-    draft.replace(_record(case))
+    keep(_record(case), found)
     shutil.rmtree(out / "run" / "checkpoints")
     if not beginning.exists():
         shutil.copytree(out / CLAIM, beginning.with_suffix(".draft") / CLAIM, dirs_exist_ok=True)
