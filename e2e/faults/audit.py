@@ -17,6 +17,8 @@ class Entry:
     """One answered request."""
 
     user: str
+    """Empty where the API server could not tell who asked, as with the token of a deleted pod."""
+
     verb: str
     resource: str
     """Plural, with the subresource after a slash."""
@@ -75,7 +77,7 @@ def _entry(line: dict[str, object]) -> Entry | None:
     assert isinstance(user, dict)
     subresource = f"/{reference['subresource']}" if "subresource" in reference else ""
     return Entry(
-        user=str(user["username"]),
+        user=str(user.get("username", "")),
         verb=str(line["verb"]),
         resource=f"{reference.get('resource', '')}{subresource}",
         namespace=str(reference.get("namespace", "")),
