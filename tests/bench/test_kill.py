@@ -40,8 +40,8 @@ def committed(version: int, *groups: int) -> pb.JournalEntry:
     return history.committed(version, consumed=ids, discarded=(), report=StepReport())
 
 
-def told(entries: Iterable[pb.JournalEntry], *, steps: int) -> Story:
-    story = Story(batch_size=1, max_staleness=1)
+def told(entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bool = True) -> Story:
+    story = Story(batch_size=1, max_staleness=1, journal_is_whole=journal_is_whole)
     for at, entry in enumerate(entries):
         story.take(entry, at_seconds=float(at))
     story.finish(steps=steps, group_size=1)
@@ -72,6 +72,26 @@ def test_what_a_lost_history_trained_on_may_be_trained_on_again():
     assert story.violations == []
     assert story.lost_steps == [2]
     assert story.num_commits == 5
+
+
+@pytest.mark.parametrize(
+    ("trainer", "violations"),
+    [
+        pytest.param("start 1", [], id="said again by who made it"),
+        pytest.param(
+            "start 2", ["2/0 was 2 versions old at version 2, the bound is 1"], id="made anew"
+        ),
+    ],
+)
+def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(trainer, violations):
+    """The coordinator's buffer has another 2/0 by then, which nobody trained on."""
+    story = told(
+        [*GOOD, an_epoch(2, 2, trainer=trainer), accepted(2, version=0), committed(3, 2)],
+        steps=3, journal_is_whole=False,
+    )  # fmt: skip
+
+    assert story.violations == violations
+    assert story.num_commits == 4
 
 
 @pytest.mark.parametrize(

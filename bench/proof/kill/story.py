@@ -50,6 +50,8 @@ class Story:
     violations: list[str] = field(default_factory=list)
     _trainer_instance: str = ""
     _accepted: dict[TrajectoryId, SampledTrajectory] = field(default_factory=dict)
+    _made: tuple[Version, ...] = ()
+    """Versions that a trainer made and still has, though its coordinator forgot them."""
 
     @property
     def version(self) -> int:
@@ -96,6 +98,7 @@ class Story:
         if lost > 0 and lived and self.journal_is_whole:
             self.violations.append(f"{lost} versions were taken back, though their trainer lived")
         self._trainer_instance = begun.trainer_instance
+        self._made = tuple(self.versions[begun.resume.version :]) if lost > 0 and lived else ()
         if lost < 0:
             self.violations.append(
                 f"epoch {begun.epoch} begins at version {begun.resume.version}, which nothing made"
@@ -116,6 +119,12 @@ class Story:
         if committed.version != self.version + 1:
             self.violations.append(f"version {committed.version} follows version {self.version}")
             return
+        for made in self._made:
+            # What the coordinator has by these names now may be others, sampled anew since: the
+            # trainer trained on what it was handed, which was looked at when it first said so.
+            if (made.number, made.consumed) == (committed.version, consumed):
+                self.versions.append(made)
+                return
         known = [self._accepted[each] for each in consumed if each in self._accepted]
         if len(known) != len(consumed):
             self.violations.append(
