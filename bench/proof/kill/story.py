@@ -98,7 +98,8 @@ class Story:
         if lost > 0 and lived and self.journal_is_whole:
             self.violations.append(f"{lost} versions were taken back, though their trainer lived")
         self._trainer_instance = begun.trainer_instance
-        self._made = tuple(self.versions[begun.resume.version :]) if lost > 0 and lived else ()
+        if lost > 0 or not lived:
+            self._made = tuple(self.versions[begun.resume.version :]) if lived else ()
         if lost < 0:
             self.violations.append(
                 f"epoch {begun.epoch} begins at version {begun.resume.version}, which nothing made"
