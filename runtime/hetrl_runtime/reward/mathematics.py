@@ -23,9 +23,10 @@ _QUANTITY = re.compile(r"[-+]?\$?[\d.,/]+\s*%?[\sA-Za-z.]*")
 def score(response: str, answer: str) -> float:
     """Return 1.0 where a response's final answer equals the reference, else 0.0.
 
-    What would take numbers of thousands of digits is wrong unseen. In a process's main thread
-    each judgement takes a few seconds at most, because math-verify stops itself by a signal; in
-    other threads nothing limits it.
+    What would take numbers of thousands of digits, sums of hundreds of terms, or ten brackets
+    that open at one place, is wrong unseen. In a process's main thread each judgement takes a
+    few seconds at most, because math-verify stops itself by a signal; in other threads nothing
+    limits it.
     """
     given, wanted = _final_answer(response), target(answer)
     if _PLAIN_INTEGER.fullmatch(given) and _PLAIN_INTEGER.fullmatch(wanted):

@@ -9,7 +9,8 @@ from hetrl_runtime.reward.mathematics import score
     [
         r"\boxed{9^{9^{9^{9}}}}", "10^{10^{10}}", "10**10**10", "2^{2^{2^{2^{2^{2}}}}}",
         "99999^99999", "1000000!", "(x+y+z)^{500}", "1" * 400 + "^2222",
-        "2^" + "9" * 400,
+        "2^" + "9" * 400, "1+" * 2_000 + "1", "There are 2 * 3.5 " + "- 2 * 3.5" * 300, "(" * 10,
+        r"\boxed{\frac{" + r"\left( [" * 5 + "1",
     ],
 )  # fmt: skip
 def test_what_nobody_could_write_down_is_told_from_its_text(text):
@@ -20,7 +21,8 @@ def test_what_nobody_could_write_down_is_told_from_its_text(text):
 @pytest.mark.parametrize(
     "text",
     ["18", "2^{10}", "2^{3^2}", "10^{100}", "1.05^{120}", "20!", "(x+1)^{10}", "1^{9^{9}}", "",
-     "1" * 100_000, "^^^", "x^{1000}"],
+     "1" * 100_000, "^^^", "x^{1000}", "+".join("1" * 300), "1-" * 2 + "x" + "1-" * 499 + "x",
+     "((((((((1))))))))", r"\sqrt{" * 40, "2010-11-26 " * 300, "1." * 100_000, " " * 100_000],
 )  # fmt: skip
 def test_what_has_an_end_is_left_to_the_verifier(text):
     assert not is_beyond_reason(text)
@@ -29,3 +31,8 @@ def test_what_has_an_end_is_left_to_the_verifier(text):
 def test_a_power_is_still_equal_to_itself():
     assert score("The answer is\n#### 9^{9^{9}}", "#### 9^{9^{9}}") == 1.0
     assert score("$2^{10}$", "1024") == 1.0
+
+
+def test_a_chain_of_thought_with_long_sums_is_judged_by_its_answer():
+    chain = "+".join(str(term) for term in range(1, 401))
+    assert score(rf"First $1+2=3$, then {chain}, so it is \boxed{{80200}}.", "80200") == 1.0
