@@ -14,7 +14,7 @@ from hetrl_operator.reasons import ConditionType, Reason
 from hetrl_operator.render import children
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.cluster_model import a_cluster, reason_of, uids
-from tests.controller.test_render import a_deployment, container_of, of_kind, pod_of
+from tests.controller.deployments import a_deployment, container_of, of_kind, pod_of
 from tests.controller.values import a_job, a_plan
 
 TRAINER, ROLLOUT = "trainer-a100-80gb-0", "rollout-l4-0"
