@@ -265,6 +265,7 @@ def test_nothing_is_assumed_where_every_region_has_its_link(tmp_path: Path) -> N
     assert "no link" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_line_that_carries_next_to_nothing_stops_no_plan(tmp_path: Path) -> None:
     topology = {
         **in_regions("eu", "us"), **a_link(bandwidthGbps=1e-9, latencyMilliseconds=10_000)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from hetrl_cli.run.folder import RunFolder, begin
@@ -67,6 +68,7 @@ def test_targets_are_listed_as_prometheus_reads_them(tmp_path: Path) -> None:
     assert read_targets(folder)[0].port == port
 
 
+@pytest.mark.slow
 async def test_series_of_processes_and_of_the_job_are_kept_with_their_labels(
     tmp_path: Path,
 ) -> None:
@@ -88,6 +90,7 @@ async def test_series_of_processes_and_of_the_job_are_kept_with_their_labels(
     assert not [each for each in folder.metrics_file.read_text().split() if "_created" in each]
 
 
+@pytest.mark.slow
 async def test_a_record_that_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None:
     folder, port = a_folder(tmp_path)
     with a_process(port, step=7):

@@ -287,6 +287,7 @@ def _steps() -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(disturbances), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(steps=_steps())
 def test_whatever_happens_decisions_come_to_rest(steps: list[str]) -> None:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from hetrl_core.job import Strategy
 from hetrl_core.plan import MemoryUse, Plan, Replica, Share
 from hetrl_core.podset import (
@@ -108,6 +110,7 @@ def test_a_replica_over_two_kinds_is_a_pod_set_of_each() -> None:
         assert places == [(0, 0, 0, stage), (0, 1, 0, stage), (1, 0, 1, stage), (1, 1, 1, stage)]
 
 
+@pytest.mark.slow
 def test_every_gpu_of_a_made_plan_has_one_rank() -> None:
     made = plan(a_fleet(a100=24, l40s=24, l4=16), a_job("Qwen3-14B"), evaluations=0)
     assert isinstance(made, Plan)

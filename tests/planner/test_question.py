@@ -29,6 +29,7 @@ def planned(fleet: ClusterSnapshot, job: JobSpec) -> Plan:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -64,6 +65,7 @@ def test_what_a_plan_follows_from_is_another_question(
     assert question(FLEET, change(JOB)).key != question(FLEET, JOB).key
 
 
+@pytest.mark.slow
 def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
     """As planning anew would: only names differ."""
     later = without_machines(FLEET, "a100-80gb-0", "l4-0", "l4-1")

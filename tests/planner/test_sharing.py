@@ -82,6 +82,7 @@ def planned_as(groups: frozenset[TaskGroup], job: JobSpec, fleet: ClusterSnapsho
 # ---- all that runs can be planned ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize("mode", Mode)
 def test_every_grouping_that_runs_can_be_planned(mode: Mode, engine: Engine) -> None:

@@ -12,6 +12,7 @@ from tests.planner.properties.limits import footprints, keeps_every_limit
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
 def test_auto_keeps_every_limit_or_gives_reasons(fleet: ClusterSnapshot, job: JobSpec) -> None:

@@ -62,6 +62,7 @@ def is_listed(found: Plan) -> None:
             assert all(len(replica.shares) == 1 for replica in group.replicas)
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
 def test_auto_plans_what_runs(fleet: ClusterSnapshot, job: JobSpec) -> None:

@@ -163,6 +163,7 @@ async def test_bytes_that_changed_on_the_way_are_not_taken(
     assert found == "what was received has a wrong checksum"
 
 
+@pytest.mark.slow
 async def test_who_hangs_up_before_the_round_begins_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,6 +89,7 @@ def test_what_names_no_traced_span_is_not_traced(traceparent: str) -> None:
         assert tracer.under(traceparent) is UNTRACED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hangs", "refuses", "is away"])
 def test_a_collector_that_takes_nothing_costs_neither_time_nor_memory(kind: str) -> None:
     release = threading.Event()
