@@ -19,6 +19,8 @@ _COLOURS = dict(zip(BOUNDS, ("#1f2328", "#1a7f5a", "#2563c9", "#c2571a"), strict
 _LINES = {False: "-", True: "--"}
 _MARKS = {AlgorithmType.GRPO: "o", AlgorithmType.PPO: "s"}
 _SMOOTHED_STEPS = 5
+_BESIDE = 0.16
+"""Of bounds, between what is drawn at the same one."""
 
 
 def draw(found: Mapping[Case, Kept], path: Path) -> None:
@@ -37,26 +39,36 @@ def draw(found: Mapping[Case, Kept], path: Path) -> None:
 
 
 def _accuracies(axes: Axes, found: Mapping[Case, Kept]) -> None:
+    """Draw means over the seeds, and the least and most of them, side by side at each bound."""
     kinds = sorted(found, key=lambda case: (case.algorithm, case.is_naive, case.max_staleness))
-    for (algorithm, is_naive), alike in groupby(
-        kinds, key=lambda case: (case.algorithm, case.is_naive)
+    for index, ((algorithm, is_naive), alike) in enumerate(
+        groupby(kinds, key=lambda case: (case.algorithm, case.is_naive))
     ):
-        means = {
-            bound: fmean(found[case].result["accuracy_after"] for case in cases)
+        accuracies = {
+            bound: [found[case].result["accuracy_after"] for case in cases]
             for bound, cases in groupby(alike, key=lambda case: case.max_staleness)
         }
-        axes.plot(
-            list(means), list(means.values()), linestyle=_LINES[is_naive],
-            marker=_MARKS[algorithm], color="#c2571a" if is_naive else "#2563c9",
+        means = [fmean(each) for each in accuracies.values()]
+        spread = (
+            [mean - min(each) for mean, each in zip(means, accuracies.values(), strict=True)],
+            [max(each) - mean for mean, each in zip(means, accuracies.values(), strict=True)],
+        )
+        axes.errorbar(
+            [bound + (index - 1.5) * _BESIDE for bound in accuracies], means, spread,
+            linestyle=_LINES[is_naive], marker=_MARKS[algorithm], capsize=3, elinewidth=0.8,
+            color="#c2571a" if is_naive else "#2563c9",
             label=f"{algorithm}, {'naive' if is_naive else 'decoupled'}",
         )  # fmt: skip
     axes.axhline(LEAST_AFTER, color="0.6", linewidth=0.8)
-    axes.set(xlabel="bound η", ylabel="held-out accuracy at the end", ylim=(0, 1.02))
+    axes.set(
+        xlabel="bound η", ylabel="held-out accuracy at the end, mean and range",
+        ylim=(LEAST_AFTER - 0.04, 1.0),
+    )  # fmt: skip
     axes.set_xticks(BOUNDS)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
     if found:
-        axes.legend(loc="lower left", frameon=False)
+        axes.legend(loc="lower left", frameon=False, ncols=2)
 
 
 def _rewards(axes: Axes, found: Mapping[Case, Kept]) -> None:
