@@ -62,7 +62,7 @@ def _accuracies(axes: Axes, found: Mapping[Case, Kept]) -> None:
     axes.axhline(LEAST_AFTER, color="0.6", linewidth=0.8)
     axes.set(
         xlabel="bound η", ylabel="held-out accuracy at the end, mean and range",
-        ylim=(LEAST_AFTER - 0.04, 1.0),
+        ylim=(axes.dataLim.y0 - 0.04, 1.0),
     )  # fmt: skip
     axes.set_xticks(BOUNDS)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
