@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from hetrl_runtime.precision import cpu_multiplies_bfloat16
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 
 PROMPT_TOKENS = 12
@@ -129,8 +130,8 @@ def _show_answers(
                 1, (lesson + 1) / 10, 2 - 2 * lesson / size.lessons
             )
         rows = tokenizer(_lessons(source, lengths, size.lesson_tokens))["input_ids"]
-        # Precise enough to be shown something, and a few times as fast where CPUs know it.
-        with torch.autocast("cpu", torch.bfloat16):
+        # Precise enough to be shown something; slower than float32 on a CPU that lacks it.
+        with torch.autocast("cpu", torch.bfloat16, enabled=cpu_multiplies_bfloat16()):
             loss = _loss(model, rows, tokenizer)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -12,9 +12,9 @@ of all rows, S places that are scored, H heads, D head size.
 
 # ruff: noqa: N803, N815  # shape suffixes
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
@@ -35,31 +35,27 @@ KERNEL_DTYPE = torch.bfloat16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRun:
-    """Prompts of one length that stand side by side: a tensor of rows without copying anything."""
+class Run:
+    """Prompts of one length, or responses of one length after prompts of one length.
+
+    They stand side by side: a tensor of rows without copying anything.
+    """
 
     num_rows: int
     length: int
+    """Of a response, without its last token."""
 
+    num_keys: int
+    """Of one row: its own tokens, and a response's prompt before them."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseRun:
-    """Responses of one length after prompts of one length, side by side, without their ends."""
-
-    length: int
-    prompt_run: int
-    prompts: Tensor
-    """Of each row, its prompt's number in that run."""
-
-    sees: Tensor
-    """``(length, prompt and length)``: the prompt, and itself up to each token."""
+    sees: Tensor | None
+    """``(length, num_keys)``: the prompt, and itself up to each token. None: itself alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What kernels for variable lengths ask for: keys in order, and where rows end."""
+    """What kernels for variable lengths ask for: where rows end."""
 
-    keys_M: Tensor
     query_ends: Tensor
     key_ends: Tensor
     longest_query: int
@@ -70,8 +66,10 @@ class Kernel:
 class Pack:
     """What stands where: prompts, shortest first; responses; and then, it may be, nothing."""
 
-    prompt_runs: tuple[PromptRun, ...]
-    response_runs: tuple[ResponseRun, ...]
+    runs: tuple[Run, ...]
+    keys_M: Tensor
+    """Of each row's keys, run by run, their places."""
+
     kernel: Kernel | None
     """On a GPU."""
 
@@ -130,30 +128,33 @@ def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_place
     pieces = [*prompts, *responses]
     begins = list(accumulate((each.length for each in pieces), initial=0))
     num_blank = max(0, num_places - begins[-1])
-    places = dict(zip(pieces, begins, strict=False))
-    last = {each.row: places[each] + each.length - 1 for each in prompts}
+    places = {
+        each: range(begin, begin + each.length) for each, begin in zip(pieces, begins, strict=False)
+    }
+    prompt_places = {each.row: places[each] for each in prompts}
 
     def all_of(ranges: Iterable[range], num_blank: int = 0) -> Tensor:
         flat = [np.arange(each.start, each.stop) for each in ranges]
         return torch.from_numpy(np.concatenate([*flat, np.zeros(num_blank, np.int64)])).to(device)
 
+    def seen_by(piece: _Piece) -> tuple[range, ...]:
+        own = places[piece]
+        return (prompt_places[piece.prompt], own) if piece.position else (own,)
+
+    runs = (*_runs_of(prompts, device), *_runs_of(filter(_has_places, responses), device))
     return Pack(
-        prompt_runs=tuple(
-            PromptRun(num_rows=len(list(alike)), length=length)
-            for length, alike in groupby(each.length for each in prompts)
+        runs=runs,
+        keys_M=all_of(
+            part for each in filter(_has_places, pieces) for part in seen_by(each)
         ),
-        response_runs=tuple(_response_runs(prompts, responses, device)),
-        kernel=kernel_of(is_token_BT, prompts_B, num_response) if is_token_BT.is_cuda else None,
+        kernel=kernel_of(runs, device) if is_token_BT.is_cuda else None,
         num_blank=num_blank,
         tokens_N=all_of((each.numbers(size) for each in pieces), num_blank),
         positions_N=all_of((each.positions for each in pieces), num_blank),
         scored_S=all_of(
             part
             for each in responses
-            for part in (
-                range(last[each.prompt], last[each.prompt] + 1),
-                range(places[each], places[each] + each.length),
-            )
+            for part in (prompt_places[each.prompt][-1:], places[each])
         ),
         responses_S=all_of(
             each.numbers(num_response, column=size - num_response, num_after=1)
@@ -178,56 +179,36 @@ def _pieces(
     return prompts, responses
 
 
-def _has_places(response: _Piece) -> bool:
-    return response.length > 0
+def _has_places(piece: _Piece) -> bool:
+    return piece.length > 0
 
 
-def _response_runs(
-    prompts: list[_Piece], responses: list[_Piece], device: torch.device
-) -> Iterator[ResponseRun]:
-    by_length = [list(alike) for _, alike in groupby(prompts, key=lambda each: each.length)]
-    run_of = {alike[0].length: number for number, alike in enumerate(by_length)}
-    place = {each.row: number for alike in by_length for number, each in enumerate(alike)}
-    for (prompt_length, length), alike in groupby(
-        filter(_has_places, responses), key=lambda each: (each.position, each.length)
+def _runs_of(pieces: Iterable[_Piece], device: torch.device) -> Iterator[Run]:
+    """Return the runs of pieces that stand in order; a prompt's position is zero."""
+    for (num_before, length), alike in groupby(
+        pieces, key=lambda each: (each.position, each.length)
     ):
-        everything = torch.ones(length, prompt_length + length, dtype=torch.bool, device=device)
-        yield ResponseRun(
+        num_keys = num_before + length
+        everything = torch.ones(length, num_keys, dtype=torch.bool, device=device)
+        yield Run(
+            num_rows=len(list(alike)),
             length=length,
-            prompt_run=run_of[prompt_length],
-            prompts=torch.tensor([place[each.prompt] for each in alike], device=device),
-            sees=everything.tril(prompt_length),
+            num_keys=num_keys,
+            sees=everything.tril(num_before) if num_before else None,
         )
 
 
-def kernel_of(is_token_BT: Tensor, prompts_B: Tensor, num_response: int) -> Kernel:
+def kernel_of(runs: Sequence[Run], device: torch.device) -> Kernel:
     """Return what a kernel is told of the same places."""
-    device = is_token_BT.device
-    prompts, responses = _pieces(is_token_BT, prompts_B, is_token_BT.shape[1] - num_response)
-    responses = [*filter(_has_places, responses)]
-    pieces = [*prompts, *responses]
-    places = dict(
-        zip(pieces, accumulate((each.length for each in pieces), initial=0), strict=False)
-    )
-    prompt_of = {each.row: range(places[each], places[each] + each.length) for each in prompts}
-    keys = [
-        *(prompt_of[each.row] for each in prompts),
-        *(
-            (*prompt_of[each.prompt], *range(places[each], places[each] + each.length))
-            for each in responses
-        ),
-    ]
-    queries = [each.length for each in (*prompts, *responses)]
 
     def ends(lengths: Iterable[int]) -> Tensor:
         return torch.tensor([*accumulate(lengths, initial=0)], dtype=torch.int32, device=device)
 
     return Kernel(
-        keys_M=torch.tensor([*chain.from_iterable(keys)], device=device),
-        query_ends=ends(queries),
-        key_ends=ends(map(len, keys)),
-        longest_query=max(queries),
-        longest_key=max(map(len, keys)),
+        query_ends=ends(run.length for run in runs for _ in range(run.num_rows)),
+        key_ends=ends(run.num_keys for run in runs for _ in range(run.num_rows)),
+        longest_query=max(run.length for run in runs),
+        longest_key=max(run.num_keys for run in runs),
     )
 
 
@@ -259,23 +240,23 @@ def attend(
             module, query, key, value, attention_mask, scaling=scaling, **others
         )
         return found, None
+    queries, keys, values = (each[0].transpose(0, 1) for each in (query, key, value))
     if pack.kernel:
-        return _by_kernel(query, key, value, pack, scaling)[None], None
-    return _by_runs(query, key, value, pack, scaling)[None], None
+        # Norms of queries and keys leave autocast's precision, and the kernel knows no other.
+        queries, keys, values = (each.to(KERNEL_DTYPE) for each in (queries, keys, values))
+    # One gather: a copy a run, and its gradient, took as long as attention itself.
+    keys, values = (each.index_select(0, pack.keys_M) for each in (keys, values))
+    by = _by_kernel if pack.kernel else _by_runs
+    return by(queries, keys, values, pack, scaling)[None], None
 
 
 def _by_kernel(
-    query: Tensor, key: Tensor, value: Tensor, pack: Pack, scaling: float | None
+    queries: Tensor, keys: Tensor, values: Tensor, pack: Pack, scaling: float | None
 ) -> Tensor:
     kernel = pack.kernel
     assert kernel
-    # Norms of queries and keys leave autocast's precision, and the kernel knows no other.
-    queries, keys, values = (
-        each[0].transpose(0, 1).to(KERNEL_DTYPE) for each in (query, key, value)
-    )
     found = varlen_attn(
-        queries[: len(queries) - pack.num_blank],
-        keys.index_select(0, kernel.keys_M), values.index_select(0, kernel.keys_M),
+        queries[: len(queries) - pack.num_blank], keys, values,
         kernel.query_ends, kernel.key_ends, kernel.longest_query, kernel.longest_key,
         # Aligned at the ends: a row's last token sees all of its keys.
         window_size=(-1, 0), scale=scaling, enable_gqa=queries.shape[1] != keys.shape[1],
@@ -285,52 +266,36 @@ def _by_kernel(
 
 
 def _by_runs(
-    query: Tensor, key: Tensor, value: Tensor, pack: Pack, scaling: float | None
+    queries: Tensor, keys: Tensor, values: Tensor, pack: Pack, scaling: float | None
 ) -> Tensor:
     """Attend in each run at once, whose rows are as long."""
-    groups = query.shape[1] // key.shape[1]
-    queries = _rows_of_runs(query, pack)
-    keys = _rows_of_runs(_repeated(key, groups), pack)
-    values = _rows_of_runs(_repeated(value, groups), pack)
-    num_prompts = len(pack.prompt_runs)
+    rows = (
+        _rows_of(queries, [(run.num_rows, run.length) for run in pack.runs]),
+        *(
+            _rows_of(each, [(run.num_rows, run.num_keys) for run in pack.runs])
+            for each in (keys, values)
+        ),
+    )
     found = [
         F.scaled_dot_product_attention(
-            queries[number], keys[number], values[number], is_causal=True, scale=scaling
+            query, key, value, attn_mask=run.sees, is_causal=run.sees is None, scale=scaling,
+            enable_gqa=queries.shape[1] != keys.shape[1],
         )
-        for number in range(num_prompts)
-    ]
-    for number, run in enumerate(pack.response_runs, start=num_prompts):
-        seen_keys, seen_values = (
-            torch.cat([each[run.prompt_run].index_select(0, run.prompts), each[number]], dim=2)
-            for each in (keys, values)
-        )
-        rows = F.scaled_dot_product_attention(
-            queries[number], seen_keys, seen_values, attn_mask=run.sees, scale=scaling
-        )
-        found.append(rows)
-    flat = [each.transpose(1, 2).flatten(0, 1) for each in found]
-    blank = query.new_zeros(pack.num_blank, *flat[0].shape[1:])
-    return torch.cat([*flat, blank])
+        for run, query, key, value in zip(pack.runs, *rows, strict=True)
+    ]  # fmt: skip
+    blank = queries.new_zeros(pack.num_blank, *queries.shape[1:])
+    return torch.cat([*(each.transpose(1, 2).flatten(0, 1) for each in found), blank])
 
 
-def _rows_of_runs(tensor_1HND: Tensor, pack: Pack) -> list[Tensor]:
-    """Return a view ``(rows, H, length, D)`` of each run."""
-    shapes = [
-        *((run.num_rows, run.length) for run in pack.prompt_runs),
-        *((len(run.prompts), run.length) for run in pack.response_runs),
-    ]
+def _rows_of(tensor_NHD: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """Return a view ``(rows, H, length, D)`` of each shape's rows, one behind the other."""
     sizes = [rows * length for rows, length in shapes]
     # One split: the gradients of as many slices would each be as long as the whole.
-    parts = torch.split(tensor_1HND[0], [*sizes, pack.num_blank], dim=1)
-    heads, _, size = tensor_1HND.shape[1:]
+    parts = torch.split(tensor_NHD, [*sizes, len(tensor_NHD) - sum(sizes)])
     return [
-        part.view(heads, *shape, size).transpose(0, 1)
+        part.view(*shape, *tensor_NHD.shape[1:]).transpose(1, 2)
         for part, shape in zip(parts, shapes, strict=False)
     ]
-
-
-def _repeated(tensor_1HND: Tensor, groups: int) -> Tensor:
-    return tensor_1HND.repeat_interleave(groups, dim=1) if groups > 1 else tensor_1HND
 
 
 def _mask(*arguments: Any, attention_mask: Tensor | None = None, **others: Any) -> Tensor | None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from hetrl_runtime import precision
 from hetrl_runtime.rollout.engines.served_weights import (
     LaidOutLinear,
     ServedWeights,
@@ -19,9 +20,27 @@ _SIZES: dict[str, Any] = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.2,
 }  # fmt: skip
 
-pytestmark = pytest.mark.skipif(
-    not has_products(), reason="oneDNN multiplies bfloat16 on newer CPUs only"
+DTYPES = pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        pytest.param(
+            torch.bfloat16,
+            marks=pytest.mark.skipif(
+                not has_products(torch.bfloat16),
+                reason="oneDNN multiplies bfloat16 on newer CPUs only",
+            ),
+        ),
+    ],
+    ids=["float32", "bfloat16"],
 )
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 0.02}
+"""Of a difference's norm, in norms of what is expected."""
+
+
+@pytest.fixture
+def _every_size_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "LEAST_SERVED_SIZE", 1)
 
 
 def _qwen3(*, ties: bool = True) -> Any:
@@ -47,9 +66,9 @@ MODELS = pytest.mark.parametrize(
 )
 
 
-def _served(make: Callable[[], Any], seed: int) -> Any:
+def _served(make: Callable[[], Any], dtype: torch.dtype, seed: int) -> Any:
     torch.manual_seed(seed)
-    return make().to(torch.bfloat16).eval()
+    return make().to(dtype).eval()
 
 
 def _logits(model: Any) -> torch.Tensor:
@@ -58,26 +77,32 @@ def _logits(model: Any) -> torch.Tensor:
     return found.float()
 
 
-def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return bool((found - expected).norm() < 0.02 * expected.norm())
+def _is_close(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> bool:
+    return bool((found - expected).norm() < tolerance * expected.norm())
 
 
+@DTYPES
 @MODELS
-def test_laid_out_layers_give_what_plain_ones_give(make: Callable[[], Any]) -> None:
-    model = _served(make, seed=1)
+@pytest.mark.usefixtures("_every_size_is_wide")
+def test_laid_out_layers_give_what_plain_ones_give(
+    make: Callable[[], Any], dtype: torch.dtype
+) -> None:
+    model = _served(make, dtype, seed=1)
     expected = _logits(model)
 
     ServedWeights(model)
 
     assert sum(isinstance(each, LaidOutLinear) for each in model.modules()) == 2 * 7 + 1
-    assert _is_close(_logits(model), expected)
+    assert _is_close(_logits(model), expected, TOLERANCES[dtype])
 
 
+@DTYPES
 @MODELS
+@pytest.mark.usefixtures("_every_size_is_wide")
 def test_after_an_exchange_a_model_is_the_other_model_to_the_last_bit(
-    make: Callable[[], Any],
+    make: Callable[[], Any], dtype: torch.dtype
 ) -> None:
-    model, other = _served(make, seed=1), _served(make, seed=2)
+    model, other = _served(make, dtype, seed=1), _served(make, dtype, seed=2)
     published = {name: each.float() for name, each in other.named_parameters()}
     weights = ServedWeights(model)
     before = _logits(model)
@@ -90,17 +115,19 @@ def test_after_an_exchange_a_model_is_the_other_model_to_the_last_bit(
     assert torch.equal(_logits(model), _logits(other))
 
 
+@DTYPES
 @MODELS
+@pytest.mark.usefixtures("_every_size_is_wide")
 def test_a_file_is_held_against_the_names_and_shapes_of_the_model_as_it_came(
-    make: Callable[[], Any],
+    make: Callable[[], Any], dtype: torch.dtype
 ) -> None:
-    model = _served(make, seed=1)
+    model = _served(make, dtype, seed=1)
     shapes = {name: tuple(each.shape) for name, each in model.state_dict().items()}
 
     assert ServedWeights(model).shapes == shapes
 
 
-def test_layers_in_float32_stay_as_they_are() -> None:
+def test_narrow_layers_in_float32_stay_as_they_are() -> None:
     model = _qwen3()
 
     ServedWeights(model)

@@ -108,8 +108,10 @@ def test_what_nothing_follows_takes_no_place() -> None:
 
     found = packed(batch)
 
-    assert [(run.num_rows, run.length) for run in found.prompt_runs] == [(2, 2)]
-    assert [(len(run.prompts), run.length) for run in found.response_runs] == [(1, 2)]
+    assert [(run.num_rows, run.length, run.num_keys) for run in found.runs] == [
+        (2, 2, 2),
+        (1, 2, 4),
+    ]
     # Both prompts; then the second row's response, but for its end.
     assert found.tokens_N.tolist() == [0, 1, 10, 11, 7, 8]
     assert found.responses_S.tolist() == [0, 6, 9, 3, 4, 5]
@@ -131,7 +133,7 @@ def test_kernels_for_variable_lengths_are_told_the_same(monkeypatch: pytest.Monk
     """No GPU here: the kernel is stood in for by its definition, on what it is told."""
     batch = a_batch([(4, [2, 5]), (1, [3]), (4, [2, 1])])
     pack = packed(batch, num_places=batch.num_places + 2)
-    kernel = packing.kernel_of(batch.is_token_BT, batch.prompts_B, batch.num_response_positions)
+    kernel = packing.kernel_of(pack.runs, CPU)
     monkeypatch.setattr(packing, "varlen_attn", defined_varlen)
     monkeypatch.setattr(packing, "KERNEL_DTYPE", torch.float64)
     query = torch.randn(1, 4, len(pack.tokens_N), 8, dtype=torch.float64)

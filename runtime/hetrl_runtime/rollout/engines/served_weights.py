@@ -1,8 +1,8 @@
 """The weights that an engine computes with: laid out beside generation, exchanged between passes.
 
-On a CPU that multiplies bfloat16, a decoding step is mostly the reading of weights, and oneDNN
-lays a plain matrix out anew for every product. Linear layers of a served model hold it laid out
-(decision 0095). Which file fits is told by ``weight_files``; when to exchange, by the engine.
+On a CPU a decoding step of a wide model is mostly the reading of weights, and a plain matrix is
+laid out anew for every product. Linear layers of such a model hold it as oneDNN reads it (decision
+0095). Which file fits is told by ``weight_files``; when to exchange, by the engine.
 """
 
 # ruff: noqa: SLF001  # what torch's compiler calls for frozen weights has no public name
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hetrl_runtime import precision
+
 ROWS = 32
 """That a layout is chosen for: as many as decode together on a CPU, more or less."""
 
@@ -23,11 +25,11 @@ class LaidOutLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self.matrix = laid_out(linear.weight.detach())
+        self.matrix = laid_out(linear.weight.detach(), linear.weight.dtype)
         self.bias = linear.bias
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return products ``(..., outputs)`` of inputs ``(..., inputs)``, in bfloat16."""
+        """Return products ``(..., outputs)`` of inputs ``(..., inputs)``."""
         found: Tensor = torch.ops.mkldnn._linear_pointwise(
             inputs, self.matrix, self.bias, "none", [], ""
         )
@@ -49,12 +51,13 @@ class ServedWeights:
         self.shapes = {name: tuple(each.shape) for name, each in model.state_dict().items()}
         self._layers = dict(_lay_out(model)) if gains_by_layout(model) else {}
         self._parameters: dict[str, Tensor] = model.state_dict()
+        self._dtype: torch.dtype = model.dtype
 
     def prepare(self, tensors: Mapping[str, Tensor]) -> Prepared:
         """Lay out a file's tensors; touches nothing that a running pass reads."""
         return Prepared(
             parameters={name: each for name, each in tensors.items() if name in self._parameters},
-            matrices={name: laid_out(tensors[name]) for name in self._layers},
+            matrices={name: laid_out(tensors[name], self._dtype) for name in self._layers},
         )
 
     def exchange(self, prepared: Prepared) -> None:
@@ -67,20 +70,25 @@ class ServedWeights:
 
 
 def gains_by_layout(model: Any) -> bool:
-    """Tell whether a model's products are in bfloat16, on a CPU for which oneDNN has them."""
-    is_on_cpu = model.device.type == "cpu" and model.dtype == torch.bfloat16
-    return is_on_cpu and has_products()
+    """Tell whether a model's products are on a CPU, and worth a layout."""
+    if model.device.type != "cpu" or not has_products(model.dtype):
+        return False
+    # Of narrow ones, PyTorch's own products of float32 are the faster.
+    hidden_size: int = model.config.get_text_config().hidden_size
+    return model.dtype != torch.float32 or hidden_size >= precision.LEAST_SERVED_SIZE
 
 
-def has_products() -> bool:
-    """Tell whether oneDNN multiplies bfloat16 on this CPU; it refuses on others."""
+def has_products(dtype: torch.dtype) -> bool:
+    """Tell whether oneDNN multiplies this on this CPU; it refuses bfloat16 on some."""
     has_library: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has_library and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if dtype == torch.bfloat16:
+        return has_library and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return has_library and dtype == torch.float32
 
 
-def laid_out(matrix: Tensor) -> Tensor:
+def laid_out(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a linear layer's weights ``(outputs, inputs)`` as oneDNN reads them."""
-    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.to(torch.bfloat16), ROWS)
+    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix.to(dtype), ROWS)
     return found
 
 
