@@ -154,6 +154,10 @@ class RoleStatus(ApiModel):
 class RolloutStatus(RoleStatus):
     """Rollout replicas, and what `kubectl scale` reads."""
 
+    summary: Text | None = None
+    """Both, for people: 1/2. Where all rollout workers are in the trainers' pods, those:
+    `2/2 in trainers`."""
+
     selector: Text | None = None
     """Label selector of the rollout pods."""
 

@@ -36,6 +36,7 @@ def works_beside(launch: Launch, ordinal: int) -> Iterator[Work]:
             # The coordinator knows processes by name.
             pod_set=f"{launch.pod_set}-{program}",
             metrics_port=next(ports, 0),
+            more_metrics_ports=(),
         )
         yield partial(_run, own, ordinal)
 

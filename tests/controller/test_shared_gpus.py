@@ -13,7 +13,7 @@ from hetrl_operator.decide.moves import moves
 from hetrl_operator.reasons import ConditionType, Reason
 from hetrl_operator.render import children
 from hetrl_operator.render.restart import restart_hash
-from tests.controller.cluster_model import a_cluster, reason_of, uids
+from tests.controller.cluster_model import ClusterModel, a_cluster, reason_of, uids
 from tests.controller.deployments import a_deployment, container_of, of_kind, pod_of
 from tests.controller.values import a_job, a_plan
 
@@ -42,6 +42,11 @@ def contracts(plan: Plan) -> dict[str, Launch]:
 
 def ports(container: dict[str, Any]) -> dict[str, int]:
     return {each["name"]: each["containerPort"] for each in container["ports"]}
+
+
+def counts(cluster: ClusterModel) -> str | None:
+    status = cluster.job.status.rollout
+    return status.summary if status else None
 
 
 @pytest.mark.parametrize(
@@ -125,12 +130,14 @@ def test_a_job_without_rollouts_of_their_own_runs_and_says_that_they_are_ready()
     cluster.settle()
     assert len(uids(cluster, Role.TRAINER)) == 1
     assert not uids(cluster, Role.ROLLOUT)
+    assert counts(cluster) == "0/1 in trainers"
 
     cluster.make_ready()
     cluster.settle()
 
     assert cluster.job.status.phase == "Running"
     assert reason_of(cluster, ConditionType.ROLLOUT_READY) == Reason.ALL_READY
+    assert counts(cluster) == "1/1 in trainers"
 
 
 def test_who_stops_to_generate_on_the_trainers_gpus_moves_the_trainer() -> None:

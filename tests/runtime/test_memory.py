@@ -1,4 +1,5 @@
-"""Whether freed memory stays with the process, counted in pages that the system had to hand out."""
+"""What stays with a process: freed memory, counted in pages that the system had to hand out, and
+what was loaded, counted in objects that are searched for garbage."""
 
 import os
 import platform
@@ -38,3 +39,22 @@ def faults_of(way: str) -> int:
 def test_blocks_that_are_made_over_and_over_are_of_the_same_pages() -> None:
     assert faults_of("keep") < PAGES_OF_ALL_ROUNDS / 20
     assert faults_of("as it is") > PAGES_OF_ALL_ROUNDS / 2, "then nobody need keep anything"
+
+
+LOADED = """
+import gc
+import torch
+from hetrl_runtime import memory
+memory.keep_loaded()
+print(len(gc.get_objects()), gc.get_freeze_count())
+"""
+
+
+def test_what_is_loaded_is_not_searched_for_garbage_and_not_missed_at_the_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    searched, kept = map(int, done.stdout.split())
+    assert searched < 1000 < kept
+    assert not done.stderr, "a pod's last line says how it ended"

@@ -84,7 +84,7 @@ def _status(seen: Observed, round_: Round, now: "datetime") -> JobStatus:
         last_replan=round_.replan or before.last_replan,
         progress=progress(seen, now),
         trainer=trainer_status(shown),
-        rollout=rollout_status(job.name, shown),
+        rollout=rollout_status(job.name, shown, round_.sets),
         inference=inference_status(shown),
         pod_sets=shown,
     )

@@ -78,13 +78,17 @@ def inference_status(pod_sets: tuple[PodSetStatus, ...]) -> RoleStatus | None:
     return _status(pod_sets, Role.INFERENCE) if has_some else None
 
 
-def rollout_status(job: str, pod_sets: tuple[PodSetStatus, ...]) -> RolloutStatus:
+def rollout_status(
+    job: str, pod_sets: tuple[PodSetStatus, ...], sets: tuple[PodSet, ...]
+) -> RolloutStatus:
     """Return the rollout pods together, and what ``kubectl scale`` counts them by."""
-    replicas, ready = _totals(pod_sets, Role.ROLLOUT)
+    own = _status(pod_sets, Role.ROLLOUT)
+    is_beside = any(each.generates for each in sets) and not num_wanted(sets, Role.ROLLOUT)
+    summary = f"{trainer_status(pod_sets).summary} in trainers" if is_beside else own.summary
     return RolloutStatus(
-        replicas=replicas,
-        ready_replicas=ready,
-        summary=f"{ready}/{replicas}",
+        replicas=own.replicas,
+        ready_replicas=own.ready_replicas,
+        summary=summary,
         selector=f"{JOB_NAME}={job},{ROLE}={Role.ROLLOUT}",
     )
 

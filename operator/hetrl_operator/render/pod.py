@@ -219,10 +219,10 @@ def requests_of(wish: Wish, pods: PodSet) -> Json:
 
 
 def _probes(startup_deadline_seconds: int) -> Json:
-    """Ask the metrics server. That it answers is a process's word that it has started.
+    """Ask the metrics server, which answers early, and says that it is ready once models are there.
 
-    Loading a large model takes minutes, so liveness counts only after that, and then only
-    catches a process that no longer answers at all.
+    Meeting its peers and loading a checkpoint may take a trainer minutes before that, so liveness
+    counts only after the first answer, and only catches a process that no longer answers at all.
     """
     started = {"httpGet": {"path": "/healthz", "port": "metrics", "scheme": "HTTP"}}
     return {

@@ -149,12 +149,13 @@ async def _serve(
         lease_seconds=lease_seconds,
         tracer=tracer,
     )
-    with contextlib.closing(run), MetricsServer(registry, launch):
+    with contextlib.closing(run), MetricsServer(registry, launch) as served:
         service = CoordinatorService(run)
         # The journal does not say who has heard of an end that it tells of: whoever has not asks
         # again within moments, and would find nobody.
         stay_seconds = GONE_SECONDS if run.ending else 0.0
         async with _listening(launch, service):
+            served.say_ready()
             await _until_over(run, service, post, stop=stop)
             run.publish()
             if run.ending:

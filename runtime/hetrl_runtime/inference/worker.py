@@ -20,6 +20,7 @@ from hetrl_runtime.inference.desk import Desk
 from hetrl_runtime.inference.reference import ReferenceModel
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
+from hetrl_runtime.memory import keep_loaded
 from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.transport.channel import bind, open_async_server
@@ -157,8 +158,10 @@ async def work(launch: Launch, load: Callable[[], Models], *, process: str) -> E
     """
     registry = CollectorRegistry()
     metrics = InferenceMetrics(registry)
-    with MetricsServer(registry, launch):
+    with MetricsServer(registry, launch) as served:
         models = await asyncio.to_thread(load)
+        keep_loaded()
+        served.say_ready()
         try:
             return await InferenceWorker(launch, models, metrics).run(process=process)
         finally:

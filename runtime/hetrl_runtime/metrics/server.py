@@ -1,14 +1,30 @@
-"""The port that Prometheus scrapes."""
+"""The port that Prometheus scrapes and the kubelet probes.
 
+``/healthz`` answers as long as the process does. ``/readyz`` refuses until the process says that
+it can do its work, and so do the others of a pod that runs several: nobody shall take a pod that
+still loads a model for one that generates.
+"""
+
+import contextlib
 import logging
+import threading
+from collections.abc import Iterable
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from types import TracebackType
 from typing import Self
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from hetrl_core.launch import Launch
 
 log = logging.getLogger(__name__)
+
+_ASKING_SECONDS = 1.0
+"""For another program of the pod to answer: the kubelet waits five."""
 
 
 class MetricsServer:
@@ -20,16 +36,23 @@ class MetricsServer:
         Raises:
             OSError: the port is taken.
         """
+        self._is_ready = threading.Event()
+        self._is_pod_ready = False
+        self._ports_beside = launch.more_metrics_ports
+        self._metrics: WSGIApplication = make_wsgi_app(registry)
         try:
-            self._server, self._thread = start_http_server(
-                launch.metrics_port, addr=launch.listen_host, registry=registry
-            )
+            self._server = make_server(
+                launch.listen_host, launch.metrics_port, self._answer,
+                server_class=ThreadingWSGIServer, handler_class=_Silent,
+            )  # fmt: skip
         except OSError as error:
             raise OSError(
                 error.errno,
                 f"cannot serve metrics on {launch.listen_host}:{launch.metrics_port}: "
                 f"{error.strerror}",
             ) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
         ProcessCollector(registry=registry)
         log.info("serving metrics: port=%d", self.port)
 
@@ -37,6 +60,27 @@ class MetricsServer:
     def port(self) -> int:
         """Where it listens; the system's choice where the contract says 0."""
         return int(self._server.server_port)
+
+    def say_ready(self) -> None:
+        """Tell whoever asks from now on that the process can do its work."""
+        self._is_ready.set()
+
+    def _answer(self, asked: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        match asked["PATH_INFO"]:
+            case "/healthz":
+                return _text(start, "200 OK", "alive")
+            case "/readyz" if self._all_are_ready():
+                return _text(start, "200 OK", "ready")
+            case "/readyz":
+                return _text(start, "503 Service Unavailable", "still starting")
+            case _:
+                return self._metrics(asked, start)
+
+    def _all_are_ready(self) -> bool:
+        # Once: a program that fails later takes the pod with it, and one that ends well is done.
+        if not self._is_pod_ready and self._is_ready.is_set():
+            self._is_pod_ready = all(map(_says_ready, self._ports_beside))
+        return self._is_pod_ready
 
     def __enter__(self) -> Self:
         return self
@@ -50,3 +94,26 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Silent(WSGIRequestHandler):
+    """A line in the log for every probe would bury what the process has to say."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base's name
+        del format, args
+
+
+def _says_ready(port: int) -> bool:
+    """Ask another program of this pod."""
+    asking = HTTPConnection("127.0.0.1", port, timeout=_ASKING_SECONDS)
+    with contextlib.closing(asking):
+        try:
+            asking.request("GET", "/readyz")
+            return asking.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
+            return False
+
+
+def _text(start: StartResponse, status: str, text: str) -> Iterable[bytes]:
+    start(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{text}\n".encode()]

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.beside import trains_too
+from hetrl_runtime.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
@@ -49,7 +50,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
     folder = await asyncio.to_thread(model_folder, launch.model)
     Path(launch.state_path).mkdir(parents=True, exist_ok=True)
     with (
-        MetricsServer(registry, launch),
+        MetricsServer(registry, launch) as served,
         weight_source(
             launch, process=process, broadcast=_broadcast(launch, process, ordinal)
         ) as weights,
@@ -58,7 +59,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
             nullcontext() if launch.data.model else scorer_of(launch.data) as scorer,
-            _started(open_engine(launch.engine, settings)) as engine,
+            _started(open_engine(launch.engine, settings), then=served.say_ready) as engine,
             _asked(launch, process) as inference,
             WorkerClient(launch, process=process, relay=weights.relay) as client,
         ):
@@ -123,9 +124,13 @@ def _tensor_parallel(launch: Launch, *, ordinal: int) -> int:
 
 
 @asynccontextmanager
-async def _started(engine: InferenceEngine) -> AsyncIterator[InferenceEngine]:
+async def _started(
+    engine: InferenceEngine, *, then: Callable[[], None]
+) -> AsyncIterator[InferenceEngine]:
     try:
         await engine.start()
+        keep_loaded()
+        then()
         yield engine
     finally:
         await engine.stop()

@@ -24,6 +24,7 @@ from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.broadcast.sender import Sender
 from hetrl_runtime.faults import Point, passing
+from hetrl_runtime.memory import keep_loaded
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.tracing.span import NO_TRACER, UNTRACED, Span, Tracer
@@ -51,10 +52,12 @@ def follow(launch: Launch, learner: Learner, peers: Peers) -> None:
     """Do what the leader orders until it orders to stop; for every rank but the first."""
     registry = CollectorRegistry()
     metrics = TrainerMetrics(registry)
-    with MetricsServer(registry, launch):
+    with MetricsServer(registry, launch) as served:
         learner.restore(None)
         # Whatever the leader puts together, everyone has a part of.
         learner.weights()
+        keep_loaded()
+        served.say_ready()
         while (order := peers.await_order()).batch is not None or order.saves:
             if order.batch is None:
                 learner.state()
@@ -116,8 +119,10 @@ class Leader:
             metrics = TrainerMetrics(registry)
             writer = CheckpointWriter(self._checkpoints, metrics)
             open_parts.callback(writer.finish)
-            open_parts.enter_context(MetricsServer(registry, self._launch))
+            served = open_parts.enter_context(MetricsServer(registry, self._launch))
             weights = self._opened_weights(open_parts)
+            keep_loaded()
+            served.say_ready()
             client = open_parts.enter_context(TrainerClient(self._launch, process=self._process))
             try:
                 return self._train(client, weights, writer, metrics)
