@@ -87,11 +87,11 @@ lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt wit
 demo: $(READY) ## Run the main job here: plan, trainer, rollouts, learning curve. SEED=1.
 	@$(BIN)/hetrl demo --seed $(SEED) --out runs/demo-$(SEED)
 
-check: $(READY) ## Format, lint, types, import arrows, unit tests: some two minutes, no network.
+check: $(READY) ## Format, lint, types, import arrows, quick tests: about a minute, no network.
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
-	@$(BIN)/pytest -q -n 2 -m 'not cluster and not pods and not engine and not slow'
+	@$(BIN)/pytest -q -n auto --maxprocesses 8 -m 'not cluster and not pods and not engine and not slow'
 
 test: check docs test-slow test-oracles test-engine test-cluster ## Everything that gates a landing. Needs Python 3.11 or 3.12, Go, and root on Debian.
 

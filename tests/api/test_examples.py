@@ -63,6 +63,7 @@ def test_the_local_jobs_train_on_an_a100_and_generate_on_both_kinds(job: str) ->
     }
 
 
+@pytest.mark.slow
 def test_the_infeasible_job_is_infeasible() -> None:
     found = planned("infeasible.yaml", "hetrl-fleet.yaml")
 
@@ -95,6 +96,7 @@ def test_a_job_runs_on_the_fleet_that_it_names(job: str, fleet: str) -> None:
     assert budget is None or found.prediction.dollars_per_hour <= budget
 
 
+@pytest.mark.slow
 def test_the_local_ppo_job_trains_its_critic_beside_the_policy() -> None:
     found = planned("arithmetic-ppo.yaml", "local-fleet.yaml")
 

@@ -265,6 +265,7 @@ JSON = st.recursive(
     ),
     value=JSON,
 )
+@pytest.mark.slow
 def test_whatever_a_field_holds_the_answer_is_a_job_or_words(path: str, value: Any) -> None:
     said: tuple[str, ...] = ("a job",)
     try:

@@ -39,6 +39,7 @@ rates = st.floats(0, 1e9)
 
 
 @given(names=machines, repeat=st.integers(1, 8))
+@pytest.mark.slow
 def test_ranges_keep_every_name_and_the_order(names: list[str], repeat: int) -> None:
     repeated = [name for name in names for _ in range(repeat)]
 
@@ -113,6 +114,7 @@ plans = st.builds(
 
 @settings(max_examples=50)
 @given(plan=plans)
+@pytest.mark.slow
 def test_a_plan_survives_its_object_exactly(plan: Plan) -> None:
     text = from_plan(plan).model_dump_json(by_alias=True, exclude_none=True)
 
@@ -149,6 +151,7 @@ def scattered(number: int) -> int:
     ],
     ids=["numbered", "random", "random, one GPU each", "scattered over subnets"],
 )
+@pytest.mark.slow
 def test_a_plan_of_10240_gpus_stays_under_256_kib(names: list[str]) -> None:
     plan = a_plan_of_10240_gpus(names)
 

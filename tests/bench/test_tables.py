@@ -43,6 +43,7 @@ def test_parts_share_out_every_cell_once() -> None:
 
 
 @pytest.mark.parametrize("is_synchronous", [True, False], ids=["sync", "async"])
+@pytest.mark.slow
 def test_a_plan_takes_about_as_long_when_played_as_it_was_priced(is_synchronous: bool) -> None:
     work = scenarios.workload("Qwen2.5-1.5B", tasks=scenarios.GRPO, is_synchronous=is_synchronous)
     fleet = scenarios.frozen(a_fleet(a100=8, l40s=8))
@@ -77,6 +78,7 @@ def test_a_market_has_what_the_budget_could_pay_of_each_kind_alone() -> None:
     assert counts == {"H800-80GB": 24, "H20": 56}
 
 
+@pytest.mark.slow
 def test_our_plan_on_part_of_a_fleet_is_no_faster_than_on_all_of_it() -> None:
     work = scenarios.workload("Qwen2.5-1.5B", tasks=scenarios.GRPO, is_synchronous=False)
     fleet = scenarios.frozen(a_fleet(a100=8, l40s=8))

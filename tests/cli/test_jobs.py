@@ -312,6 +312,7 @@ def test_a_job_is_deleted_once(served: Cluster) -> None:
     assert hetrl(served, "delete", "goes", "-n", "team", "--ignore-not-found").returncode == 0
 
 
+@pytest.mark.slow
 def test_without_a_cluster_a_command_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "status"],

@@ -63,6 +63,7 @@ def ask(folder: Path, *arguments: str, **options: Any) -> Result:
     return CliRunner().invoke(hetrl, ["plan", *arguments, *fleet], **options)
 
 
+@pytest.mark.slow
 def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
     result = ask(folder, "-f", write_job(folder, resources={"budgetPerHour": 80}))
 
@@ -75,6 +76,7 @@ def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
     assert "preview" not in result.output
 
 
+@pytest.mark.slow
 def test_a_plan_that_this_release_does_not_run_is_called_a_preview(folder: Path) -> None:
     result = ask(folder, "-f", write_job(folder, runtime={"engine": "transformers"}))
 
@@ -265,6 +267,7 @@ SMALL_MODEL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_who_waits_and_what_one_more_gpu_is_worth_is_explained(folder: Path) -> None:
     (folder / "fleet.yaml").write_text(SMALL_FLEET)
     result = ask(folder, "-f", write_job(folder, model=SMALL_MODEL), "--explain")

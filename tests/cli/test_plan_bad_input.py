@@ -154,6 +154,7 @@ def test_a_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], sai
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_limits_that_contradict_each_other_leave_no_plan(
     tmp_path: Path, spec: dict[str, Any], said: str
 ) -> None:

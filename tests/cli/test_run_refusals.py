@@ -105,6 +105,7 @@ def refused(folder: Path, text: str, *options: str) -> str:
         "fits nowhere", "unknown dimensions", "failure rules",
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_bad_job_is_refused_in_one_line_that_names_the_field(
     folder: Path, changes: dict[str, Any], said: str
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_config_of_another_family_is_refused_by_its_path(folder: Path) -> None
     ],
     ids=["claim without a folder", "folder that is not there", "nothing to resume", "bad seed"],
 )
+@pytest.mark.slow
 def test_a_bad_option_is_refused_by_its_value(
     folder: Path, options: tuple[str, ...], said: str
 ) -> None:

@@ -96,6 +96,7 @@ def test_steps_and_warm_up_can_be_given(pipeline: Path) -> None:
     assert (found["steps"], found["measuredSteps"]) == (9, 7)
 
 
+@pytest.mark.slow
 def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Path) -> None:
     fleet, job = written(tmp_path, "fleet.yaml", FLEET), written(tmp_path, "job.yaml", JOB)
     planned = CliRunner().invoke(
@@ -121,6 +122,7 @@ def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Pa
     assert found["dollars"]["gpus"] > 0
 
 
+@pytest.mark.slow
 def test_a_fleet_that_ships_can_be_named(tmp_path: Path) -> None:
     quickly = {**JOB["spec"], "planning": {"strategy": "Homogeneous"}}
     job = written(tmp_path, "job.yaml", {**JOB, "spec": quickly})

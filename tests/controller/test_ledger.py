@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def _plans() -> st.SearchStrategy[Plan]:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), _plans()), max_size=30))
+@pytest.mark.slow
 def test_no_sequence_of_jobs_promises_a_gpu_twice(steps: list[tuple[str, bool, Plan]]) -> None:
     ledger, held = Ledger(), dict[str, Plan]()
 

@@ -138,6 +138,7 @@ def test_small_instances_are_solved_to_the_optimum(seed: int, levels: int) -> No
     assert find(graph, shape, seed=seed, max_evaluations=1500).cost == pytest.approx(optimum)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_result() -> None:
     graph, shape = a_random_graph(5, num_devices=12), Shape.even(num_parts=3, part_size=4)
     assert find(graph, shape, seed=4) == find(graph, shape, seed=4)

@@ -23,6 +23,8 @@ from hetrl_planner.rollouts_anew import rollouts_anew
 from hetrl_planner.rollouts_better import expected_now
 from tests.builders import a_fleet, a_job, both
 
+pytestmark = pytest.mark.slow
+
 GIGABIT = Link(source="east", target="west", bytes_per_second=0.125e9, latency_seconds=0.03)
 
 TWO_REGIONS = both(

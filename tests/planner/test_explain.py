@@ -103,6 +103,7 @@ def in_pool(fleet: ClusterSnapshot, pool: str) -> ClusterSnapshot:
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_there_is_no_plan_and_the_reason_has_numbers(
     fleet: ClusterSnapshot, job: JobSpec, said: str
 ) -> None:

@@ -41,6 +41,7 @@ def moved_to(machine: str, group: ReplicaGroup) -> ReplicaGroup:
     return replace(group, replicas=tuple(replicas))
 
 
+@pytest.mark.slow
 def test_what_the_planner_has_made_fits(found: Plan) -> None:
     assert misfits(found, FLEET, JOB) == ()
 

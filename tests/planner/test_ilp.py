@@ -96,6 +96,7 @@ COLUMNS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(columns=COLUMNS)
+@pytest.mark.slow
 def test_no_partition_is_quicker_than_the_one_chosen(columns: list[Column]) -> None:
     every = [seconds_of(each) for each in partitions(columns)]
     chosen = a_program(columns).choose(should_stop=never, seed=1)
@@ -109,6 +110,7 @@ def test_no_partition_is_quicker_than_the_one_chosen(columns: list[Column]) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(columns=COLUMNS)
+@pytest.mark.slow
 def test_columns_that_others_beat_are_not_missed(columns: list[Column]) -> None:
     def best(among: Sequence[Column]) -> float:
         return min((seconds_of(each) for each in partitions(among)), default=-1.0)
@@ -182,6 +184,7 @@ def test_small_fleets_are_counted_by_gpus_and_large_ones_by_machines(
     assert [supply.most_units for supply in supplies(devices)] == units
 
 
+@pytest.mark.slow
 def test_many_machines_are_taken_several_at_a_time() -> None:
     devices = devices_of(a_fleet(a100=320, l40s=320, l4=320))
     here = supplies(devices)

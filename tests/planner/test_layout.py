@@ -83,6 +83,7 @@ def test_a_layout_within_the_rules_has_no_fault() -> None:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.slow
 def test_a_choice_of_phase_1_costs_the_same_as_a_layout(mode: Mode) -> None:
     fleet = a_fleet(a100=24, l40s=24, l4=16)
     job = a_job("Qwen3-8B", mode=mode)
@@ -149,6 +150,7 @@ def test_gradients_that_cross_regions_go_at_the_slowest_link_of_the_best_ring() 
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
 def test_what_evolution_makes_keeps_the_rules_and_fits_its_plan(seed: int) -> None:
     fleet = both(
         a_fleet(a100_80=4, l40s=6, gpus_per_machine=4), a_fleet(l4=4, a100=2, region="far")

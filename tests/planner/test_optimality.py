@@ -98,6 +98,7 @@ paces = st.builds(
 
 
 @given(st.lists(paces, min_size=1, max_size=4), st.integers(1, 9))
+@pytest.mark.slow
 def test_no_division_of_a_batch_ends_sooner_than_the_balanced_one(
     replicas: list[Pace], sequences: int
 ) -> None:

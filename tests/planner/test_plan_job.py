@@ -79,12 +79,14 @@ def test_rejected_plans_say_how_much_slower_they_are() -> None:
 
 
 @pytest.mark.parametrize("engine", Engine)
+@pytest.mark.slow
 def test_a_small_model_gets_a_plan_that_this_release_runs(engine: Engine) -> None:
     job = a_job("Qwen3-1.7B", engine=engine)
     found = made(SMALL_FLEET, job, runnable_only=True)
     assert obstacles(found, job) == ()
 
 
+@pytest.mark.slow
 def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
     job = a_job("Qwen3-8B")
     found = made(SMALL_FLEET, job, runnable_only=True)
@@ -93,6 +95,7 @@ def test_training_a_model_too_large_for_one_gpu_is_split_and_runs() -> None:
     assert obstacles(found, job) == ()
 
 
+@pytest.mark.slow
 def test_replicas_of_a_plan_that_runs_divide_what_they_need_not_all_hold() -> None:
     job = a_job("Qwen3-1.7B")
     found = made(SMALL_FLEET, job, runnable_only=True)
@@ -112,12 +115,14 @@ def test_one_machine_is_enough_for_a_small_model() -> None:
 
 
 @pytest.mark.parametrize("replicas", [1, 5])
+@pytest.mark.slow
 def test_a_target_number_of_rollouts_is_met(replicas: int) -> None:
     found = made(a_fleet(a100=4, l4=4), a_job(rollout=RolloutSpec(replicas=replicas)))
     groups = found.groups_with(Task.ACTOR_GENERATION)
     assert sum(len(group.replicas) for group in groups) == replicas
 
 
+@pytest.mark.slow
 def test_at_most_so_many_rollouts_are_planned() -> None:
     rollout = RolloutSpec(min_replicas=2, max_replicas=3)
     found = made(a_fleet(a100=4, l4=4), a_job(rollout=rollout))
@@ -125,6 +130,7 @@ def test_at_most_so_many_rollouts_are_planned() -> None:
     assert 2 <= sum(len(group.replicas) for group in groups) <= 3
 
 
+@pytest.mark.slow
 def test_a_pool_gives_no_more_than_its_maximum() -> None:
     fleet = a_fleet(a100=16, l4=8)
     pools = {"A100-40GB": "cloud", "L4": "edge"}
@@ -169,6 +175,7 @@ def test_on_policy_is_slower_and_never_stale() -> None:
     assert expected.step_seconds > ahead.prediction.step_seconds
 
 
+@pytest.mark.slow
 def test_a_slow_link_keeps_weights_at_home() -> None:
     def rollout_regions(bytes_per_second: float) -> set[str]:
         link = Link(

@@ -153,6 +153,7 @@ def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.HETRL, Strategy.ILP, Strategy.AREAL_HEX])
+@pytest.mark.slow
 def test_what_a_search_remembered_is_gone_without_the_garbage_collector(
     strategy: Strategy,
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_job_that_may_take_one_gpu_of_many_shares_it() -> None:
 
 
 @pytest.mark.parametrize("num_gpus", [1, 2, 4])
+@pytest.mark.slow
 def test_what_computes_at_once_shares_gpus_only_where_there_are_no_others(num_gpus: int) -> None:
     found = made(a_fleet(a100_80=num_gpus), a_job(SMALL, mode=Mode.ASYNC))
     generating = {task for each in found.groups_with(Task.ACTOR_GENERATION) for task in each.tasks}
@@ -151,6 +152,7 @@ def test_strategies_of_two_groups_have_a_reward_model_in_the_trainer(strategy: S
     assert trainer.parallelism.num_gpus == 1
 
 
+@pytest.mark.slow
 def test_rollouts_are_counted_wherever_they_are() -> None:
     job = a_job(SMALL, mode=Mode.SYNC, rollout=RolloutSpec(replicas=2))
     found = made(a_fleet(a100_80=2), job)

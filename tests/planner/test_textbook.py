@@ -217,6 +217,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fleet", "job", "expected"), ON_ONE_MACHINE)
+@pytest.mark.slow
 def test_a_plan_for_one_machine_has_the_shape_of_the_textbook(
     fleet: ClusterSnapshot, job: JobSpec, expected: Expectation
 ) -> None:

@@ -32,6 +32,7 @@ def tiled(fleet: ClusterSnapshot, job: JobSpec) -> tuple[Space, Tiling]:
     return space, found
 
 
+@pytest.mark.slow
 def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
     space, tiling = tiled(FOUR_TIMES, JOB)
     assert tiling.copies == 4
@@ -41,6 +42,7 @@ def test_a_tile_is_a_small_fleet_of_the_same_kinds() -> None:
     assert tiling.tile.work.batch_size * 4 == space.work.batch_size
 
 
+@pytest.mark.slow
 def test_a_tile_of_what_must_run_holds_only_what_runs() -> None:
     tiling = tiling_of(space_of(FOUR_TIMES, JOB, runnable_only=True))
     assert tiling is not None

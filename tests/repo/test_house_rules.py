@@ -44,6 +44,7 @@ def test_source_roots_are_not_packages(root: str) -> None:
         ("hetrl_runtime.coordinator.command", {"kopf", "torch", "vllm", "pulp", "transformers"}),
     ],
 )
+@pytest.mark.slow
 def test_importing_stays_light(module: str, banned: set[str]) -> None:
     # A coordinator that imports torch costs a gigabyte; a planner that does costs seconds.
     code = f"import sys, {module}; print(*sys.modules)"

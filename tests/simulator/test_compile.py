@@ -32,6 +32,7 @@ SYNC = a_job(MODEL, mode=Mode.SYNC)
 ASYNC = a_job(MODEL, max_staleness=2)
 
 
+@pytest.mark.slow
 def test_a_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
     made = planned(ASYNC)
     pipeline = compile_plan(made, ASYNC, FLEET)
@@ -47,6 +48,7 @@ def test_a_pipeline_has_the_plans_replicas_places_times_and_price() -> None:
         assert each.num_places / sample_seconds == pytest.approx(group.samples_per_second, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_synchronous_step_is_as_long_as_predicted() -> None:
     made = planned(SYNC)
     result = play(compile_plan(made, SYNC, FLEET), steps=20)
@@ -68,6 +70,7 @@ def test_a_longer_tail_slows_a_synchronous_step_in_model_and_simulation_alike() 
     assert simulated[0] < simulated[1]
 
 
+@pytest.mark.slow
 def test_an_asynchronous_step_is_as_predicted_where_the_cost_model_assumes_nothing_false() -> None:
     # Nothing waits for a group, for the strict check or for weights: lengths may differ then.
     made = planned(ASYNC)
@@ -153,6 +156,7 @@ APART_FLEET = both(a_fleet(a100_80=4, region="east"), a_fleet(a100_80=4, region=
 
 
 @pytest.mark.parametrize("kl_coefficient", [0.0, 0.01], ids=["no reference", "with a reference"])
+@pytest.mark.slow
 def test_a_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
     algorithm = AlgorithmSpec(
         type=AlgorithmType.PPO, max_staleness=2, kl_coefficient=kl_coefficient

@@ -124,6 +124,7 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_run_that_cannot_end_says_how_far_it_came(
     changes: dict[str, object], ended_by: str
 ) -> None:

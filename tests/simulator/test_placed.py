@@ -3,11 +3,15 @@
 from dataclasses import replace
 from functools import cache
 
+import pytest
+
 from hetrl_core.job import ResourcesSpec
 from hetrl_core.plan import Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.placed import Gpu, PlacedGroup, Prices, place
 from tests.builders import a_fleet, a_job
+
+pytestmark = pytest.mark.slow
 
 FLEET = a_fleet(a100=10)
 TEN_CENTS = replace(

@@ -21,6 +21,7 @@ from tests.cli.picture.plans import (
 
 
 @pytest.mark.parametrize("make", CASES)
+@pytest.mark.slow
 def test_every_gpu_is_on_the_cards_once_with_its_tasks(make: Callable[[], Case]) -> None:
     case = make()
     found = cards(case.plan, case.fleet)

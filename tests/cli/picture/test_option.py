@@ -17,6 +17,7 @@ def ask(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("name", ["plan.svg", "plan.PNG"])
+@pytest.mark.slow
 def test_a_picture_comes_beside_what_is_printed(tmp_path: Path, name: str) -> None:
     result = ask("-o", "json", "--picture", str(tmp_path / name))
 
@@ -60,6 +61,7 @@ def test_without_matplotlib_the_way_out_is_said(
     assert "--picture needs matplotlib: install hetrl with its report extra" in result.stderr
 
 
+@pytest.mark.slow
 def test_where_there_is_no_plan_nothing_is_drawn(tmp_path: Path) -> None:
     examples = ROOT / "examples"
     result = CliRunner().invoke(

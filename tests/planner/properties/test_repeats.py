@@ -116,6 +116,7 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(
 
 
 @pytest.mark.parametrize("mode", Mode)
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_again(mode: Mode) -> None:
     question = Question(a_fleet(a100_80=1, l40s=1), small(AlgorithmType.GRPO, mode))
     first, second = (plan_of(question, evaluations=EVALUATIONS) for _ in range(2))

@@ -133,6 +133,7 @@ def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) ->
     assert found.prediction.step_seconds < 0.9 * plain.prediction.step_seconds
 
 
+@pytest.mark.slow
 def test_what_only_several_kinds_hold_together_runs() -> None:
     job = a_job("Qwen3-8B", algorithm=WITH_A_REFERENCE)
     fleet = a_fleet(a100_80=2, l40s=2, gpus_per_machine=1)

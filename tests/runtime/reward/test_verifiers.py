@@ -60,6 +60,7 @@ def test_math_judges_by_meaning(response: str, answer: str, expected: float) -> 
 
 @settings(max_examples=300, deadline=None)
 @given(given_number=integers, offset=st.sampled_from([0, 0, 1, -1, 10]))
+@pytest.mark.slow
 def test_integers_are_judged_as_math_verify_judges_them(given_number: int, offset: int) -> None:
     response, answer = str(given_number), str(given_number + offset)
 

@@ -16,6 +16,7 @@ SHAPES = st.lists(st.integers(0, 4), max_size=3)
 
 
 @given(st.dictionaries(NAMES, st.tuples(DTYPES, SHAPES), min_size=1, max_size=6))
+@pytest.mark.slow
 def test_tensors_are_those_that_the_library_reads(
     asked: dict[str, tuple[torch.dtype, list[int]]],
 ) -> None:
@@ -59,6 +60,7 @@ HEADERS = st.dictionaries(
 
 
 @given(HEADERS | ANYTHING, st.binary(max_size=16))
+@pytest.mark.slow
 def test_whatever_a_peer_sends_is_tensors_or_refused(header: object, content: bytes) -> None:
     try:
         found = tensors_in(a_file(header, content))

@@ -22,6 +22,7 @@ def test_a_text_survives_the_tokenizer():
     assert tokenizer("é")["input_ids"] == [tokenizer.unk_token_id]
 
 
+@pytest.mark.slow
 def test_the_model_is_an_ordinary_hugging_face_folder(tmp_path):
     result = make_model(tmp_path / "tiny", seed=1, schedule=BRIEF)
 

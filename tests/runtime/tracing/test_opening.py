@@ -89,6 +89,7 @@ def test_who_is_asked_for_nothing_traces_nothing(tmp_path: Path) -> None:
         "hetrl_runtime.trainer.loop",
     ],
 )
+@pytest.mark.slow
 def test_no_process_imports_opentelemetry_before_a_job_asks_for_it(module: str) -> None:
     # transformers looks for it by itself where it is installed.
     code = f"""

@@ -108,6 +108,7 @@ def test_minibatches_follow_from_seed_and_version():
         pytest.param(padded_passes, lambda part: part.trimmed().tokens_BT.numel(), id="padded"),
     ],
 )
+@pytest.mark.slow
 def test_passes_are_a_partition_that_keeps_to_its_limit(cut, size, lengths, max_tokens):
     batch = of_lengths(*lengths)
 

@@ -169,6 +169,7 @@ def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
     assert second > first
 
 
+@pytest.mark.slow
 def test_a_kl_term_in_the_reward_makes_what_strayed_farther_rarer(tiny_model):
     algorithm = {
         "kl_coefficient": 1.0, "kl_placement": KlPlacement.REWARD,
@@ -256,6 +257,7 @@ def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", AlgorithmType)
 @pytest.mark.parametrize("placement", KlPlacement)
+@pytest.mark.slow
 def test_words_of_a_reference_elsewhere_make_the_same_step_as_those_of_one_here(
     tiny_model, kind, placement
 ):
@@ -337,6 +339,7 @@ def test_stale_samples_hold_the_policy_back_where_clipping_is_around_who_sampled
 
 
 @pytest.mark.parametrize("type", AlgorithmType)
+@pytest.mark.slow
 def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model, type):  # noqa: A002
     launch = a_launch(tiny_model, type=type)
 

@@ -15,6 +15,7 @@ SHAPES = st.lists(st.integers(0, 4), max_size=3)
 
 
 @given(st.dictionaries(NAMES, st.tuples(DTYPES, SHAPES), max_size=6))
+@pytest.mark.slow
 def test_a_file_is_byte_for_byte_the_librarys(
     asked: dict[str, tuple[torch.dtype, list[int]]],
 ) -> None:

@@ -95,6 +95,7 @@ async def test_without_its_relay_a_worker_asks_the_trainer(tmp_path: Path) -> No
     assert found.crossed_regions
 
 
+@pytest.mark.slow
 async def test_a_relay_that_fetches_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
