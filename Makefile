@@ -87,7 +87,7 @@ lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt wit
 demo: $(READY) ## Run the main job here: plan, trainer, rollouts, learning curve. SEED=1.
 	@$(BIN)/hetrl demo --seed $(SEED) --out runs/demo-$(SEED)
 
-check: $(READY) ## Format, lint, types, import arrows, quick tests: about a minute, no network.
+check: $(READY) ## Format, lint, types, import arrows, quick tests: a minute or two, no network.
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
