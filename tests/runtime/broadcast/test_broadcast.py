@@ -30,10 +30,32 @@ def a_broadcast_launch(directory: Path) -> Launch:
 
 @contextmanager
 def a_trainer(launch: Launch) -> Iterator[WeightServer]:
+    with a_trainer_and_its_sender(launch) as (server, _):
+        yield server
+
+
+@contextmanager
+def a_trainer_and_its_sender(launch: Launch) -> Iterator[tuple[WeightServer, Sender]]:
     server = WeightServer(job=launch.job, address=launch.weights, tls=None)
     sender = Sender(launch, server)
     with server, sender:
-        yield server
+        yield server, sender
+
+
+@pytest.fixture
+def nobody_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a round from beginning before ``begin_with`` lets it."""
+    monkeypatch.setattr("hetrl_runtime.broadcast.rounds.GATHER_SECONDS", 600.0)
+
+
+async def begin_with(num_workers: int, sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a round begin once so many attend, however long they took to come."""
+    async with asyncio.timeout(60.0):
+        while len(sender._attendances) < num_workers:
+            await asyncio.sleep(0.02)
+    monkeypatch.setattr("hetrl_runtime.broadcast.rounds.GATHER_SECONDS", 0.0)
+    with sender._changed:
+        sender._changed.notify_all()
 
 
 def weights(version: int, *, num_bytes: int = 1000) -> Snapshot:
@@ -44,6 +66,7 @@ def broadcasts(log: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in log.records if "weights broadcast" in each.getMessage()]
 
 
+@pytest.mark.usefixtures("nobody_begins")
 @pytest.mark.parametrize(
     "num_bytes",
     [
@@ -61,9 +84,12 @@ async def test_all_workers_receive_the_same_bytes_in_one_round(
     monkeypatch.setattr(group, "PART_BYTES", 1024)
     launch = a_broadcast_launch(tmp_path)
     workers = [Receiver(launch, process=f"rollout-{number}") for number in range(3)]
-    with a_trainer(launch) as trainer:
+    with a_trainer_and_its_sender(launch) as (trainer, sender):
         trainer.publish(weights(1, num_bytes=num_bytes))
-        found = await asyncio.gather(*(each.receive(have_version=0) for each in workers))
+        *found, _ = await asyncio.gather(
+            *(each.receive(have_version=0) for each in workers),
+            begin_with(len(workers), sender, monkeypatch),
+        )
     for each in found:
         assert isinstance(each, Snapshot), each
         assert each.was_broadcast
@@ -197,6 +223,7 @@ asyncio.run(Receiver(launch.from_json(Path(sys.argv[1]).read_text()), process="d
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nobody_begins")
 @pytest.mark.parametrize("dies_at", ["__init__", "receive"])
 async def test_a_member_that_dies_stops_nobody(
     tmp_path: Path, dies_at: str, monkeypatch: pytest.MonkeyPatch
@@ -204,18 +231,13 @@ async def test_a_member_that_dies_stops_nobody(
     launch = a_broadcast_launch(tmp_path)
     file = tmp_path / "launch.json"
     file.write_text(contract.to_json(launch))
-    monkeypatch.setattr("hetrl_runtime.broadcast.rounds.GATHER_SECONDS", 60.0)
-    server = WeightServer(job=launch.job, address=launch.weights, tls=None)
-    sender = Sender(launch, server)
     worker = Receiver(launch, process="lives")
-    with server, sender:
-        server.publish(weights(1, num_bytes=100 << 20))
+    with a_trainer_and_its_sender(launch) as (trainer, sender):
+        trainer.publish(weights(1, num_bytes=100 << 20))
         with subprocess.Popen([sys.executable, "-c", _DOOMED, str(file), dies_at]) as doomed:
-            while not sender._attendances:
-                assert doomed.poll() is None
-                await asyncio.sleep(0.05)
-            monkeypatch.setattr("hetrl_runtime.broadcast.rounds.GATHER_SECONDS", 0.0)
-            found = await worker.receive(have_version=0)
+            found, _ = await asyncio.gather(
+                worker.receive(have_version=0), begin_with(2, sender, monkeypatch)
+            )
             assert isinstance(found, str), "it came though a member died"
             assert doomed.wait() == -signal.SIGKILL
         assert isinstance(await worker.receive(have_version=0), Snapshot)
