@@ -1,7 +1,7 @@
 """Whole steps, ours beside TRL's: generate, reward, train, and on with the new weights.
 
-Each side has one thread and the same core. TRL's settings are tried first, each for a step after
-a step of warm-up; its best then takes turns with ours. Rates are of wall time and of processor
+Each side has one thread and the same core. TRL's settings are tried first, each for some steps
+after one of warm-up; its best then takes turns with ours. Rates are of wall time and of processor
 time: the latter is what a busy machine cannot distort much.
 """
 
@@ -20,6 +20,9 @@ from hetrl_runtime.precision import cpu_multiplies_bfloat16
 ORACLES = Path(".venv-oracles/bin/python")
 OURS = Path(sys.executable)
 
+NUM_TRIED = 3
+"""Steps for which each of TRL's settings is tried: of one alone, the lengths that it happened to
+draw decide."""
 
 LENT = "memory kept, as ours"
 """TRL with what our own processes do about freed memory: no setting of its makers, so that it is
@@ -65,6 +68,8 @@ class Case:
         cache = {"page_size": 32, "num_blocks": blocks, "max_batch_tokens": max(512, whole)}
         continuous = {"continuous": True, "continuous_config": cache}
         yield f"passes of {whole}, continuous batching", plain | continuous
+        if has_bfloat16:
+            yield f"passes of {whole}, bfloat16, continuous batching", halved | continuous
         is_halved = has_bfloat16 and self.size is LARGE
         likely = {"bf16": True} if is_halved else {"micro_batch_size": quarter}
         yield LENT, plain | likely | {"keeps_memory": True}
@@ -148,6 +153,6 @@ def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Foun
 def _tried(told: dict[str, object], cores: set[int]) -> Sums | str:
     with Side(ORACLES, ("bench.runtime.trl_side",), told, cores) as side:
         try:
-            return Sums.of([side.take_turn(), side.take_turn()])
+            return Sums.of([side.take_turn() for _ in range(1 + NUM_TRIED)])
         except RuntimeError as error:
             return str(error)
