@@ -25,7 +25,7 @@ VLLM = Path(".venv-vllm/bin/python")
 def main() -> None:
     """Measure, case by case, and write the page after each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=10, help="timed steps of each side")
+    parser.add_argument("--turns", type=int, default=5, help="timed steps of each side")
     parser.add_argument("--scale", type=float, default=2.0, help="of simulated GPUs' times")
     parser.add_argument("--only", default="", help="a word in the names of what to measure")
     parser.add_argument("--out", type=Path, default=RUNS)
