@@ -63,9 +63,8 @@ library (`memory.py`): no setting of its makers, and not what ours is held again
 """
 _ROUNDED = """\
 "{rounded}" is not held against ours either: before it generates so, TRL turns the model that it
-trains to bfloat16 for good, and AdamW's moments with it, where all others here keep float32. At a
-learning rate of 1e-6, seven steps of it changed 0.7 % of the 0.1B model's weights: the rest was
-rounded away. It is the fastest that TRL does with wide layers; in turns with ours:
+trains to bfloat16 for good, and AdamW's moments with it, where all others here keep float32. Small
+changes are rounded away. In turns with ours:
 """
 _GENERATION = """\
 Prompts of 12 tokens, eight responses each, each response's length given; all are asked for

@@ -63,18 +63,17 @@ class Case:
         plain: dict[str, object] = {"micro_batch_size": whole, "bf16": False, "continuous": False}
         yield f"passes of {whole}", plain
         yield f"passes of {quarter}", plain | {"micro_batch_size": quarter}
+        # Else it takes nearly all memory for keys and values.
+        blocks = whole * (2 + self.lengths.most // 32)
+        cache = {"page_size": 32, "num_blocks": blocks, "max_batch_tokens": max(512, whole)}
+        continuous = {"continuous": True, "continuous_config": cache}
+        yield f"passes of {whole}, continuous batching", plain | continuous
         has_bfloat16 = cpu_multiplies_bfloat16()
         # Without such instructions it is an eighth as fast, and trying it takes minutes.
         if has_bfloat16:
             halved = plain | {"bf16": True}
             yield f"passes of {whole}, bfloat16", halved
             yield f"passes of {quarter}, bfloat16", halved | {"micro_batch_size": quarter}
-        # Else it takes nearly all memory for keys and values.
-        blocks = whole * (2 + self.lengths.most // 32)
-        cache = {"page_size": 32, "num_blocks": blocks, "max_batch_tokens": max(512, whole)}
-        continuous = {"continuous": True, "continuous_config": cache}
-        yield f"passes of {whole}, continuous batching", plain | continuous
-        if has_bfloat16:
             yield ROUNDED, halved | continuous
         is_halved = has_bfloat16 and self.size is LARGE
         likely = {"bf16": True} if is_halved else {"micro_batch_size": quarter}
