@@ -51,6 +51,7 @@ async def _take_turns(told: dict[str, Any]) -> None:
     )  # fmt: skip
     await engine.start()
     learner = _learner(told)
+    memory.keep_loaded()
     words = task.prompts(20_000, seed=told["seed"])
     num_prompts = told["batch_size"] // told["group_size"]
     for version in count():

@@ -22,8 +22,8 @@ from transformers.utils import logging
 from hetrl_core.launch import ModelFiles
 from hetrl_core.training_split import UNDIVIDED
 from hetrl_runtime import precision
+from hetrl_runtime.trainer import cpu_layers
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.linear import multiply_in_bfloat16
 from hetrl_runtime.trainer.parallel import gradients, sharding
 from hetrl_runtime.trainer.parallel.loading import stage_of, tensors_of
 from hetrl_runtime.trainer.parallel.mesh import Mesh
@@ -215,8 +215,9 @@ class TrainedModel:
                 module.p = 0.0
             if hasattr(module, "attention_dropout"):
                 vars(module)["attention_dropout"] = 0.0
-        if precision.halves_products(self.device, self._config.hidden_size):
-            multiply_in_bfloat16(self.model)
+        if self.device.type == "cpu":
+            halves_products = precision.halves_products(self.device, self._config.hidden_size)
+            cpu_layers.fit(self.model, halves_products=halves_products)
         self.stage.train(recompute)
         if recompute:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -49,10 +49,8 @@ ARCHITECTURES: dict[str, tuple[type, type, dict[str, Any]]] = {
 """By name: configuration, model, and what sets it apart; Llama 3.1 is the last."""
 
 
-def save_random(
-    name: str, folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32
-) -> Path:
-    """Write a model whose every weight is drawn at random, its norms and biases too."""
+def make_random(name: str, *, seed: int = 0) -> Any:
+    """Return a model whose every weight is drawn at random, its norms and biases too."""
     make_config, make_model, options = ARCHITECTURES[name]
     generator = torch.Generator().manual_seed(seed)
     model = make_model(make_config(**_COMMON, **options))
@@ -60,6 +58,13 @@ def save_random(
         for parameter in model.parameters():
             centre = 1.0 if parameter.dim() == 1 else 0.0
             parameter.copy_(centre + 0.1 * torch.randn(parameter.shape, generator=generator))
-    model.to(dtype).save_pretrained(folder)
+    return model
+
+
+def save_random(
+    name: str, folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> Path:
+    """Write such a model as a Hugging Face folder."""
+    make_random(name, seed=seed).to(dtype).save_pretrained(folder)
     _TOKENIZER.save_pretrained(folder)
     return folder
