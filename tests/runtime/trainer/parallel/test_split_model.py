@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from hetrl_core.launch import ModelFiles
 from hetrl_core.plan import Sharding, TrainingMode
 from hetrl_core.training_split import TrainingSplit
+from hetrl_runtime import precision
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model import ModelError, Policy, TokenScores
 from hetrl_runtime.trainer.optimizer import Optimizer
@@ -113,6 +115,37 @@ def test_gradients_of_a_split_model_are_those_of_one_process(
         read = safetensors.torch.load(weights)
         assert read.keys() == own.keys()
         assert all(torch.equal(read[parameter], own[parameter]) for parameter in own)
+
+
+def found_with_half_products(
+    mesh: Mesh | None, files: ModelFiles, recompute: bool
+) -> tuple[dict[str, Any], float, bytes]:
+    with patch.object(precision, "halves_products", return_value=True):
+        return found_by(mesh, files, recompute=recompute)
+
+
+@pytest.mark.parametrize(
+    "name", ["tp2 pp2", "dp2 uneven tp2", "dp2 tp2, all sharded, a replica without rows"]
+)
+def test_a_split_model_whose_products_are_in_bfloat16_differs_by_roundings(
+    crew: Crew, models: dict[str, ModelFiles], name: str
+) -> None:
+    files = models["qwen3"]
+
+    together = crew.run(found_with_half_products, SPLITS[name], files, name in RECOMPUTED)[0][0]
+
+    def apart(other: dict[str, Any]) -> float:
+        one, two = (
+            np.concatenate([each[parameter].ravel() for parameter in together])
+            for each in (together, other)
+        )
+        return float(np.linalg.norm(one - two) / np.linalg.norm(two))
+
+    alone, _, _ = found_with_half_products(None, files, recompute=False)
+    exactly, _, _ = found_by(None, files)
+    assert all(each.dtype == np.float32 for each in together.values())
+    assert apart(alone) < 4 * 2**-8
+    assert 2**-12 < apart(exactly) < 4 * 2**-8
 
 
 def trained(
