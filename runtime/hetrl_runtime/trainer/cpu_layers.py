@@ -69,11 +69,13 @@ class Norm(nn.Module):
 
     weight: nn.Parameter
     variance_epsilon: float
-    gives = torch.float32
+    gives: torch.dtype | None = None
+    """None: what it is given."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return normed inputs, of their shape."""
-        found: Tensor = _Norm.apply(inputs, self.weight, self.variance_epsilon, self.gives)
+        gives = self.gives or inputs.dtype
+        found: Tensor = _Norm.apply(inputs, self.weight, self.variance_epsilon, gives)
         return found
 
 
