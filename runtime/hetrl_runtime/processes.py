@@ -21,6 +21,8 @@ Work = Callable[[], int]
 _PARENT_IS_GONE = 1
 _GRACE_SECONDS = 20.0
 """Between asking what runs beside to stop and killing it."""
+_SIGNALS_SECONDS = 1.0
+"""How long a wait may keep a signal from its handler, where it came just before the wait began."""
 
 
 def run_together(works: Sequence[Work], *, beside: Sequence[Work] = ()) -> int:
@@ -38,14 +40,7 @@ def run_together(works: Sequence[Work], *, beside: Sequence[Work] = ()) -> int:
         for number, work in enumerate((*works, *beside))
     ]
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        del frame
-        _signal(processes, number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
-    for process in processes:
-        process.start()
+    _start(processes)
     own, others = processes[: len(works)], processes[len(works) :]
     code = _code_of(own, others)
     if not code:
@@ -53,6 +48,26 @@ def run_together(works: Sequence[Work], *, beside: Sequence[Work] = ()) -> int:
     for process in processes:
         process.kill()
     return code
+
+
+def _start(processes: Sequence[BaseProcess]) -> None:
+    """Start processes, and pass on to every one what this process is asked, during that too."""
+    asked_meanwhile: list[int] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        del frame
+        if any(process.pid is None for process in processes):
+            # Sent now, it would not reach those that are still to be started.
+            asked_meanwhile.append(number)
+        else:
+            _signal(processes, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    for process in processes:
+        process.start()
+    for asked in asked_meanwhile:
+        _signal(processes, asked)
 
 
 def _let_go(processes: Sequence[BaseProcess]) -> None:
@@ -73,7 +88,8 @@ def _code_of(awaited: Sequence[BaseProcess], others: Sequence[BaseProcess]) -> i
     """Wait until all that are awaited have ended, or one of any has failed; return its code."""
     running = {process.sentinel: process for process in (*awaited, *others)}
     while any(process.exitcode is None for process in awaited):
-        ended = [running.pop(each) for each in wait(list(running)) if isinstance(each, int)]
+        sentinels = wait(list(running), _SIGNALS_SECONDS)
+        ended = [running.pop(each) for each in sentinels if isinstance(each, int)]
         for process in ended:
             process.join()
         if failed := [code for process in ended if (code := process.exitcode or 0)]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,14 @@ def fail_on_the_second(rank: Rank) -> int:
 
 
 def end_when_asked(launch: Launch, rank: Rank) -> int:
-    asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     note_and_end(launch, rank)
-    return 0 if asked.wait(FOREVER_SECONDS) else 1
+    # No event: setting one in a handler takes the lock that the interrupted wait may hold.
+    ends_at = time.monotonic() + FOREVER_SECONDS
+    while not asked and time.monotonic() < ends_at:
+        time.sleep(0.01)
+    return 0 if asked else 1
 
 
 def test_each_rank_has_a_process_of_its_own(tmp_path: Path) -> None:
@@ -78,6 +83,26 @@ def test_all_are_told_to_stop(tmp_path: Path) -> None:
 
     threading.Thread(target=stop_once_all_are_there, daemon=True).start()
     assert run_together([partial(end_when_asked, launch, rank) for rank in RANKS]) == 0
+
+
+def test_what_comes_while_they_are_started_reaches_those_that_are_not_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = a_folder(tmp_path)
+    launch = a_launch(tmp_path, state_path=str(folder))
+    start = SpawnProcess.start
+
+    def start_and_be_asked(process: SpawnProcess) -> None:
+        before = len(list(folder.iterdir()))
+        start(process)
+        while len(list(folder.iterdir())) == before:
+            time.sleep(0.01)
+        if before == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_be_asked)
+    assert run_together([partial(end_when_asked, launch, rank) for rank in RANKS]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
 def test_what_runs_beside_is_told_to_stop_when_the_pods_own_work_is_done(tmp_path: Path) -> None:
