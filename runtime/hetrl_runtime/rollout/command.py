@@ -20,6 +20,16 @@ from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
+VLLM_SETTINGS = {
+    # Threads are already running here; a forked copy of their locks would hang.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # Several workers may share a machine's cores, and each would choose the same ones.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+}
+"""What vLLM reads from the environment when it is imported, where nobody has set it."""
+
 
 @click.command("rollout")
 @launch_option
@@ -59,15 +69,7 @@ def generate(launch: Launch, ordinal: int) -> int:
 
 
 def _prepare_environment() -> None:
-    """Set what vLLM reads when it is imported, where nobody has set it yet."""
-    for name, value in {
-        # Threads are already running here; a forked copy of their locks would hang.
-        "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",
-        # Several workers may share a machine's cores, and each would choose the same ones.
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-    }.items():
+    for name, value in VLLM_SETTINGS.items():
         os.environ.setdefault(name, value)
 
 

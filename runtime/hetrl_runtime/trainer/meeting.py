@@ -1,6 +1,7 @@
-"""How the processes of a gang find each other: once, at their start, and the groups they then form.
+"""The groups that the processes of a gang form: once, at their start.
 
-What goes through the groups is ``peers``' and ``parallel``'s.
+Where those of several pods find each other is ``rendezvous``'s to say, what goes through the groups
+``peers``' and ``parallel``'s.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import FileStore, Store, TCPStore
+from torch._C._distributed_c10d import FileStore, Store
 
 from hetrl_core.launch import Launch
 from hetrl_core.training_split import TrainingSplit
+from hetrl_runtime.trainer import rendezvous
 from hetrl_runtime.trainer.gang import Gang
 from hetrl_runtime.trainer.parallel.mesh import Mesh, stand_by
 from hetrl_runtime.trainer.parallel.place import Place
@@ -53,7 +55,7 @@ def meet(
     rank = gang.first_rank + place.rank
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
-        store=_store(launch, gang, file, is_leader=rank == 0),
+        store=_store(launch, gang, file, rank=rank),
         rank=rank,
         world_size=gang.num_ranks,
         timeout=_GRADIENT_DEADLINE,
@@ -81,16 +83,14 @@ def _everyone(first_rank: int, split: TrainingSplit) -> Any:
     return dist.new_group(ranks, backend="gloo", timeout=_ORDER_DEADLINE)
 
 
-def _store(launch: Launch, gang: Gang, file: Path | None, *, is_leader: bool) -> Store:
-    deadline = timedelta(seconds=launch.startup_deadline_seconds)
+def _store(launch: Launch, gang: Gang, file: Path | None, *, rank: int) -> Store:
+    seconds = launch.startup_deadline_seconds
     if file:
         found = FileStore(str(file), gang.num_ranks)
-        found.set_timeout(deadline)
+        found.set_timeout(timedelta(seconds=seconds))
         return found
-    return TCPStore(
-        launch.rendezvous.host,
-        launch.rendezvous.port,
-        world_size=gang.num_ranks,
-        is_master=is_leader,
-        timeout=deadline,
-    )
+    if rank == 0:
+        return rendezvous.host(
+            launch.rendezvous, num_ranks=gang.num_ranks, deadline_seconds=seconds
+        )
+    return rendezvous.join(launch.rendezvous, rank=rank, deadline_seconds=seconds)

@@ -60,7 +60,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 def _one_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-        patch.setenv("VLLM_WORKER_MULTIPROCESSING_METHOD", "spawn")
+        patch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         patch.setenv("OMP_NUM_THREADS", "2")
         patch.setenv("HF_HUB_OFFLINE", "1")
         yield
