@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.job import Engine
+from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
@@ -17,7 +18,7 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines import open_engine
 from tests.gpu.conftest import needs_a_gpu
-from tests.runtime.rollout.models import save_tiny_qwen3, weights_of
+from tests.runtime.rollout.models import save_two_versions, weights_of
 from tests.runtime.rollout.reference import Reference
 
 # What libraries warn of on a GPU is their makers' business.
@@ -40,15 +41,13 @@ MEAN_TOLERANCE = 0.05
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    return {
-        version: save_tiny_qwen3(tmp_path_factory.mktemp(f"v{version}"), seed=version)
-        for version in range(2)
-    }
+    return save_two_versions(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)
-def _workers_are_spawned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+def _as_in_a_rollout_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VLLM_SETTINGS.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -32,6 +33,14 @@ def save_tiny_qwen3(folder: Path, *, seed: int = 0, hidden_size: int = 64) -> Pa
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def save_two_versions(factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Write two such models, as versions 0 and 1 of a policy; return their folders."""
+    return {
+        version: save_tiny_qwen3(factory.mktemp(f"v{version}"), seed=version)
+        for version in range(2)
+    }
 
 
 def weights_of(folder: Path) -> bytes:

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from hetrl_core.job import Engine, Tool
+from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -29,7 +30,7 @@ from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.errors import EngineFailedError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.responding import respond
-from tests.runtime.rollout.models import save_tiny_qwen3, weights_of
+from tests.runtime.rollout.models import save_two_versions, weights_of
 from tests.runtime.rollout.reference import Reference
 from tests.runtime.rollout.turns import check_turns, has_called, sampled_log_probs
 
@@ -50,17 +51,14 @@ MAX_SEQUENCE_TOKENS = 1024
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    return {
-        version: save_tiny_qwen3(tmp_path_factory.mktemp(f"v{version}"), seed=version)
-        for version in range(2)
-    }
+    return save_two_versions(tmp_path_factory)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-        patch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+        for name, value in VLLM_SETTINGS.items():
+            patch.setenv(name, value)
         patch.setenv("OMP_NUM_THREADS", "2")
         patch.setenv("HF_HUB_OFFLINE", "1")
         yield
