@@ -225,11 +225,12 @@ popen = subprocess.Popen.__init__
 def start_and_die(self, arguments, **options):
     popen(self, arguments, **options)
     if arguments[0] == "/bin/sh":
+        (folder / "pid").write_text(str(self.pid))
         os.kill(os.getpid(), signal.SIGKILL)
 
+folder = Path(os.environ["FOLDER"])
 subprocess.Popen.__init__ = start_and_die
-lives = "echo $$ > $FOLDER/pid; sleep 60"
-asyncio.run(run(a_command(Path(os.environ["FOLDER"]), "coordinator-0", Role.COORDINATOR, lives)))
+asyncio.run(run(a_command(folder, "coordinator-0", Role.COORDINATOR, "sleep 60")))
 """
 
 
@@ -240,5 +241,6 @@ def test_a_process_does_not_outlive_an_owner_that_is_killed_as_it_starts_it(tmp_
     )
 
     assert ended.returncode == -signal.SIGKILL
-    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
-    wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+    # The owner wrote it: its process may be ended before the first line of its own script.
+    started = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_alive(started))
