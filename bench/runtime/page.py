@@ -36,12 +36,14 @@ _HEAD = """\
 
 `make proof-speed` on {cores} shared CPU cores {bfloat16} instructions for bfloat16, Python
 {python}, commit {commit}. Each side has one thread; sides take turns, step by step, on the same
-task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. Rates are per second
-of *processor time*, medians of the turns after a warm-up; the ratio by the clock stands beside
-them. Trained weights are float32 on both sides. The 0.1B model's files hold bfloat16, as those of
-nearly all published models, the 0.5M model's float32, and each version of ours is published so.
-What layers compute in is ours to choose for us (`precision.py`: bfloat16, where a CPU multiplies
-it, for products in training and in a wide model's engine), and for TRL whatever is faster.
+task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. TRL's settings are
+tried for some steps each; its fastest with and without continuous batching take turns with ours,
+which is held against the faster. Rates are per second of *processor time*, medians of the turns
+after a warm-up; the ratio by the clock stands beside them. Trained weights are float32 on both
+sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the 0.5M
+model's float32, and each version of ours is published so. What layers compute in is ours to
+choose for us (`precision.py`: bfloat16, where a CPU multiplies it, for products in training and in
+a wide model's engine), and for TRL whatever is faster.
 {note}
 
 ![Ratios](speed.png)
@@ -141,14 +143,18 @@ def _rate(sums: dict[str, float]) -> str:
 
 def _tried(found: dict[str, Any]) -> Iterator[str]:
     for case in CASES:
-        tried = found.get(f"steps-{case.name}", {}).get("tried", {})
-        said = [
-            f"{name}: {each if isinstance(each, str) else _rate(each)}"
-            for name, each in tried.items()
-        ]
-        if said:
-            yield f"TRL with {case.name}, samples/CPU s: " + "; ".join(said) + "."
+        if each := found.get(f"steps-{case.name}"):
+            yield (
+                f"TRL with {case.name}, samples/CPU s: {_rates(each['tried'])}. "
+                f"In turns with ours, {_rates(each['in_turns'])}."
+            )
             yield ""
+
+
+def _rates(sums: dict[str, Any]) -> str:
+    return "; ".join(
+        f"{name}: {each if isinstance(each, str) else _rate(each)}" for name, each in sums.items()
+    )
 
 
 def _beside_rounded(found: dict[str, Any]) -> Iterator[str]:

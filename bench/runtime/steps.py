@@ -1,7 +1,8 @@
 """Whole steps, ours beside TRL's: generate, reward, train, and on with the new weights.
 
 Each side has one thread and the same core. TRL's settings are tried first, each for some steps
-after one of warm-up; its best then takes turns with ours. Rates are of wall time and of processor
+after one of warm-up; its fastest with and without continuous batching then take turns with ours,
+which is held against the faster. Rates are of wall time and of processor
 time: the latter is what a busy machine cannot distort much.
 """
 
@@ -120,7 +121,12 @@ class Found:
     tried: dict[str, Sums | str]
     """By settings; why it failed, where it did."""
 
+    in_turns: dict[str, Sums]
+    """TRL's two that took turns with ours, by settings."""
+
     best: str
+    """The faster of them."""
+
     batch_size: int
     ours: Sums
     trl: Sums
@@ -133,26 +139,44 @@ class Found:
 
 
 def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Found:
-    """Try TRL's settings, then let its best and ours take turns."""
+    """Try TRL's settings, then let its best and ours take turns.
+
+    Raises:
+        RuntimeError: a side ended, or none of TRL's settings ran.
+    """
     told = case.told(model)
     ways = dict(case.trls())
     tried: dict[str, Sums | str] = {}
     for name, way in ways.items():
         tried[name] = _tried(told | way, num_steps=case.num_tried, cores=cores)
-    rates = {
-        name: each.samples_per_cpu_second
-        for name, each in tried.items()
-        if isinstance(each, Sums) and name not in {LENT, ROUNDED}
-    }
-    best = max(rates, key=rates.__getitem__) if rates else next(iter(ways))
-    told_by_side = {"ours": told, "trl": told | ways[best]}
+    finalists = finalists_of(ways, tried)
+    told_by_side = {"ours": told} | {name: told | ways[name] for name in finalists}
     if isinstance(tried.get(ROUNDED), Sums):
-        told_by_side["rounded"] = told | ways[ROUNDED]
+        told_by_side[ROUNDED] = told | ways[ROUNDED]
     sums = _in_turns(told_by_side, num_turns=num_turns, cores=cores)
+    best = max(finalists, key=lambda name: sums[name].samples_per_cpu_second)
     return Found(
-        tried=tried, best=best, batch_size=case.batch_size,
-        ours=sums["ours"], trl=sums["trl"], rounded=sums.get("rounded"),
+        tried=tried, in_turns={name: sums[name] for name in finalists}, best=best,
+        batch_size=case.batch_size,
+        ours=sums["ours"], trl=sums[best], rounded=sums.get(ROUNDED),
     )  # fmt: skip
+
+
+def finalists_of(ways: dict[str, dict[str, object]], tried: dict[str, Sums | str]) -> list[str]:
+    """Return the fastest that pads, and the fastest that batches continuously.
+
+    A padded batch takes as long as its longest response: of few steps, the lengths drawn decide
+    between the two, so that both go on to the turns.
+    """
+    fastest: dict[object, tuple[float, str]] = {}
+    for name, each in tried.items():
+        if isinstance(each, Sums) and name not in {LENT, ROUNDED}:
+            kind = ways[name]["continuous"]
+            rated = (each.samples_per_cpu_second, name)
+            fastest[kind] = max(rated, fastest.get(kind, rated))
+    if not fastest:
+        raise RuntimeError(f"none of TRL's settings ran: {tried}")
+    return [name for _, name in fastest.values()]
 
 
 def _in_turns(

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from bench.runtime.paced import PacedEngine
+from bench.runtime.steps import LENT, ROUNDED, Sums, finalists_of
 from bench.runtime.task import LONG, SHORT, Lengths, reward
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest
 
@@ -65,3 +66,38 @@ def test_lengths_keep_to_their_range(lengths: Lengths) -> None:
 )
 def test_a_reward_is_the_share_of_right_letters(response: str, expected: float) -> None:
     assert reward("abcdefghijk=", response) == expected
+
+
+def a_rate(samples_per_cpu_second: float) -> Sums:
+    return Sums(
+        samples_per_second=1.0,
+        samples_per_cpu_second=samples_per_cpu_second,
+        tokens_per_sample=1.0,
+        rewards=(),
+    )
+
+
+def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() -> None:
+    ways: dict[str, dict[str, object]] = {
+        "whole": {"continuous": False},
+        "quarter": {"continuous": False},
+        "died": {"continuous": False},
+        "continuous": {"continuous": True},
+        LENT: {"continuous": False},
+        ROUNDED: {"continuous": True},
+    }
+    tried = {
+        "whole": a_rate(2.0),
+        "quarter": a_rate(3.0),
+        "died": "killed",
+        "continuous": a_rate(1.0),
+        LENT: a_rate(9.0),
+        ROUNDED: a_rate(9.0),
+    }
+
+    assert finalists_of(ways, tried) == ["quarter", "continuous"]
+
+
+def test_where_none_of_trls_settings_ran_that_is_told() -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        finalists_of({"whole": {"continuous": False}}, {"whole": "killed"})
