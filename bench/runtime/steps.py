@@ -139,7 +139,7 @@ class Found:
 
 
 def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Found:
-    """Try TRL's settings, then let its best and ours take turns.
+    """Try TRL's settings, then let its finalists and ours take turns.
 
     Raises:
         RuntimeError: a side ended, or none of TRL's settings ran.
