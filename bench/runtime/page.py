@@ -115,7 +115,7 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
 def _steps_row(model: str, lengths: str, found: dict[str, Any] | None) -> str:
     if not found:
         return f"| {model} | {lengths} | not measured{' |' * (len(_STEPS) - 2)}"
-    ours, trl = found["ours"], found["trl"]
+    ours, trl = found["ours"], found["in_turns"][found["best"]]
     ratio, in_tokens = _ratios(ours, trl)
     clock = ours["samples_per_second"] / trl["samples_per_second"]
     holds = min(ratio, in_tokens) >= 2
@@ -197,9 +197,8 @@ def _plot(found: dict[str, Any], file: Path) -> None:
     bars: dict[str, float] = {}
     for case in CASES:
         if each := found.get(f"steps-{case.name}"):
-            bars[f"steps, {case.size.name}, {case.lengths.name}"] = (
-                each["ours"]["samples_per_cpu_second"] / each["trl"]["samples_per_cpu_second"]
-            )
+            trl = each["in_turns"][each["best"]]
+            bars[f"steps, {case.size.name}, {case.lengths.name}"], _ = _ratios(each["ours"], trl)
     for lengths in ("4-16", "16-256"):
         rates = found.get(f"generation-{lengths}", {})
         for name in ("generate", "continuous", "vllm"):

@@ -2,8 +2,8 @@
 
 Each side has one thread and the same core. TRL's settings are tried first, each for some steps
 after one of warm-up; its fastest with and without continuous batching then take turns with ours,
-which is held against the faster. Rates are of wall time and of processor
-time: the latter is what a busy machine cannot distort much.
+which is held against the faster. Rates are of wall time and of processor time: the latter is what a
+busy machine cannot distort much.
 """
 
 import json
@@ -125,11 +125,10 @@ class Found:
     """TRL's two that took turns with ours, by settings."""
 
     best: str
-    """The faster of them."""
+    """The faster of them, which ours is held against."""
 
     batch_size: int
     ours: Sums
-    trl: Sums
     rounded: Sums | None
     """TRL as ``ROUNDED`` says; None where it is not tried."""
 
@@ -157,8 +156,7 @@ def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Foun
     best = max(finalists, key=lambda name: sums[name].samples_per_cpu_second)
     return Found(
         tried=tried, in_turns={name: sums[name] for name in finalists}, best=best,
-        batch_size=case.batch_size,
-        ours=sums["ours"], trl=sums[best], rounded=sums.get(ROUNDED),
+        batch_size=case.batch_size, ours=sums["ours"], rounded=sums.get(ROUNDED),
     )  # fmt: skip
 
 
