@@ -6,6 +6,7 @@ start, and the members of a broadcast meet.
 """
 
 import asyncio
+import itertools
 import os
 import resource
 import statistics
@@ -24,6 +25,7 @@ from hetrl_core import launch as contract
 from hetrl_core.job import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
+from hetrl_runtime import memory
 from hetrl_runtime.broadcast.receiver import Receiver
 from hetrl_runtime.broadcast.sender import Sender
 from hetrl_runtime.transport.fetching import fetch_weights
@@ -76,15 +78,11 @@ def _cpu_seconds() -> float:
 
 def to_all(num_bytes: int, turns: int) -> dict[str, Any]:
     """Return what a version of so many bytes costs each way, by number of workers."""
-    rows = [
-        {
-            "readers": readers,
-            "way": transport,
-            "turns": [_turn(transport, readers, num_bytes) for _ in range(turns)],
-        }
-        for readers in NUM_READERS
-        for transport in WeightTransport
-    ]
+    rows = []
+    for readers, transport in itertools.product(NUM_READERS, WeightTransport):
+        print(f"   {transport}, workers: {readers}", flush=True)
+        took = [_turn(transport, readers, num_bytes) for _ in range(turns)]
+        rows.append({"readers": readers, "way": transport, "turns": took})
     return {"bytes": num_bytes, "rows": rows}
 
 
@@ -160,6 +158,7 @@ def _started(
 
 
 if __name__ == "__main__":
+    memory.keep_freed()
     if sys.argv[1] == "trainer":
         trainer(*sys.argv[2:])
     else:

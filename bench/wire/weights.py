@@ -25,17 +25,22 @@ from bench.wire.stage import as_role, cores, cpu_seconds, launch_in, peer
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
+from hetrl_runtime import memory
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
 from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
 STREAM_BYTES = 256 << 20
+NUM_READINGS = 16
+"""Of each side before its processes are started anew."""
+
 _FETCH = "/bare.Weights/Fetch"
 
 
 def serve(kind: str, launch_file: str, weights_file: str) -> None:
     """Serve a file's bytes until standard input ends, as the trainer does or bare."""
+    memory.keep_freed()
     launch = contract.from_json(Path(launch_file).read_text())
     data = Path(weights_file).read_bytes()
     if kind == "bare":
@@ -74,7 +79,7 @@ def _say_ready_and_wait() -> None:
 
 @contextlib.contextmanager
 def _served(kind: str, launch: Launch, weights: Path) -> Iterator[int]:
-    file = weights.with_suffix(".json")
+    file = Path(launch.state_path).with_name("launch.json")
     file.write_text(contract.to_json(as_role(launch, Role.TRAINER)))
     arguments = (kind, str(file), str(weights))
     with peer("bench.wire.weights", *arguments, core=cores()[0]) as pid:
@@ -95,9 +100,15 @@ async def _read_ours(launch: Launch) -> int:
     return len((await fetch_weights(launch, process="rollout-0")).data)
 
 
+_SIDES: dict[str, Callable[[Launch], Coroutine[Any, Any, int]]] = {
+    "bare": _read_bare,
+    "ours": _read_ours,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One reading of the whole file."""
+class Reading:
+    """What one reading of the whole file took."""
 
     seconds: float
     server_cpu_seconds: float
@@ -105,28 +116,40 @@ class Turn:
 
 
 def stream(turns: int) -> dict[str, Any]:
-    """Return what each side took for the same bytes, turn by turn."""
+    """Return what each side took for the same bytes, reading by reading."""
     os.sched_setaffinity(0, {cores()[1]})
-    found: dict[str, list[Turn]] = {"bare": [], "ours": []}
+    memory.keep_freed()
+    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in _SIDES}
     with tempfile.TemporaryDirectory(prefix="hetrl-wire-", dir="/dev/shm") as name:
         weights = Path(name) / "weights"
         weights.write_bytes(os.urandom(1 << 20) * (STREAM_BYTES >> 20))
-        for _ in range(turns):
-            for kind, read in (("bare", _read_bare), ("ours", _read_ours)):
-                launch = launch_in(Path(name))
-                with _served(kind, launch, weights) as pid:
-                    reader = as_role(launch, Role.ROLLOUT)
-                    # The first has the server's digest beside it, which is made once a version.
-                    asyncio.run(read(reader))
-                    found[kind].append(_turn(pid, read, reader))
-    turned = {kind: [asdict(each) for each in turns] for kind, turns in found.items()}
-    return {"bytes": STREAM_BYTES, "chunk_bytes": CHUNK_BYTES, "turns": turned}
+        for turn in range(turns):
+            print(f"   turn {turn + 1} of {turns}", flush=True)
+            with contextlib.ExitStack() as on:
+                reads = {kind: on.enter_context(_side(kind, weights)) for kind in _SIDES}
+                for _ in range(NUM_READINGS):
+                    for kind, read in reads.items():
+                        found[kind].append(asdict(read()))
+    return {"bytes": STREAM_BYTES, "chunk_bytes": CHUNK_BYTES, "readings": found}
 
 
-def _turn(pid: int, read: Callable[[Launch], Coroutine[Any, Any, int]], reader: Launch) -> Turn:
+@contextlib.contextmanager
+def _side(kind: str, weights: Path) -> Iterator[Callable[[], Reading]]:
+    """Serve a file, and lend what reads it once and says what that took."""
+    folder = weights.with_name(kind)
+    folder.mkdir(exist_ok=True)
+    launch = launch_in(folder)
+    with _served(kind, launch, weights) as pid:
+        reader = as_role(launch, Role.ROLLOUT)
+        # The first has the server's digest beside it, which is made once a version.
+        _reading(kind, pid, reader)
+        yield lambda: _reading(kind, pid, reader)
+
+
+def _reading(kind: str, pid: int, reader: Launch) -> Reading:
     began, cpu, server_cpu = time.perf_counter(), time.process_time(), cpu_seconds(pid)
-    assert asyncio.run(read(reader)) == STREAM_BYTES
-    return Turn(
+    assert asyncio.run(_SIDES[kind](reader)) == STREAM_BYTES
+    return Reading(
         seconds=time.perf_counter() - began,
         server_cpu_seconds=cpu_seconds(pid) - server_cpu,
         reader_cpu_seconds=time.process_time() - cpu,
@@ -136,6 +159,7 @@ def _turn(pid: int, read: Callable[[Launch], Coroutine[Any, Any, int]], reader: 
 def into_engine(model: Path) -> dict[str, Any]:
     """Return the seconds from asking for a model's weights to sampling with them, part by part."""
     os.sched_setaffinity(0, {cores()[1]})
+    memory.keep_freed()
     with tempfile.TemporaryDirectory(prefix="hetrl-wire-", dir="/dev/shm") as name:
         weights = Path(name) / "weights"
         weights.write_bytes((model / "model.safetensors").read_bytes())
