@@ -28,6 +28,7 @@ from hetrl_core.task import Role
 from hetrl_runtime import memory
 from hetrl_runtime.broadcast.receiver import Receiver
 from hetrl_runtime.broadcast.sender import Sender
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 
@@ -60,12 +61,13 @@ def worker(launch_file: str, process: str, num_versions: str) -> None:
 
 async def _take(launch: Launch, process: str, num_versions: int) -> None:
     receiver = Receiver(launch, process=process)
+    buffers = Buffers()
     broadcasts = launch.weight_transport is WeightTransport.NCCL
     for version in range(num_versions):
         found: Snapshot | str = (
             await receiver.receive(have_version=version)
             if broadcasts
-            else await fetch_weights(launch, process=process, have_version=version)
+            else await fetch_weights(launch, process=process, have_version=version, buffers=buffers)
         )
         assert isinstance(found, Snapshot), found
         print(time.monotonic(), _cpu_seconds(), flush=True)

@@ -7,6 +7,7 @@ one core, readers on the other, and both sides take turns.
 
 import asyncio
 import contextlib
+import functools
 import os
 import statistics
 import sys
@@ -26,6 +27,7 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime import memory
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
 from hetrl_runtime.transport.fetching import fetch_weights
 from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer
@@ -91,19 +93,18 @@ async def _read_bare(launch: Launch) -> int:
     async with open_channel(launch.weights, launch.tls) as channel:
         fetch = channel.unary_stream(_FETCH, response_deserializer=pb.WeightChunk.FromString)
         async for chunk in fetch(b""):
-            assert google_crc32c.value(chunk.data) == chunk.crc32c
-            received_bytes += len(chunk.data)
+            # Protobuf makes a copy each time that it is asked.
+            data = chunk.data
+            assert google_crc32c.value(data) == chunk.crc32c
+            received_bytes += len(data)
     return received_bytes
 
 
-async def _read_ours(launch: Launch) -> int:
-    return len((await fetch_weights(launch, process="rollout-0")).data)
+async def _read_ours(launch: Launch, *, buffers: Buffers) -> int:
+    return len((await fetch_weights(launch, process="rollout-0", buffers=buffers)).data)
 
 
-_SIDES: dict[str, Callable[[Launch], Coroutine[Any, Any, int]]] = {
-    "bare": _read_bare,
-    "ours": _read_ours,
-}
+_Read = Callable[[Launch], Coroutine[Any, Any, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,36 +120,40 @@ def stream(turns: int) -> dict[str, Any]:
     """Return what each side took for the same bytes, reading by reading."""
     os.sched_setaffinity(0, {cores()[1]})
     memory.keep_freed()
-    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in _SIDES}
+    sides: dict[str, _Read] = {
+        "bare": _read_bare,
+        "ours": functools.partial(_read_ours, buffers=Buffers()),
+    }
+    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in sides}
     with tempfile.TemporaryDirectory(prefix="hetrl-wire-", dir="/dev/shm") as name:
         weights = Path(name) / "weights"
         weights.write_bytes(os.urandom(1 << 20) * (STREAM_BYTES >> 20))
         for turn in range(turns):
             print(f"   turn {turn + 1} of {turns}", flush=True)
             with contextlib.ExitStack() as on:
-                reads = {kind: on.enter_context(_side(kind, weights)) for kind in _SIDES}
+                served = {kind: on.enter_context(_side(kind, weights)) for kind in sides}
+                # The first has the server's digest beside it, which is made once a version.
+                for kind, read in sides.items():
+                    _reading(read, *served[kind])
                 for _ in range(NUM_READINGS):
-                    for kind, read in reads.items():
-                        found[kind].append(asdict(read()))
+                    for kind, read in sides.items():
+                        found[kind].append(asdict(_reading(read, *served[kind])))
     return {"bytes": STREAM_BYTES, "chunk_bytes": CHUNK_BYTES, "readings": found}
 
 
 @contextlib.contextmanager
-def _side(kind: str, weights: Path) -> Iterator[Callable[[], Reading]]:
-    """Serve a file, and lend what reads it once and says what that took."""
+def _side(kind: str, weights: Path) -> Iterator[tuple[Launch, int]]:
+    """Serve a file; lend a reader's contract and the server's process."""
     folder = weights.with_name(kind)
     folder.mkdir(exist_ok=True)
     launch = launch_in(folder)
     with _served(kind, launch, weights) as pid:
-        reader = as_role(launch, Role.ROLLOUT)
-        # The first has the server's digest beside it, which is made once a version.
-        _reading(kind, pid, reader)
-        yield lambda: _reading(kind, pid, reader)
+        yield as_role(launch, Role.ROLLOUT), pid
 
 
-def _reading(kind: str, pid: int, reader: Launch) -> Reading:
+def _reading(read: _Read, launch: Launch, pid: int) -> Reading:
     began, cpu, server_cpu = time.perf_counter(), time.process_time(), cpu_seconds(pid)
-    assert asyncio.run(_SIDES[kind](reader)) == STREAM_BYTES
+    assert asyncio.run(read(launch)) == STREAM_BYTES
     return Reading(
         seconds=time.perf_counter() - began,
         server_cpu_seconds=cpu_seconds(pid) - server_cpu,
@@ -176,10 +181,11 @@ async def _loaded(launch: Launch, model: Path) -> dict[str, Any]:
         EngineSettings(model=str(model), concurrency=8, max_sequence_tokens=64, stop_tokens=(0,))
     )
     await engine.start()
+    buffers = Buffers()
     parts: dict[str, list[float]] = {"fetch": [], "load": []}
     for version in range(1, 4):
         began = time.perf_counter()
-        snapshot = await fetch_weights(launch, process="rollout-0")
+        snapshot = await fetch_weights(launch, process="rollout-0", buffers=buffers)
         fetched = time.perf_counter()
         await engine.update_weights(snapshot.data, version=version)
         loaded = time.perf_counter()

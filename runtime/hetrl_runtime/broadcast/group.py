@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import google_crc32c
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -88,13 +89,13 @@ class Group:
         self._settle()
         return crc32c
 
-    def receive(self, num_bytes: int) -> tuple[memoryview, int]:
-        """Receive so many bytes; return them and their CRC32C."""
-        data = torch.empty(num_bytes, dtype=torch.uint8)
+    def receive(self, into: memoryview) -> int:
+        """Receive as many bytes as memory has; return their CRC32C."""
+        data = torch.from_numpy(np.asarray(into))
         buffers = [self._buffer() for _ in range(2)] if self.place.over_nccl else []
         under_way: deque[tuple[Any, Tensor, Tensor]] = deque()
         crc32c = 0
-        for number, (start, stop) in enumerate(_parts(num_bytes)):
+        for number, (start, stop) in enumerate(_parts(len(into))):
             here = data[start:stop]
             buffer = buffers[number % 2][: stop - start] if buffers else here
             if len(under_way) == 2:  # noqa: PLR2004  # one travels while one is copied
@@ -102,7 +103,7 @@ class Group:
             under_way.append((self._broadcast(buffer), buffer, here))
         for each in under_way:
             crc32c = _landed(crc32c, *each)
-        return data.numpy().data, crc32c
+        return crc32c
 
     def _buffer(self) -> Tensor:
         return torch.empty(PART_BYTES, dtype=torch.uint8, device=self._device)

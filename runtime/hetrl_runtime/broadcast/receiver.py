@@ -10,6 +10,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.broadcast.group import Group, Place, a_gpu
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.weights import MAX_WEIGHTS_BYTES, Snapshot
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -27,6 +28,7 @@ class Receiver:
         self._process = process
         self._instance = uuid.uuid4().hex
         self._group: Group | None = None
+        self._buffers = Buffers()
 
     async def receive(self, *, have_version: int) -> Snapshot | str:
         """Return the newest weights, or why they did not come this way."""
@@ -57,9 +59,12 @@ class Receiver:
 
     async def _followed(self, notices: Any) -> Snapshot:
         invitation = (await _next(notices)).invitation
+        if invitation.total_bytes > MAX_WEIGHTS_BYTES:
+            raise RuntimeError(f"{invitation.total_bytes} bytes are more than {MAX_WEIGHTS_BYTES}")
+        data = self._buffers.lend(invitation.total_bytes)
         group, self._group = self._group, None
-        (group, data, crc32c), outcome = await asyncio.gather(
-            asyncio.to_thread(_received, invitation, group), _outcome(notices)
+        (group, crc32c), outcome = await asyncio.gather(
+            asyncio.to_thread(_received, invitation, group, data), _outcome(notices)
         )
         if crc32c != outcome.crc32c:
             raise _NotBroadcastError("what was received has a wrong checksum")
@@ -72,14 +77,12 @@ class _NotBroadcastError(Exception):
 
 
 def _received(
-    invitation: pb.BroadcastInvitation, group: Group | None
-) -> tuple[Group, memoryview, int]:
-    """Receive among the members of the last time, or meet others; return who it was with, too."""
-    if invitation.total_bytes > MAX_WEIGHTS_BYTES:
-        raise RuntimeError(f"{invitation.total_bytes} bytes are more than {MAX_WEIGHTS_BYTES}")
+    invitation: pb.BroadcastInvitation, group: Group | None, into: memoryview
+) -> tuple[Group, int]:
+    """Receive among the members of the last time, or meet others; return who, and the checksum."""
     if group is None or group.place.group != invitation.group:
         group = _met(invitation)
-    return group, *group.receive(invitation.total_bytes)
+    return group, group.receive(into)
 
 
 def _met(invitation: pb.BroadcastInvitation) -> Group:

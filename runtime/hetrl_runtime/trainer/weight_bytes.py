@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from hetrl_runtime.buffers import Buffers
+
 _DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16",
 }  # fmt: skip
@@ -23,13 +25,10 @@ _METADATA = {"format": "pt"}
 
 
 class WeightBytes:
-    """One version's bytes after another's; those that everybody has let go of are written over.
-
-    Empty pages take longer to come by than a model's bytes to copy.
-    """
+    """One version's bytes after another's; those that everybody has let go of are written over."""
 
     def __init__(self) -> None:
-        self._buffers: list[bytearray] = []
+        self._buffers = Buffers()
 
     def of(self, tensors: Mapping[str, Tensor]) -> memoryview:
         """Return a file of tensors, which are on the CPU and contiguous.
@@ -49,35 +48,12 @@ class WeightBytes:
         return self._joined([len(header).to_bytes(8, "little"), header, *content])
 
     def _joined(self, parts: list[bytes | memoryview]) -> memoryview:
-        file = memoryview(self._buffer(sum(map(len, parts))))
+        file = self._buffers.lend(sum(map(len, parts)))
         start = 0
         for part in parts:
             file[start : start + len(part)] = part
             start += len(part)
         return file.toreadonly()
-
-    def _buffer(self, num_bytes: int) -> bytearray:
-        """Return memory that nobody reads; others that nobody reads are given back."""
-        held, found = [], None
-        for each in self._buffers:
-            if not _is_let_go(each):
-                held.append(each)
-            elif len(each) == num_bytes:
-                found = each
-        if found is None:
-            found = bytearray(num_bytes)
-        self._buffers = [*held, found]
-        return found
-
-
-def _is_let_go(buffer: bytearray) -> bool:
-    """Tell whether nobody has a view of it: Python resizes no memory that others look at."""
-    try:
-        buffer.append(0)
-    except BufferError:
-        return False
-    buffer.pop()
-    return True
 
 
 def _bytes(tensor: Tensor) -> memoryview:

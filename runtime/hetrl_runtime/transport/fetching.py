@@ -9,9 +9,9 @@ from typing import Any
 import google_crc32c
 import grpc
 import grpc.aio
-import numpy as np
 
 from hetrl_core.launch import Launch
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport import patch
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.coordinator_link import backoff_seconds
@@ -24,18 +24,21 @@ log = logging.getLogger(__name__)
 
 
 class Assembly:
-    """Puts chunks together again and refuses what does not fit; no I/O."""
+    """Puts chunks together again, in lent memory, and refuses what does not fit; no I/O."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
         self._begin(pb.WeightChunk(version=-1))
 
     def _begin(self, first: pb.WeightChunk) -> None:
         self.version = first.version
         self.is_patches = first.is_patches
         self.base_sha256 = first.base_sha256
-        # numpy asks for large pages: touching small ones takes longer than copying.
         total_bytes = min(max(0, first.total_bytes), MAX_WEIGHTS_BYTES)
-        self._data: memoryview = np.empty(total_bytes, np.uint8).data
+        # What is here already is let go of first: it may be what is lent.
+        self._data = memoryview(bytearray())
+        if total_bytes:
+            self._data = self._buffers.lend(total_bytes)
         self._received_bytes = 0
         self._num_streams = 1
         self._expected_digest = b""
@@ -106,13 +109,15 @@ async def fetch_weights(
     process: str,
     have_version: int = -1,
     base: Snapshot | None = None,
+    buffers: Buffers | None = None,
     deadline_seconds: float | None = None,
 ) -> Snapshot:
     """Fetch the trainer's newest weights, which are of another version than ``have_version``.
 
     Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
     again. Where weights cross regions they come as patches of ``base``, which was fetched before,
-    or of nothing. ``deadline_seconds`` is the start-up deadline by default.
+    or of nothing. Whoever fetches version after version lends ``buffers``, to use memory again.
+    ``deadline_seconds`` is the start-up deadline by default.
 
     Raises:
         Refused: the weights are another job's.
@@ -121,7 +126,8 @@ async def fetch_weights(
     patience_seconds = deadline_seconds or launch.startup_deadline_seconds
     give_up_at = time.monotonic() + patience_seconds
     wanted = Wanted(have_version=have_version, base=base, as_patches=launch.weights_cross_regions)
-    assembly = Assembly()
+    buffers = buffers or Buffers()
+    assembly = Assembly(buffers)
     problem = "nothing was published"
     async with open_channel(launch.weights, launch.tls) as channel:
         stub = WeightsStub(channel)
@@ -133,7 +139,7 @@ async def fetch_weights(
                     _patched, outcome, assembly.base_sha256, wanted.base
                 )
                 # What did not fit will not fit the next time either.
-                assembly, wanted = Assembly(), replace(wanted, base=None)
+                assembly, wanted = Assembly(buffers), replace(wanted, base=None)
             if isinstance(outcome, Snapshot):
                 return outcome
             problem = outcome or problem

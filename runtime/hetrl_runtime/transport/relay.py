@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hetrl_core.launch import Address, Launch
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.fetching import (
     Assembly,
@@ -66,6 +67,7 @@ class WeightSource:
         self._process = process
         self._server = server
         self._broadcast = broadcast
+        self._buffers = Buffers()
         self._base: Snapshot | None = None
         """What came last, of which the next are changes where they cross regions."""
 
@@ -105,8 +107,9 @@ class WeightSource:
 
     async def _from_trainer(self, have_version: int) -> Snapshot:
         return await fetch_weights(
-            self._launch, process=self._process, have_version=have_version, base=self._base
-        )
+            self._launch, process=self._process, have_version=have_version, base=self._base,
+            buffers=self._buffers,
+        )  # fmt: skip
 
     def _passed_on(self, snapshot: Snapshot, epoch: int, server: WeightServer) -> Snapshot:
         server.publish(snapshot, epoch=epoch)
@@ -120,7 +123,7 @@ class WeightSource:
             wait_seconds=RELAY_SECONDS,
         )  # fmt: skip
         host, _, port = news.relay_address.rpartition(":")
-        assembly = Assembly()
+        assembly = Assembly(self._buffers)
         async with open_channel(Address(host=host, port=int(port)), self._launch.tls) as channel:
             request = fetch_request(self._launch, self._process, wanted, assembly)
             found = await fetch_once(WeightsStub(channel), request, assembly)

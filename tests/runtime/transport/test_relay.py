@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hetrl_core.launch import Address, Launch
@@ -65,6 +66,25 @@ def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
     assert roster.relay_for("third", since=1.0) == "second:7401"
     roster.leave("second")
     assert roster.relay_for("third", since=1.0) == ""
+
+
+async def test_a_version_that_somebody_holds_stays_as_it_is_while_others_come(
+    tmp_path: Path,
+) -> None:
+    launch = a_launch(tmp_path)
+    with weight_source(launch, process="rollout-0") as source, trainer(launch, 0) as server:
+        held = (await source.fetch(news(0), have_version=-1)).data
+        let_go = set()
+        for version in (1, 2, 3):
+            server.publish(Snapshot(version=version, data=DATA[version]))
+            fetched = await source.fetch(news(version), have_version=version - 1)
+            assert fetched.data == DATA[version]
+            let_go.add(address_of(fetched.data))
+            del fetched
+
+        assert held == DATA[0]
+        assert len(let_go) == 1, "memory that nobody holds is used again"
+        assert address_of(held) not in let_go
 
 
 async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) -> None:
@@ -171,3 +191,7 @@ def test_a_pod_serves_under_its_own_name_in_the_job_s_domain(
     launch = replace(afar(tmp_path), coordinator=coordinator)
     with weight_source(launch, process="rollout-l4-0-1") as source:
         assert str(source.relay) == f"sums-rollout-l4-0-1.sums.team.svc:{launch.weights.port}"
+
+
+def address_of(data: bytes | bytearray | memoryview) -> int:
+    return np.frombuffer(data, np.uint8).ctypes.data

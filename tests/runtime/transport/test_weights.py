@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_core.launch import JobIdentity
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.channel import bind, open_threaded_server
 from hetrl_runtime.transport.errors import Refused, Unreachable
 from hetrl_runtime.transport.fetching import Assembly, fetch_weights
@@ -117,7 +118,7 @@ async def test_a_cut_or_corrupt_stream_goes_on_where_it_was_good(tmp_path: Path)
 @given(data=st.binary(max_size=100), chunk_bytes=st.integers(1, 40), offset=st.integers(0, 100))
 def test_chunks_put_together_are_the_whole(data: bytes, chunk_bytes: int, offset: int) -> None:
     snapshot = Snapshot(version=2, data=data)
-    assembly = Assembly()
+    assembly = Assembly(Buffers())
     for chunk in chunks(snapshot, sha256=digest(data), chunk_bytes=chunk_bytes):
         if assembly.received_bytes >= offset:
             break
@@ -136,7 +137,7 @@ def test_chunks_put_together_are_the_whole(data: bytes, chunk_bytes: int, offset
 
 
 def test_halves_of_two_publications_of_one_version_are_not_put_together() -> None:
-    assembly = Assembly()
+    assembly = Assembly(Buffers())
     for data in (b"weights of a trainer", b"WEIGHTS AFTER A KILL"):
         assembly.go_on()
         for chunk in chunks(
@@ -154,7 +155,7 @@ def test_halves_of_two_publications_of_one_version_are_not_put_together() -> Non
 
 
 def test_a_chunk_of_another_place_is_noticed() -> None:
-    assembly = Assembly()
+    assembly = Assembly(Buffers())
 
     assert "starts at byte 8, expected 0" in assembly.add(pb.WeightChunk(offset_bytes=8))
 
