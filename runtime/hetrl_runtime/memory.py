@@ -19,7 +19,7 @@ _MOST_KEPT_BYTES = (1 << 31) - 1
 
 
 def keep_freed() -> None:
-    """Let this process keep what it has; for those that make the same tensors at every step.
+    """Let this process keep what it has; for those that need as much again at every step.
 
     Where the C library is another, nothing changes.
     """

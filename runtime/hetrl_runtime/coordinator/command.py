@@ -9,7 +9,7 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_runtime import logs
+from hetrl_runtime import logs, memory
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.pod import launch_option
 from hetrl_runtime.transport.serving import on_the_fastest_loop, spare_the_processor
@@ -34,6 +34,7 @@ def command(launch_file: Path) -> None:
     logs.configure()
     try:
         launch = contract.from_json(launch_file.read_text())
+        memory.keep_freed()
         spare_the_processor()
         ending = on_the_fastest_loop(_until_stopped(launch))
     except (OSError, ValueError) as error:
