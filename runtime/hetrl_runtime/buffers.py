@@ -5,6 +5,7 @@ takes back what is free, ten times as long (decision 0100). What the bytes are i
 fill them: ``trainer/weight_bytes``, ``transport/fetching``, ``broadcast/receiver``.
 """
 
+import contextlib
 import mmap
 
 
@@ -43,8 +44,9 @@ def _size(num_bytes: int) -> int:
 def _new(num_bytes: int) -> mmap.mmap:
     found = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Into pages of 4 KiB copying takes up to five times as long.
-        found.madvise(mmap.MADV_HUGEPAGE)
+        # Into pages of 4 KiB copying takes up to five times as long; some kernels have no others.
+        with contextlib.suppress(OSError):
+            found.madvise(mmap.MADV_HUGEPAGE)
     return found
 
 

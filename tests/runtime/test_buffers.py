@@ -1,5 +1,6 @@
 """Memory that is lent again when nobody looks at it, and not before."""
 
+import mmap
 from collections.abc import Callable
 
 import numpy as np
@@ -58,6 +59,15 @@ def test_memory_of_another_size_is_given_back() -> None:
         assert len(lent) == num_bytes
         assert len(buffers._buffers) == 1  # nothing else tells what is kept
         del lent
+
+
+def test_a_kernel_without_large_pages_gives_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = 9999
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", unknown, raising=False)
+    with pytest.raises(OSError, match="Invalid argument"):
+        mmap.mmap(-1, 1).madvise(unknown)
+
+    assert len(Buffers().lend(SIZE_BYTES)) == SIZE_BYTES
 
 
 def address_of(memory: memoryview) -> int:

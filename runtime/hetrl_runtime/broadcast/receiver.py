@@ -38,7 +38,7 @@ class Receiver:
             )
             try:
                 return await self._followed(aiter(call))
-            except (_NotBroadcastError, RuntimeError) as error:
+            except (_NotBroadcastError, RuntimeError, OSError) as error:
                 return str(error)
             except grpc.aio.AioRpcError as error:
                 return str(error.details()) or str(error.code())

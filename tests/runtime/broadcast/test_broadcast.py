@@ -1,6 +1,7 @@
 """Weights by process group, over real sockets: to all at once, and what happens when it fails."""
 
 import asyncio
+import errno
 import logging
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from hetrl_core.launch import JobIdentity, Launch
 from hetrl_runtime.broadcast import group
 from hetrl_runtime.broadcast.receiver import Receiver
 from hetrl_runtime.broadcast.sender import Sender
+from hetrl_runtime.buffers import Buffers
 from hetrl_runtime.transport.relay import WeightSource
 from hetrl_runtime.transport.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import Announcement
@@ -199,6 +201,20 @@ async def test_bytes_that_changed_on_the_way_are_not_taken(
         trainer.publish(weights(1))
         found = await Receiver(launch, process="p").receive(have_version=0)
     assert found == "what was received has a wrong checksum"
+
+
+async def test_who_has_no_memory_for_them_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Buffers, num_bytes: int) -> memoryview:
+        raise OSError(errno.ENOMEM, f"no memory for {num_bytes} bytes")
+
+    monkeypatch.setattr(Buffers, "lend", full)
+    launch = a_broadcast_launch(tmp_path)
+    with a_trainer(launch) as trainer:
+        trainer.publish(weights(1))
+        found = await Receiver(launch, process="p").receive(have_version=0)
+    assert f"no memory for {len(weights(1).data)} bytes" in str(found)
 
 
 @pytest.mark.slow
