@@ -100,15 +100,20 @@ async def test_all_workers_receive_the_same_bytes_in_one_round(
     assert "readers=3" in broadcasts(caplog)[0]
 
 
+async def the_next(version: int, *, of: WeightServer, to: Receiver) -> Snapshot:
+    of.publish(weights(version))
+    found = await to.receive(have_version=version - 1)
+    assert isinstance(found, Snapshot), found
+    return found
+
+
 async def test_the_same_members_stay_connected(tmp_path: Path) -> None:
     launch = a_broadcast_launch(tmp_path)
     worker = Receiver(launch, process="rollout-0")
     with a_trainer(launch) as trainer:
         groups = []
         for version in (1, 2, 3):
-            trainer.publish(weights(version))
-            found = await worker.receive(have_version=version - 1)
-            assert isinstance(found, Snapshot), found
+            found = await the_next(version, of=trainer, to=worker)
             assert (found.version, bytes(found.data)) == (version, weights(version).data)
             groups.append(worker._group)
     assert groups[0] is groups[1] is groups[2]
@@ -118,12 +123,7 @@ async def test_a_version_that_somebody_holds_is_not_written_over(tmp_path: Path)
     launch = a_broadcast_launch(tmp_path)
     worker = Receiver(launch, process="rollout-0")
     with a_trainer(launch) as trainer:
-        held = []
-        for version in (1, 2, 3):
-            trainer.publish(weights(version))
-            found = await worker.receive(have_version=version - 1)
-            assert isinstance(found, Snapshot), found
-            held.append(found)
+        held = [await the_next(version, of=trainer, to=worker) for version in (1, 2, 3)]
     assert [bytes(each.data) for each in held] == [weights(n).data for n in (1, 2, 3)]
 
 
