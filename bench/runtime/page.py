@@ -34,7 +34,7 @@ def write(folder: Path, page: Path) -> None:
 _HEAD = """\
 # How fast is the runtime?
 
-`make proof-speed` on {cores} shared CPU cores {bfloat16} instructions for bfloat16, Python
+`make proof-speed` on {cores} shared CPU cores {bfloat16} units for bfloat16 (AMX), Python
 {python}, commit {commit}. Each side has one thread; sides take turns, step by step, on the same
 task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. TRL's settings are
 tried for some steps each; its fastest with and without continuous batching take turns with ours,
@@ -42,8 +42,8 @@ which is held against the faster. Rates are per second of *processor time*, medi
 after a warm-up; the ratio by the clock stands beside them. Trained weights are float32 on both
 sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the 0.5M
 model's float32, and each version of ours is published so. What layers compute in is ours to
-choose for us (`precision.py`: bfloat16, where a CPU multiplies it, for products in training and in
-a wide model's engine), and for TRL whatever is faster.
+choose for us (`precision.py`: bfloat16, where a CPU has units for it, for products in training and
+in a wide model's engine), and for TRL whatever is faster.
 {note}
 
 ![Ratios](speed.png)
