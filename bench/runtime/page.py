@@ -42,8 +42,8 @@ which is held against the faster. Rates are per second of *processor time*, medi
 after a warm-up; the ratio by the clock stands beside them. Trained weights are float32 on both
 sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the 0.5M
 model's float32, and each version of ours is published so. What layers compute in is ours to
-choose for us (`precision.py`: bfloat16, where a CPU has units for it, for products in training and
-in a wide model's engine), and for TRL whatever is faster.
+choose for us (`precision.py`: bfloat16, where a CPU is faster so, for products in training and in
+a wide model's engine), and for TRL whatever is faster.
 {note}
 
 ![Ratios](speed.png)

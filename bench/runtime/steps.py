@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from bench.runtime.task import LARGE, LONG, SHORT, SMALL, Lengths, Size
 from bench.runtime.turns import Side, Turn
 from hetrl_runtime.precision import cpu_multiplies_bfloat16
@@ -68,14 +70,13 @@ class Case:
         cache = {"page_size": 32, "num_blocks": blocks, "max_batch_tokens": max(512, whole)}
         continuous = {"continuous": True, "continuous_config": cache}
         yield f"passes of {whole}, continuous batching", plain | continuous
-        has_bfloat16 = cpu_multiplies_bfloat16()
-        # By other instructions it is an eighth to six tenths as fast, and trying it takes minutes.
-        if has_bfloat16:
+        # Without such instructions it is an eighth as fast, and trying it takes minutes.
+        if torch.cpu.get_capabilities().get("avx512_bf16"):
             halved = plain | {"bf16": True}
             yield f"passes of {whole}, bfloat16", halved
             yield f"passes of {quarter}, bfloat16", halved | {"micro_batch_size": quarter}
             yield ROUNDED, halved | continuous
-        is_halved = has_bfloat16 and self.size is LARGE
+        is_halved = cpu_multiplies_bfloat16() and self.size is LARGE
         likely = {"bf16": True} if is_halved else {"micro_batch_size": quarter}
         yield LENT, plain | likely | {"keeps_memory": True}
 

@@ -8,12 +8,21 @@ import torch
 LEAST_SERVED_SIZE, LEAST_TRAINED_SIZE = 512, 128
 """Hidden sizes, on CPUs: in narrower models, conversions take longer than products save."""
 
+MOST_READ_ROWS = 16
+"""Of products on a CPU that take about as long as the reading of a wide matrix: half as many bytes
+are read sooner, though vectors multiply them more slowly."""
 
-def of_served_layers(device: torch.device, hidden_size: int) -> torch.dtype:
-    """Return bfloat16 on GPUs, and for wide models on CPUs that multiply it; else float32."""
+
+def of_served_layers(device: torch.device, hidden_size: int, *, rows: int) -> torch.dtype:
+    """Return bfloat16 on GPUs, and on CPUs that are faster so; else float32.
+
+    ``rows`` go through a layer at a time: a token of each response that is decoded together, or
+    those of whole texts.
+    """
     if device.type == "cuda":
         return torch.bfloat16
-    is_faster = hidden_size >= LEAST_SERVED_SIZE and cpu_multiplies_bfloat16()
+    is_read = rows <= MOST_READ_ROWS and _cpu_can("avx512_bf16")
+    is_faster = hidden_size >= LEAST_SERVED_SIZE and (is_read or cpu_multiplies_bfloat16())
     return torch.bfloat16 if is_faster else torch.float32
 
 
@@ -29,5 +38,9 @@ def halves_products(device: torch.device, hidden_size: int) -> bool:
 
 
 def cpu_multiplies_bfloat16() -> bool:
-    """Tell whether this CPU has units for it (AMX); by vectors alone it is slower than float32."""
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+    """Tell whether this CPU has units for it (AMX); its vectors take longer than for float32."""
+    return _cpu_can("amx_bf16")
+
+
+def _cpu_can(capability: str) -> bool:
+    return bool(torch.cpu.get_capabilities().get(capability))

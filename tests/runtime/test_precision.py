@@ -6,27 +6,34 @@ import torch
 from hetrl_runtime import precision
 
 SERVED, TRAINED = precision.LEAST_SERVED_SIZE, precision.LEAST_TRAINED_SIZE
+ROWS = precision.MOST_READ_ROWS
 
 
 @pytest.mark.parametrize(
-    ("device", "hidden_size", "multiplies", "expected"),
+    ("device", "hidden_size", "rows", "capabilities", "expected"),
     [
-        ("cuda", SERVED - 1, False, torch.bfloat16),
-        ("cpu", SERVED, True, torch.bfloat16),
-        ("cpu", SERVED - 1, True, torch.float32),
-        ("cpu", SERVED, False, torch.float32),
+        ("cuda", SERVED - 1, ROWS + 1, set(), torch.bfloat16),
+        ("cpu", SERVED, ROWS + 1, {"amx_bf16", "avx512_bf16"}, torch.bfloat16),
+        ("cpu", SERVED - 1, ROWS, {"amx_bf16", "avx512_bf16"}, torch.float32),
+        ("cpu", SERVED, ROWS, {"avx512_bf16"}, torch.bfloat16),
+        ("cpu", SERVED, ROWS + 1, {"avx512_bf16"}, torch.float32),
+        ("cpu", SERVED, ROWS, {"avx2"}, torch.float32),
     ],
 )
 def test_served_layers_compute_in_bfloat16_where_that_is_faster(
+    *,
     device: str,
     hidden_size: int,
-    multiplies: bool,
+    rows: int,
+    capabilities: set[str],
     expected: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(precision, "cpu_multiplies_bfloat16", lambda: multiplies)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(capabilities, True))
 
-    assert precision.of_served_layers(torch.device(device), hidden_size) is expected
+    found = precision.of_served_layers(torch.device(device), hidden_size, rows=rows)
+
+    assert found is expected
 
 
 @pytest.mark.parametrize(

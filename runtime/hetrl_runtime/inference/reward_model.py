@@ -54,9 +54,11 @@ class RewardModel:
             raise ModelError(
                 f"reward model {files.source} must have one output, got {model.config.num_labels}"
             )
-        dtype = precision.of_served_layers(device, model.config.hidden_size)
-        self._model = model.to(device, dtype).eval().requires_grad_(requires_grad=False)
         self._device = device
+        dtype = precision.of_served_layers(
+            device, model.config.hidden_size, rows=self.max_tokens_per_pass
+        )
+        self._model = model.to(device, dtype).eval().requires_grad_(requires_grad=False)
 
     @property
     def max_tokens_per_pass(self) -> int:

@@ -233,10 +233,11 @@ def _load(settings: EngineSettings) -> Any:
     try:
         revision = settings.revision or "main"
         config = transformers.AutoConfig.from_pretrained(settings.model, revision=revision)
+        hidden_size = config.get_text_config().hidden_size
         model = transformers.AutoModelForCausalLM.from_pretrained(
             settings.model,
             revision=revision,
-            dtype=precision.of_served_layers(device, config.get_text_config().hidden_size),
+            dtype=precision.of_served_layers(device, hidden_size, rows=settings.concurrency),
             attn_implementation="sdpa",
         )
     except (OSError, SafetensorError, KeyError) as error:
