@@ -29,13 +29,17 @@ help: ## Say what each command does.
 
 setup: $(READY) ## Make .venv from the locked requirements.
 
-$(UV): requirements/uv.txt
+# Its folder's name tells its version, and it gets there whole: other checkouts may be using it, or
+# be setting it up at the same time.
+$(UV):
 	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'HetRL needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3'; exit 1; }
 	@echo 'setting up: uv'
 	@mkdir -p $(@D)
-	@"$(PYTHON)" -m venv --clear $(@D)/.. && $(@D)/pip install --quiet --disable-pip-version-check --require-hashes -r $<
-	@touch $@
+	@made=$$(mktemp -d $(@D)/XXXXXX); trap 'rm -rf "$$made"' EXIT; \
+	  "$(PYTHON)" -m venv "$$made"; \
+	  "$$made/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; \
+	  mv "$$made/bin/uv" $@
 
 $(READY): requirements/dev.txt pyproject.toml | $(UV)
 	@echo 'setting up: .venv (PyTorch included; some minutes on a slow network, once)'
