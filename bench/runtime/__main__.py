@@ -25,7 +25,7 @@ VLLM = Path(".venv-vllm/bin/python")
 def main() -> None:
     """Measure, case by case, and write the page after each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=5, help="timed steps of each side")
+    parser.add_argument("--turns", type=int, default=5, help="timed, of engines alone")
     parser.add_argument("--scale", type=float, default=2.0, help="of simulated GPUs' times")
     parser.add_argument("--only", default="", help="a word in the names of what to measure")
     parser.add_argument("--out", type=Path, default=RUNS)
@@ -38,7 +38,7 @@ def main() -> None:
             f"generation-{lengths.name}": _generation_of(lengths, arguments.turns, cores)
             for lengths in (SHORT, LONG)
         },
-        **{f"steps-{case.name}": _steps_of(case, arguments.turns, cores) for case in steps.CASES},
+        **{f"steps-{case.name}": _steps_of(case, cores) for case in steps.CASES},
     }
     (arguments.out / "commit.json").write_text(json.dumps({"commit": _commit()}))
     for name, measure in measures.items():
@@ -56,11 +56,11 @@ def _split(scale: float) -> str:
     ).stdout  # fmt: skip
 
 
-def _steps_of(case: steps.Case, turns: int, cores: set[int]) -> Callable[[], str]:
+def _steps_of(case: steps.Case, cores: set[int]) -> Callable[[], str]:
     def measure() -> str:
         model = RUNS / "models" / case.name
         make_model(model, case.size, case.lengths)
-        return steps.measure(case, model, num_turns=turns, cores=cores).to_json()
+        return steps.measure(case, model, cores=cores).to_json()
 
     return measure
 

@@ -47,6 +47,9 @@ class Case:
     """Steps for which each of TRL's settings is tried: of one alone with few samples, the lengths
     that it happened to draw decide."""
 
+    num_turns: int = 15
+    """Timed steps of each side, for the same reason."""
+
     @property
     def name(self) -> str:
         return f"{self.size.name}-{self.lengths.name}"
@@ -86,7 +89,7 @@ CASES = (
     Case(size=SMALL, lengths=LONG, batch_size=64, learning_rate=1e-3),
     Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=1e-4),
     # TRL is as fast with 8 and with 32, but of 8 the lengths drawn decide what a step takes.
-    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4, num_tried=2),
+    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4, num_tried=2, num_turns=5),
 )
 
 
@@ -138,7 +141,7 @@ class Found:
         return json.dumps(asdict(self), indent=1)
 
 
-def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Found:
+def measure(case: Case, model: Path, *, cores: set[int]) -> Found:
     """Try TRL's settings, then let its finalists and ours take turns.
 
     Raises:
@@ -153,7 +156,7 @@ def measure(case: Case, model: Path, *, num_turns: int, cores: set[int]) -> Foun
     told_by_side = {"ours": told} | {name: told | ways[name] for name in finalists}
     if isinstance(tried.get(ROUNDED), Sums):
         told_by_side[ROUNDED] = told | ways[ROUNDED]
-    sums = _in_turns(told_by_side, num_turns=num_turns, cores=cores)
+    sums = _in_turns(told_by_side, num_turns=case.num_turns, cores=cores)
     best = max(finalists, key=lambda name: sums[name].samples_per_cpu_second)
     return Found(
         tried=tried, in_turns={name: sums[name] for name in finalists}, best=best,
