@@ -88,7 +88,8 @@ CASES = (
     Case(size=SMALL, lengths=SHORT, batch_size=256, learning_rate=1e-3),
     Case(size=SMALL, lengths=LONG, batch_size=64, learning_rate=1e-3),
     Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=1e-4),
-    # TRL is as fast with 8 and with 32, but of 8 the lengths drawn decide what a step takes.
+    # TRL is as fast with 8 and with 32, but of 8 the lengths drawn decide what a step takes. All
+    # sides once take minutes.
     Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4, num_tried=2, num_turns=5),
 )
 
