@@ -7,8 +7,10 @@ The event loop never computes a plan. What is asked, and what becomes of the ans
 import asyncio
 import logging
 import multiprocessing
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _TASKS_PER_PROCESS = 200
 """After so many plans a worker is replaced: solvers do not give all their memory back."""
+
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -44,7 +48,7 @@ class PlannerProcesses:
             # The pool's own clock runs from the moment at which a process takes the question:
             # one that hangs before that would never be stopped.
             async with asyncio.timeout(timeout + self.settings.grace_seconds):
-                found: Answer = await asyncio.wrap_future(future)
+                found = await _answer(future, pool)
         except TimeoutError:
             if future.cancelled():
                 await self._replace(pool)
@@ -88,3 +92,17 @@ class PlannerProcesses:
                 context=multiprocessing.get_context("spawn"),
             )
         return self._pool
+
+
+async def _answer(future: Future[Any], pool: ProcessPool) -> Answer:
+    """Wait for an answer. A pool that breaks forgets a question that it was given just then."""
+    answered = asyncio.wrap_future(future)
+    try:
+        while not answered.done():
+            await asyncio.wait({answered}, timeout=_LOOK_SECONDS)
+            if not (answered.done() or pool.active):
+                raise BrokenProcessPool
+        found: Answer = answered.result()
+        return found
+    finally:
+        future.cancel()

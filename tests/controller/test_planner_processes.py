@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest
+from pebble.pool.process import PoolManager
 
 from hetrl_core.plan import Plan
 from hetrl_operator.asked import Asked
@@ -33,7 +34,7 @@ def the_planner() -> int:
 
 @pytest.fixture
 async def processes() -> AsyncIterator[PlannerProcesses]:
-    found = PlannerProcesses(PlannerSettings(grace_seconds=6))
+    found = PlannerProcesses(PlannerSettings(grace_seconds=15))
     yield found
     await found.close()
     assert multiprocessing.active_children() == []
@@ -56,7 +57,7 @@ async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
 
     assert isinstance(found, PlannerTrouble)
     assert found.reason == Reason.SOLVER_TIMEOUT
-    assert "stopped after 8 s" in found.message
+    assert "stopped after 17 s" in found.message
     assert isinstance(await answer_of(processes), Plan)
 
 
@@ -74,6 +75,25 @@ async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
         assert found.reason == Reason.PLANNER_FAILED
         assert "before it took" in found.message
         assert isinstance(await answer_of(processes), Plan)
+
+
+async def test_a_question_that_a_breaking_pool_forgets_is_told_as_a_death(
+    processes: PlannerProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(await answer_of(processes), Plan)
+    # A pool looks after what it has taken up; here it breaks before it does.
+    monkeypatch.setattr(PoolManager, "schedule", lambda *_: None)
+    asked = asyncio.create_task(answer_of(processes))
+    await asyncio.sleep(0)
+    os.kill(the_planner(), signal.SIGKILL)
+
+    found = await asked
+
+    assert isinstance(found, PlannerTrouble)
+    assert found.reason == Reason.PLANNER_FAILED
+    assert "before it took" in found.message
+    monkeypatch.undo()
+    assert isinstance(await answer_of(processes), Plan)
 
 
 def test_the_operators_own_process_holds_no_solver() -> None:
