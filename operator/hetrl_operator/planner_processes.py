@@ -26,6 +26,7 @@ _TASKS_PER_PROCESS = 200
 """After so many plans a worker is replaced: solvers do not give all their memory back."""
 
 _LOOK_SECONDS = 1.0
+"""How soon it is noticed that a pool has broken and forgotten a question."""
 
 
 @dataclass(slots=True)
@@ -95,7 +96,12 @@ class PlannerProcesses:
 
 
 async def _answer(future: Future[Any], pool: ProcessPool) -> Answer:
-    """Wait for an answer. A pool that breaks forgets a question that it was given just then."""
+    """Wait for an answer.
+
+    Raises:
+        BrokenProcessPool: the pool broke; of what it was given just then, it tells nothing.
+
+    """
     answered = asyncio.wrap_future(future)
     try:
         while not answered.done():
