@@ -178,6 +178,22 @@ def test_fake_nodes_take_pods_and_a_second_cluster_stands_beside() -> None:
         assert len(items(right, "deployments")) == 1
 
 
+def test_a_fake_node_says_again_what_was_lost_of_a_pod_and_leaves_what_has_a_reason() -> None:
+    with Cluster.start(name=f"spoilt-{os.getpid()}", fake_nodes=evenly(3)) as cluster:
+        for name in ("waits", "lost"):
+            cluster.kubectl("run", name, "--image=none")
+            wait_until_ready(cluster, "default", name)
+        waits = {"name": "waits", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
+        waits |= {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+
+        say_not_ready(cluster, "waits", [waits])
+        say_not_ready(cluster, "lost", [])
+
+        wait_until_ready(cluster, "default", "lost")
+        (found,) = items(cluster, "pod", "waits")
+        assert condition(found, "Ready") == "False"
+
+
 def test_a_stopped_cluster_leaves_nothing_behind() -> None:
     with Cluster.start(name=f"brief-{os.getpid()}", nodes=("l4",)) as cluster:
         assert cluster.state is not None
@@ -245,6 +261,15 @@ def wait_until_ready(cluster: Cluster, namespace: str, *pods: str) -> None:
     names = [f"pod/{name}" for name in pods]
     condition = "--for=condition=Ready"
     cluster.kubectl("wait", condition, "--namespace", namespace, *names, "--timeout=120s")
+
+
+def say_not_ready(cluster: Cluster, pod: str, containers: Sequence[Mapping[str, Any]]) -> None:
+    status = {
+        "containerStatuses": containers, "conditions": [{"type": "Ready", "status": "False"}],
+    }  # fmt: skip
+    cluster.kubectl(
+        "patch", "pod", pod, "--subresource=status", "-p", json.dumps({"status": status})
+    )
 
 
 def execute(cluster: Cluster, namespace: str, pod: str, program: str, *arguments: str) -> str:

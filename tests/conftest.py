@@ -4,10 +4,11 @@ A test that fails says what its operator and its cluster said last: both are gon
 reads of it.
 """
 
+import json
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,6 +62,16 @@ def _end_of(log: Path) -> str:
 def _state_of(cluster: "Cluster") -> Iterator[tuple[str, str]]:
     try:
         yield "objects", cluster.kubectl("get", "-A", "-o", "wide", "nodes,statefulsets,pods")
+        yield "pods that are not ready", json.dumps(list(_not_ready(cluster)), indent=1)
         yield "components", cluster.logs_tail()
     except Exception as error:  # the test's own failure is what is to be read
         yield "components", f"cannot be asked: {error}"
+
+
+def _not_ready(cluster: "Cluster") -> Iterator[dict[str, Any]]:
+    """Yield the names and the status of pods that are not ready."""
+    for each in json.loads(cluster.kubectl("get", "-A", "-o", "json", "pods"))["items"]:
+        conditions = {one["type"]: one["status"] for one in each["status"].get("conditions", [])}
+        if conditions.get("Ready") != "True":
+            name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+            yield {"name": name, **each["status"]}

@@ -24,7 +24,48 @@ STAGES = (
     "pod/fast/pod-ready.yaml",
     "pod/fast/pod-delete.yaml",
 )
-
+# Of its own, kwok never looks again at a pod that it has set running. A kubelet does: what is lost
+# of a pod's status it writes anew. Lost it is where no container is ready, waits for a reason or
+# has ended. Addresses stay: kwok has new ones every time it is asked, and a pod may have one.
+READY_AGAIN = """\
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-ready-again
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: .metadata.deletionTimestamp
+      operator: DoesNotExist
+    - key: .status.phase
+      operator: In
+      values: [Running]
+    - key: '[.status.containerStatuses[]? | .ready, .state.waiting.reason, .state.terminated] | any'
+      operator: In
+      values: ["false"]
+  next:
+    statusTemplate: |
+      {{ $now := Now }}
+      conditions:
+      {{ range list "Ready" "ContainersReady" }}
+      - type: {{ . }}
+        status: "True"
+        lastTransitionTime: {{ $now | Quote }}
+      {{ end }}
+      containerStatuses:
+      {{ range .spec.containers }}
+      - name: {{ .name | Quote }}
+        image: {{ .image | Quote }}
+        ready: true
+        restartCount: 0
+        state:
+          running:
+            startedAt: {{ $now | Quote }}
+      {{ end }}
+"""
 
 LEASE_SECONDS = 40
 MOST_RENEWALS_PER_SECOND = 5
@@ -53,7 +94,8 @@ def start_kwok(
     # kwok exits with "no stages found" unless it is given the stages that its module ships.
     shipped = folder_of_program("kwok") / "stage"
     config = folder / "kwok-stages.yaml"
-    config.write_text("\n---\n".join((shipped / stage).read_text() for stage in STAGES))
+    stages = [*((shipped / stage).read_text() for stage in STAGES), READY_AGAIN]
+    config.write_text("\n---\n".join(stages))
     selector = ",".join(f"{key}={value}" for key, value in ANNOTATION.items())
     processes.start(
         "kwok",

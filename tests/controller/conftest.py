@@ -29,7 +29,9 @@ def operator(
 
 
 @pytest.fixture
-def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    request.getfixturevalue("operator")
+def space(
+    cluster: Cluster, operator: OperatorProcess, request: pytest.FixtureRequest
+) -> Iterator[Namespace]:
+    assert operator.process is not None
     with namespace_for(cluster, request.node.name) as found:
         yield found
