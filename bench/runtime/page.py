@@ -43,7 +43,8 @@ after a warm-up; the ratio by the clock stands beside them. Trained weights are 
 sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the 0.5M
 model's float32, and each version of ours is published so. What layers compute in is ours to
 choose for us (`precision.py`: bfloat16, where a CPU is faster so, for products in training and in
-a wide model's engine), and for TRL whatever is faster.
+a wide model's engine), and for TRL whatever is faster. [Speed by CPU](speed-by-cpu.md) has the
+rows of other CPUs.
 {note}
 
 ![Ratios](speed.png)
