@@ -25,8 +25,9 @@ STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 # Of its own, kwok never looks again at a pod that it has set running. A kubelet does: what is lost
-# of a pod's status it writes anew. Lost it is where no container is ready, waits for a reason or
-# has ended. Addresses stay: kwok has new ones every time it is asked, and a pod may have one.
+# of a pod's status it writes anew. Lost it is where no container runs and is ready, waits for a
+# reason or has ended. Addresses stay: kwok has new ones every time, and of each family a pod may
+# have one.
 READY_AGAIN = """\
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -43,7 +44,9 @@ spec:
     - key: .status.phase
       operator: In
       values: [Running]
-    - key: '[.status.containerStatuses[]? | .ready, .state.waiting.reason, .state.terminated] | any'
+    - key: >-
+        [.status.containerStatuses[]?
+        | .ready and .state.running, .state.waiting.reason, .state.terminated] | any
       operator: In
       values: ["false"]
   next:
