@@ -20,7 +20,7 @@ from tests.runtime.tracing.collector import Collector, Seen, a_collector
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-STEPS = 3
+STEPS = 8
 GROUP_SIZE = 4
 BATCH_SIZE = 16
 SKEW_NS = 5_000_000
