@@ -187,22 +187,23 @@ def _in_turns(
 ) -> dict[str, Sums]:
     turns: dict[str, list[Turn]] = {name: [] for name in told}
     with ExitStack() as opened:
-        sides = {name: opened.enter_context(_side(name, told[name], cores)) for name in told}
+        sides = {name: opened.enter_context(side(name, told[name], cores)) for name in told}
         for _ in range(1 + num_turns):
             for name, side in sides.items():
                 turns[name].append(side.take_turn())
     return {name: Sums.of(each) for name, each in turns.items()}
 
 
-def _side(name: str, told: dict[str, object], cores: set[int]) -> Side:
+def side(name: str, told: dict[str, object], cores: set[int]) -> Side:
+    """Return ours, or TRL's by any other name, as it was told; to be opened."""
     if name == "ours":
         return Side(OURS, ("bench.runtime.our_side",), told, cores)
     return Side(ORACLES, ("bench.runtime.trl_side",), told, cores)
 
 
 def _tried(told: dict[str, object], *, num_steps: int, cores: set[int]) -> Sums | str:
-    with _side("trl", told, cores) as side:
+    with side("trl", told, cores) as trl:
         try:
-            return Sums.of([side.take_turn() for _ in range(1 + num_steps)])
+            return Sums.of([trl.take_turn() for _ in range(1 + num_steps)])
         except RuntimeError as error:
             return str(error)

@@ -20,6 +20,7 @@ from hetrl_runtime.precision import cpu_multiplies_bfloat16
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 
 PROMPT_TOKENS = 12
+VOCABULARY_SIZE = 128
 RIGHT_AT_FIRST = 0.3
 """Share of right letters among those that a model was shown."""
 
@@ -111,9 +112,10 @@ def _word(source: random.Random) -> str:
 
 def _config(size: Size, tokenizer: PreTrainedTokenizerFast) -> Qwen3Config:
     return Qwen3Config(
-        vocab_size=128, hidden_size=size.hidden_size, intermediate_size=size.feed_forward_size,
-        num_hidden_layers=size.num_layers, num_attention_heads=size.num_heads,
-        num_key_value_heads=size.num_kv_heads, head_dim=size.head_size,
+        vocab_size=VOCABULARY_SIZE, hidden_size=size.hidden_size,
+        intermediate_size=size.feed_forward_size, num_hidden_layers=size.num_layers,
+        num_attention_heads=size.num_heads, num_key_value_heads=size.num_kv_heads,
+        head_dim=size.head_size,
         max_position_embeddings=2048, tie_word_embeddings=True, bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip

@@ -3,12 +3,19 @@
 import asyncio
 import random
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
 
+from bench.runtime.floor import Floor, Measured, decoders, shapes, table
 from bench.runtime.paced import PacedEngine
 from bench.runtime.steps import LENT, ROUNDED, Sums, finalists_of
-from bench.runtime.task import LONG, SHORT, Lengths, reward
+from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model, reward
+from bench.runtime.turns import Turn
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest
 
 REQUEST = GenerationRequest(id="1", prompt_tokens=(1,), max_tokens=16)
@@ -101,3 +108,36 @@ def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() 
 def test_where_none_of_trls_settings_ran_that_is_told() -> None:
     with pytest.raises(RuntimeError, match="killed"):
         finalists_of({"whole": {"continuous": False}}, {"whole": "killed"})
+
+
+def test_a_floor_multiplies_by_every_matrix_of_the_model_and_no_other(tmp_path: Path) -> None:
+    make_model(tmp_path, replace(SMALL, lessons=1), SHORT)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+
+    expected = [tuple(each.weight.shape) for each in model.modules() if type(each) is nn.Linear]
+
+    assert list(shapes(SMALL)) == expected
+
+
+def test_all_ways_to_multiply_a_few_rows_say_the_same() -> None:
+    torch.manual_seed(0)
+    matrices = [torch.randn(48, 32), torch.randn(16, 32)]
+    rows = torch.randn(5, 32)
+    for multiply in decoders(matrices, 5):
+        for found, matrix in zip(multiply([rows, rows]), matrices, strict=True):
+            torch.testing.assert_close(found, rows @ matrix.T)
+
+
+def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
+    turn = Turn(seconds=9.0, cpu_seconds=4.0, num_samples=32, num_tokens=320, reward=0.0)
+    floor = Floor(training=1.5, prefill=0.1, decoding=0.9, adamw=0.25, weights=0.25)
+    found = Measured(
+        ours=turn, trl=replace(turn, cpu_seconds=7.5), ours_floor=floor,
+        trl_floor=replace(floor, training=2.5),
+    )  # fmt: skip
+
+    told = table([found, found])
+
+    assert "| whole | 4 | 7.5 |" in told
+    assert "| these together | 3 | 4 |" in told
+    assert "1.88 times ours, 3.00 times its products, and 2.50 times all these parts of it" in told
