@@ -177,8 +177,8 @@ def measure(trls: str, *, num_turns: int) -> Iterator[Measured]:
     told = CASE.told(model)
     parts = Parts(CASE)
     with ExitStack() as opened:
-        ours = opened.enter_context(steps.side("ours", told, {core}))
-        trl = opened.enter_context(steps.side("trl", told | dict(CASE.trls())[trls], {core}))
+        ours = opened.enter_context(steps.side_of("ours", told, {core}))
+        trl = opened.enter_context(steps.side_of("trl", told | dict(CASE.trls())[trls], {core}))
         for number in range(1 + num_turns):
             turns = ours.take_turn(), trl.take_turn()
             floors = [parts.floor(each.num_tokens) for each in turns]
@@ -222,7 +222,9 @@ def main() -> None:
     """Measure, keep every turn, and print medians."""
     parser = argparse.ArgumentParser(description="What a step cannot do without.")
     parser.add_argument("--turns", type=int, default=15, help="timed, after one of warm-up")
-    parser.add_argument("--trl", default="passes of 8", help="its setting, of those that are tried")
+    parser.add_argument(
+        "--trl", choices=dict(CASE.trls()), default="passes of 8", help="its setting"
+    )
     arguments = parser.parse_args()
     RUNS.mkdir(parents=True, exist_ok=True)
     found: list[Measured] = []

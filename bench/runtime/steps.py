@@ -187,14 +187,14 @@ def _in_turns(
 ) -> dict[str, Sums]:
     turns: dict[str, list[Turn]] = {name: [] for name in told}
     with ExitStack() as opened:
-        sides = {name: opened.enter_context(side(name, told[name], cores)) for name in told}
+        sides = {name: opened.enter_context(side_of(name, told[name], cores)) for name in told}
         for _ in range(1 + num_turns):
             for name, side in sides.items():
                 turns[name].append(side.take_turn())
     return {name: Sums.of(each) for name, each in turns.items()}
 
 
-def side(name: str, told: dict[str, object], cores: set[int]) -> Side:
+def side_of(name: str, told: dict[str, object], cores: set[int]) -> Side:
     """Return ours, or TRL's by any other name, as it was told; to be opened."""
     if name == "ours":
         return Side(OURS, ("bench.runtime.our_side",), told, cores)
@@ -202,8 +202,8 @@ def side(name: str, told: dict[str, object], cores: set[int]) -> Side:
 
 
 def _tried(told: dict[str, object], *, num_steps: int, cores: set[int]) -> Sums | str:
-    with side("trl", told, cores) as trl:
+    with side_of("trl", told, cores) as side:
         try:
-            return Sums.of([trl.take_turn() for _ in range(1 + num_steps)])
+            return Sums.of([side.take_turn() for _ in range(1 + num_steps)])
         except RuntimeError as error:
             return str(error)
