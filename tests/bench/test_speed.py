@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from bench.runtime.floor import Floor, Measured, decoders, shapes, table
+from bench.runtime.floor import Measured, table
 from bench.runtime.paced import PacedEngine
+from bench.runtime.parts import Floor, decoders, shapes
 from bench.runtime.steps import LENT, ROUNDED, Sums, finalists_of
 from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model, reward
 from bench.runtime.turns import Turn
