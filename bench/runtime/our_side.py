@@ -61,7 +61,10 @@ async def _take_turns(told: dict[str, Any]) -> None:
         trajectories = await _sampled(engine, tokenizer, chosen, told)
         rewards = [
             task.reward(
-                each.question, tokenizer.decode(each.response_tokens, skip_special_tokens=True)
+                each.question,
+                tokenizer.decode(each.response_tokens, skip_special_tokens=True),
+                min_tokens=told["min_tokens"],
+                max_tokens=told["max_tokens"],
             )
             for each in trajectories
         ]

@@ -5,9 +5,9 @@
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -53,16 +53,19 @@ rows of other CPUs.
 """
 _STEPS = (
     "model", "response tokens", "batch", "ours, samples/CPU s", "TRL", "ratio", "ratio in tokens",
-    "by the clock", "tokens a sample", "mean reward", "≥ 2×",
+    "by the clock", "tokens a sample", "mean reward", "difference", "≥ 2×",
 )  # fmt: skip
 _SIDES = """\
-Tokens and rewards are of the timed steps, ours and then TRL's; a row holds if it does in samples
-and in tokens. TRL has no activation checkpointing, no reference model (β = 0), fused AdamW, and
-neither logs nor saves. Ours are the engine and the learner that workers and trainers run, in one
-process, synchronous, one minibatch a version; weights go as the bytes that a trainer publishes,
-which TRL needs not. Both are given the same prompts in one order. Where responses are short, both
-sides spend most of a step in the same products. "{lent}" is TRL with what our processes tell the C
-library (`memory.py`): no setting of its makers, and not what ours is held against.
+Tokens and rewards are of the timed steps, ours and then TRL's; the difference is the mean over
+steps, with its standard error: a step's prompts are the same on both sides. A row holds if it does
+in samples and in tokens, and rewards are no more than two such errors lower. Only responses as long
+as asked for earn something, so that their lengths stay mixed. TRL has no activation checkpointing,
+no reference model (β = 0), fused AdamW, and neither logs nor saves. Ours are the engine and the
+learner that workers and trainers run, in one process, synchronous, one minibatch a version; weights
+go as the bytes that a trainer publishes, which TRL needs not. Both are given the same prompts in
+one order. Where responses are short, both sides spend most of a step in the same products. "{lent}"
+is TRL with what our processes tell the C library (`memory.py`): no setting of its makers, and not
+what ours is held against.
 """
 _ROUNDED = """\
 "{rounded}" is not held against ours either: before it generates so, TRL turns the model that it
@@ -119,14 +122,22 @@ def _steps_row(model: str, lengths: str, found: dict[str, Any] | None) -> str:
     ours, trl = found["ours"], found["in_turns"][found["best"]]
     ratio, in_tokens = _ratios(ours, trl)
     clock = ours["samples_per_second"] / trl["samples_per_second"]
-    holds = min(ratio, in_tokens) >= 2
+    difference, error = difference_of(ours["rewards"], trl["rewards"])
+    holds = min(ratio, in_tokens) >= 2 and difference >= -2 * error
     return (
         f"| {model} | {lengths} | {found.get('batch_size', MISSING)} "
         f"| {ours['samples_per_cpu_second']:.3g} | {trl['samples_per_cpu_second']:.3g} "
         f"| {ratio:.2f} | {in_tokens:.2f} | {clock:.2f} "
         f"| {ours['tokens_per_sample']:.0f}, {trl['tokens_per_sample']:.0f} "
-        f"| {_reward(ours):.3f}, {_reward(trl):.3f} | {'yes' if holds else '**no**'} |"
+        f"| {_reward(ours):.3f}, {_reward(trl):.3f} | {difference:+.3f} ± {error:.3f} "
+        f"| {'yes' if holds else '**no**'} |"
     )
+
+
+def difference_of(ours: Sequence[float], trls: Sequence[float]) -> tuple[float, float]:
+    """Return by how much ours are higher in the mean of timed steps, and its standard error."""
+    timed = [our - trl for our, trl in zip(ours[1:], trls[1:], strict=True)]
+    return fmean(timed), stdev(timed) / len(timed) ** 0.5
 
 
 def _ratios(ours: dict[str, float], trl: dict[str, float]) -> tuple[float, float]:

@@ -58,7 +58,8 @@ class Case:
         """Return what both sides are told."""
         return {
             "model": str(model), "threads": 1, "seed": 1, "batch_size": self.batch_size,
-            "group_size": self.group_size, "max_tokens": self.lengths.most,
+            "group_size": self.group_size,
+            "min_tokens": self.lengths.fewest, "max_tokens": self.lengths.most,
             "learning_rate": self.learning_rate, "places": self.batch_size,
         }  # fmt: skip
 
@@ -87,10 +88,10 @@ class Case:
 CASES = (
     Case(size=SMALL, lengths=SHORT, batch_size=256, learning_rate=1e-3),
     Case(size=SMALL, lengths=LONG, batch_size=64, learning_rate=1e-3),
-    Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=1e-4),
+    Case(size=LARGE, lengths=SHORT, batch_size=32, learning_rate=3e-5),
     # TRL is as fast with 8 and with 32, but of 8 the lengths drawn decide what a step takes. All
     # sides once take minutes.
-    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=1e-4, num_tried=2, num_turns=5),
+    Case(size=LARGE, lengths=LONG, batch_size=16, learning_rate=3e-5, num_tried=2, num_turns=5),
 )
 
 

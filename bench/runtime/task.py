@@ -1,9 +1,10 @@
 """What all sides work on: words to answer, a reward, and models that answer at a set length.
 
-A prompt is a random word; a response earns the share of its letters that are the word's first.
-So rewards say something from the first step, whatever a response's length. A model is a random
-Qwen3 that was shown a few answers: enough to end them as the lengths asked for say, and to have
-something left to learn.
+A prompt is a random word; a response of a length that was asked for earns the share of its letters
+that are the word's first. So rewards say something from the first step, and lengths stay in their
+range: were there no reward for ending a response, learning would crowd its end out, and all
+responses would soon be as long as they may be. A model is a random Qwen3 that was shown a few
+answers: enough to end them as the lengths asked for say, and to have something left to learn.
 """
 
 import random
@@ -89,9 +90,14 @@ def prompts(count: int, *, seed: int) -> list[str]:
     return [_word(source) for _ in range(count)]
 
 
-def reward(prompt: str, response: str) -> float:
-    """Return the share of a response's letters that are the prompt's first."""
-    return response.count(prompt[0]) / len(response) if response else 0.0
+def reward(prompt: str, response: str, *, min_tokens: int, max_tokens: int) -> float:
+    """Return the share of a response's letters that are the prompt's first.
+
+    A response that was cut off, or has fewer tokens than asked for with its end, earns nothing.
+    """
+    if not min_tokens <= len(response) + 1 <= max_tokens:
+        return 0.0
+    return response.count(prompt[0]) / len(response)
 
 
 def make_model(folder: Path, size: Size, lengths: Lengths) -> None:

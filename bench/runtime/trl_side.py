@@ -25,14 +25,17 @@ from hetrl_runtime import memory
 class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no types that we read
     """Times optimizer steps and waits for its turn between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._asked = {name: told[name] for name in ("min_tokens", "max_tokens")}
         self.rewards: list[float] = []
         self.num_tokens = 0
 
     def reward(
         self, prompts: Sequence[str], completions: Sequence[str], **found: Any
     ) -> list[float]:
-        rewards = [task.reward(*each) for each in zip(prompts, completions, strict=True)]
+        rewards = [
+            task.reward(*each, **self._asked) for each in zip(prompts, completions, strict=True)
+        ]
         self.rewards += rewards
         self.num_tokens += sum(map(len, found["completion_ids"]))
         return rewards
@@ -66,7 +69,7 @@ def main() -> None:
     torch.set_num_threads(told["threads"])
     if told.get("keeps_memory"):
         memory.keep_freed()
-    side = Side()
+    side = Side(told)
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
             model=AutoModelForCausalLM.from_pretrained(told["model"], dtype=torch.float32),

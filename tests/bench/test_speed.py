@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from bench.runtime.floor import Measured, table
 from bench.runtime.paced import PacedEngine
+from bench.runtime.page import difference_of
 from bench.runtime.parts import Floor, decoders, shapes
 from bench.runtime.steps import LENT, ROUNDED, Sums, finalists_of
 from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model, reward
@@ -70,10 +71,22 @@ def test_lengths_keep_to_their_range(lengths: Lengths) -> None:
 
 @pytest.mark.parametrize(
     ("response", "expected"),
-    [("aaaa", 1.0), ("abab", 0.5), ("zzz", 0.0), ("", 0.0)],
+    [("aaaa", 1.0), ("abab", 0.5), ("zzz", 0.0), ("aaa", 1.0), ("a" * 15, 1.0)],
 )
 def test_a_reward_is_the_share_of_right_letters(response: str, expected: float) -> None:
-    assert reward("abcdefghijk=", response) == expected
+    assert reward("abcdefghijk=", response, min_tokens=4, max_tokens=16) == expected
+
+
+@pytest.mark.parametrize("num_letters", [0, 1, 2, 16, 17])
+def test_a_response_of_no_length_asked_for_earns_nothing(num_letters: int) -> None:
+    assert reward("abcdefghijk=", "a" * num_letters, min_tokens=4, max_tokens=16) == 0
+
+
+def test_rewards_of_steps_are_compared_step_by_step_without_the_warm_up() -> None:
+    difference, error = difference_of([0.0, 0.25, 0.5, 0.75], [1.0, 0.25, 0.25, 0.25])
+
+    assert difference == pytest.approx(0.25)
+    assert error == pytest.approx(0.25 / 3**0.5)
 
 
 def a_rate(samples_per_cpu_second: float) -> Sums:
