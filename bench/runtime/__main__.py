@@ -10,11 +10,13 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 
 from bench.runtime import page, steps
-from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model
+from bench.runtime.task import LONG, SHORT, SMALL, Lengths, Size, make_model
 from bench.runtime.turns import Side
 
 RUNS = Path("runs/proof-speed")
@@ -59,16 +61,22 @@ def _split(scale: float) -> str:
 def _steps_of(case: steps.Case, cores: set[int]) -> Callable[[], str]:
     def measure() -> str:
         model = RUNS / "models" / case.name
-        make_model(model, case.size, case.lengths)
+        _made_apart(model, case.size, case.lengths)
         return steps.measure(case, model, cores=cores).to_json()
 
     return measure
 
 
+def _made_apart(model: Path, size: Size, lengths: Lengths) -> None:
+    """Make it in a process that ends: what it used, some gigabytes, all sides together need."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
+        process.submit(make_model, model, size, lengths).result()
+
+
 def _generation_of(lengths: Lengths, turns: int, cores: set[int]) -> Callable[[], str]:
     def measure() -> str:
         model = RUNS / "models" / f"{SMALL.name}-{lengths.name}"
-        make_model(model, SMALL, lengths)
+        _made_apart(model, SMALL, lengths)
         return json.dumps(_generation(model, lengths, turns, cores))
 
     return measure
