@@ -62,6 +62,9 @@ class Size:
     num_kv_heads: int
     head_size: int
     lessons: int
+    """Enough that nearly all responses have a length that was asked for: shorter ones are cheaper
+    for a side that does not pad."""
+
     lesson_tokens: int
     """Of one lesson, about."""
 
@@ -78,7 +81,7 @@ SMALL = Size(
 )  # fmt: skip
 LARGE = Size(
     name="0.1B", hidden_size=768, feed_forward_size=3072, num_layers=12, num_heads=12,
-    num_kv_heads=4, head_size=64, lessons=30, lesson_tokens=700, learning_rate=5e-4,
+    num_kv_heads=4, head_size=64, lessons=200, lesson_tokens=700, learning_rate=5e-4,
     # As the files of published models, nearly all of them.
     files=torch.bfloat16,
 )  # fmt: skip
