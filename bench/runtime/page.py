@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 
 from bench.runtime.steps import CASES, LENT, ROUNDED
@@ -34,14 +35,14 @@ def write(folder: Path, page: Path) -> None:
 _HEAD = """\
 # How fast is the runtime?
 
-`make proof-speed` on {cores} shared CPU cores {bfloat16} units for bfloat16 (AMX), Python
-{python}, commit {commit}. Each side has one thread; sides take turns, step by step, on the same
-task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate. TRL's settings are
-tried for some steps each; its fastest with and without continuous batching take turns with ours,
-which is held against the faster. Rates are per second of *processor time*, medians of the turns
-after a warm-up; the ratio by the clock stands beside them. Trained weights are float32 on both
-sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the 0.5M
-model's float32, and each version of ours is published so. What layers compute in is ours to
+`make proof-speed` on {cores} shared CPU cores ({cpu}) that multiply bfloat16 {bfloat16} than
+float32, Python {python}, commit {commit}. Each side has one thread; sides take turns, step by
+step, on the same task (`bench/runtime/task.py`), model, seed, lengths, batch and learning rate.
+TRL's settings are tried for some steps each; its fastest with and without continuous batching take
+turns with ours, which is held against the faster. Rates are per second of *processor time*, medians
+of the turns after a warm-up; the ratio by the clock stands beside them. Trained weights are float32
+on both sides. The 0.1B model's files hold bfloat16, as those of nearly all published models, the
+0.5M model's float32, and each version of ours is published so. What layers compute in is ours to
 choose for us (`precision.py`: bfloat16, where a CPU is faster so, for products in training and in
 a wide model's engine), and for TRL whatever is faster. [Speed by CPU](speed-by-cpu.md) has the
 rows of other CPUs.
@@ -89,7 +90,8 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
         python=platform.python_version(),
         commit=found.get("commit", {}).get("commit", MISSING),
         note=found.get("commit", {}).get("note", ""),
-        bfloat16="with" if cpu_multiplies_bfloat16() else "without",
+        cpu=torch.cpu.get_capabilities().get("cpu_name", platform.machine()),
+        bfloat16="faster" if cpu_multiplies_bfloat16() else "no faster",
     )
     yield f"| {' | '.join(_STEPS)} |"
     yield "|---" * len(_STEPS) + "|"

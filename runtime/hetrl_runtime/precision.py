@@ -38,9 +38,16 @@ def halves_products(device: torch.device, hidden_size: int) -> bool:
 
 
 def cpu_multiplies_bfloat16() -> bool:
-    """Tell whether this CPU has units for it (AMX); its vectors take longer than for float32."""
-    return _cpu_can("amx_bf16")
+    """Tell whether this CPU does so faster than float32: with units for it (AMX), or AMD's vectors.
+
+    These take half as long as for float32, Intel's about twice as long.
+    """
+    return _cpu_can("amx_bf16") or (_cpu_can("avx512_bf16") and _is_amd())
 
 
 def _cpu_can(capability: str) -> bool:
     return bool(torch.cpu.get_capabilities().get(capability))
+
+
+def _is_amd() -> bool:
+    return str(torch.cpu.get_capabilities().get("cpu_name")).startswith("AMD")

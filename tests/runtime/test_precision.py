@@ -58,17 +58,22 @@ def test_layers_in_training_are_bfloat16_on_a_gpu_only() -> None:
     assert precision.of_trained_layers(torch.device("cpu")) is torch.float32
 
 
+INTEL, AMD = {"cpu_name": "Intel(R) Xeon(R) Processor"}, {"cpu_name": "AMD EPYC"}
+
+
 @pytest.mark.parametrize(
     ("capabilities", "expected"),
     [
-        ({"avx512_bf16": True, "amx_bf16": False}, False),
-        ({"avx512_bf16": True, "amx_bf16": True}, True),
-        ({"avx512_bf16": False, "avx2": True}, False),
+        (INTEL | {"avx512_bf16": True, "amx_bf16": False}, False),
+        (INTEL | {"avx512_bf16": True, "amx_bf16": True}, True),
+        (AMD | {"avx512_bf16": True, "amx_bf16": False}, True),
+        (AMD | {"avx512_bf16": False, "avx2": True}, False),
+        ({"avx512_bf16": True}, False),
         ({}, False),
     ],
 )
-def test_a_cpu_multiplies_bfloat16_if_it_has_units_for_it(
-    capabilities: dict[str, bool], expected: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_cpu_multiplies_bfloat16_if_it_has_units_for_it_or_the_vectors_of_amd(
+    capabilities: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
 
