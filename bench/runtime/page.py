@@ -128,7 +128,7 @@ def _steps_row(model: str, lengths: str, found: dict[str, Any] | None) -> str:
     holds = min(ratio, in_tokens) >= 2 and difference >= -2 * error
     return (
         f"| {model} | {lengths} | {found.get('batch_size', MISSING)} "
-        f"| {ours['samples_per_cpu_second']:.3g} | {trl['samples_per_cpu_second']:.3g} "
+        f"| {_rate(ours)} | {_rate(trl)} "
         f"| {ratio:.2f} | {in_tokens:.2f} | {clock:.2f} "
         f"| {ours['tokens_per_sample']:.0f}, {trl['tokens_per_sample']:.0f} "
         f"| {_reward(ours):.3f}, {_reward(trl):.3f} | {difference:+.3f} ± {error:.3f} "
@@ -152,7 +152,8 @@ def _reward(sums: dict[str, Any]) -> float:
 
 
 def _rate(sums: dict[str, float]) -> str:
-    return f"{sums['samples_per_cpu_second']:.3g}"
+    rounded = f"{sums['samples_per_cpu_second']:.3g}"
+    return f"{float(rounded):,g}"
 
 
 def _tried(found: dict[str, Any]) -> Iterator[str]:
