@@ -117,6 +117,9 @@ class Tenant:
     def pods(self) -> dict[str, dict[str, Any]]:
         return {each["metadata"]["name"]: each for each in self.get("pods")["items"]}
 
+    def pods_but_the_coordinator(self) -> dict[str, dict[str, Any]]:
+        return {name: pod for name, pod in self.pods().items() if "coordinator" not in name}
+
     def uids(self) -> dict[str, str]:
         return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
 
