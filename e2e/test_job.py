@@ -105,6 +105,8 @@ def test_a_whole_job_runs_on_one_gpu(tenant: Tenant) -> None:
     assert status["progress"]["step"] == 10
     assert status["progress"]["stalenessP95"] == 0
     assert status["restarts"] == 0
+    sets = {each for each in tenant.children() if each.startswith("StatefulSet/")}
+    assert sets == {f"StatefulSet/{name}-coordinator", f"StatefulSet/{trainer.removesuffix('-0')}"}
 
 
 def test_pods_of_a_job_outlive_an_upgrade_of_the_operator_and_its_rollback(
