@@ -8,7 +8,6 @@ import logging
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, Protocol
 
 from hetrl_api.errors import InvalidObjectError
@@ -18,6 +17,7 @@ from hetrl_api.runtime import Toleration
 from hetrl_api.topology import HetRLTopology
 from hetrl_core.cluster import ClusterSnapshot
 from hetrl_core.job import ResourcesSpec
+from hetrl_operator.fleet_digest import fleet_digest
 from hetrl_operator.ledger import Ledger, without
 from hetrl_operator.nodes import untolerated
 from hetrl_operator.observe import Body
@@ -135,13 +135,6 @@ def _asked(wish: Wish) -> _Asked:
 def _make_room(remembered: dict[_Asked, Any]) -> None:
     if len(remembered) >= _MOST_REMEMBERED:
         del remembered[next(iter(remembered))]
-
-
-def fleet_digest(snapshot: ClusterSnapshot) -> str:
-    """Digest a fleet without the kinds and links that none of its machines has."""
-    used = snapshot.without_unused()
-    parts = (list(used.gpu_kinds), used.machines, list(used.links))
-    return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:

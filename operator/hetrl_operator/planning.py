@@ -24,6 +24,7 @@ from hetrl_operator.actions import StartPlanning
 from hetrl_operator.answers import Answers
 from hetrl_operator.asked import Asked, Standing
 from hetrl_operator.eligible import Eligible, FleetView
+from hetrl_operator.fleet_digest import digest_of, unnamed_fleet_text
 from hetrl_operator.ledger import Ledger, gpus_by_machine
 from hetrl_operator.observe import JobKey
 from hetrl_operator.observed import (
@@ -221,7 +222,9 @@ class Planning:
         self, job: JobSeen, wish: Wish, spec_key: str, base: str, *, on_paper: bool = False
     ) -> str:
         asked = question(self._usable(job, wish, on_paper=on_paper), wish.spec)
-        return sha256(repr((spec_key, base, asked.key)).encode()).hexdigest()[:32]
+        # All else that a plan follows from is in the digest of the spec's planning fields.
+        interval = str(wish.spec.training.checkpoint_every_steps)
+        return digest_of(spec_key, base, interval, unnamed_fleet_text(asked.fleet))
 
     def _usable(self, job: JobSeen, wish: Wish, *, on_paper: bool) -> ClusterSnapshot:
         return self._eligible.whole(wish) if on_paper else self._eligible.free(job.uid, wish)

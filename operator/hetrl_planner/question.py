@@ -21,15 +21,17 @@ from hetrl_planner.workload import Workload, workload
 class Question:
     """A job and a fleet as ``plan_job.plan`` sees them."""
 
-    machines: tuple[str, ...]
-    """Names, in the order in which ``key`` has the machines."""
+    fleet: ClusterSnapshot
+    """The machines that the job has a use for, in the order in which ``key`` has them."""
 
     key: tuple[Any, ...]
     """Equal for equal questions; hashable."""
 
     def answer_from(self, plan: Plan, asked: "Question") -> Plan:
         """Return what a plan that answers an equal question is on our machines."""
-        names = dict(zip(asked.machines, self.machines, strict=True))
+        ours = (each.name for each in self.fleet.machines)
+        theirs = (each.name for each in asked.fleet.machines)
+        names = dict(zip(theirs, ours, strict=True))
         return replace(plan, groups=tuple(_on(names, group) for group in plan.groups))
 
 
@@ -43,7 +45,7 @@ def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
         (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus) for each in fleet.machines
     )
     return Question(
-        machines=tuple(each.name for each in fleet.machines),
+        fleet=fleet,
         key=(
             work,
             goal_of(job),

@@ -6,7 +6,6 @@ defaults are left out, so a field that a release adds changes no digest.
 """
 
 import json
-from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 
 from hetrl_core.podset import PodSet, Rank, inference_tasks
 from hetrl_core.task import Role
-from hetrl_core.training_split import critic_split, training_split
+from hetrl_core.training_split import TrainingSplit, critic_split, training_split
 from hetrl_operator.render.deployment import Deployment
 
 
@@ -67,18 +66,28 @@ def _trainers(deployment: Deployment) -> dict[str, Any]:
     trainers = [each for each in deployment.sets if each.role is Role.TRAINER]
     found: dict[str, Any] = {
         "trainers": [(each.name, [_row(rank) for rank in each.ranks]) for each in trainers],
-        "split": asdict(training_split(deployment.plan.plan)),
+        "split": _split(training_split(deployment.plan.plan)),
     }
     # What an earlier release started has neither, and must not restart for this one's knowing them.
     if any(each.generates for each in trainers):
         found["generation"] = [(each.concurrency, each.kv_cache_bytes) for each in trainers]
     if critic := critic_split(deployment.plan.plan):
-        found["critic split"] = asdict(critic)
+        found["critic split"] = _split(critic)
     return found
 
 
 def _row(rank: Rank) -> tuple[Any, ...]:
-    return tuple(asdict(rank).values())
+    return (rank.ordinal, rank.local_gpu, rank.task, rank.replica, rank.stage, rank.tensor_rank)
+
+
+def _split(split: TrainingSplit) -> dict[str, Any]:
+    """Return a split by names that no renaming of a class changes: they are digested."""
+    return {
+        "shares": split.shares,
+        "stage_layers": split.stage_layers,
+        "tensor": split.tensor,
+        "mode": {"recompute": split.mode.recompute, "sharding": split.mode.sharding},
+    }
 
 
 def _written(model: BaseModel) -> dict[str, Any]:
