@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.catalogue import catalogued
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
-from hetrl_core.job import (
+from hetrl_core.fleet.catalogue import catalogued
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.spec import (
     DataSpec,
     Engine,
     JobSpec,

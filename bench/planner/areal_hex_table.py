@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.planner import ours, scenarios
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
-from hetrl_core.cluster import ClusterSnapshot, Machine
-from hetrl_core.job import Strategy
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
+from hetrl_core.job.spec import Strategy
 from hetrl_core.task import Task
 from hetrl_planner.goals import Cheapest, Goal
 from hetrl_planner.layout.evaluation import Evaluation

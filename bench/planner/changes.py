@@ -5,7 +5,7 @@ Efficiencies, wires and prices by GPU kind; links inside and across regions.
 
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.fleet.snapshot import ClusterSnapshot
 
 CHANGE = 0.25
 

@@ -31,8 +31,8 @@ from bench.planner.baselines.anytime import Run, Watch
 from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from bench.planner.watched import Tell, Telling, Watched
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import Strategy
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import Strategy
 from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.groupings import groupings
 from hetrl_planner.hetrl.search import search

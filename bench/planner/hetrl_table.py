@@ -32,7 +32,7 @@ from bench.planner.records import (
     to_layout,
 )
 from bench.planner.scenarios import Case
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout

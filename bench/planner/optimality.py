@@ -20,7 +20,7 @@ import numpy as np
 from bench.planner.ours import NO_LIMITS, space
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from bench.planner.watched import Watched
-from hetrl_core.job import Strategy
+from hetrl_core.job.spec import Strategy
 from hetrl_planner.bound import bound_on
 from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.evaluate import Evaluator

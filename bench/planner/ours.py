@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bench.planner.played import job_of
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import ResourcesSpec, Strategy
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import ResourcesSpec, Strategy
 from hetrl_planner.alternatives import alternatives, choices
 from hetrl_planner.goals import Fastest, Goal, Limits
 from hetrl_planner.layout.evaluation import Evaluation

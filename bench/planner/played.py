@@ -6,8 +6,8 @@ verl's equal chunks are dealt out more cleverly than verl does; its training sha
 
 import numpy as np
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.job import (
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import (
     DataSpec,
     Engine,
     JobSpec,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
 

@@ -22,8 +22,8 @@ import matplotlib
 from bench.planner import scenarios
 from bench.planner.played import job_of
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
 
 matplotlib.use("Agg")

@@ -9,8 +9,8 @@ minibatches, asynchronous runs may be one version behind, as all compared system
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind
-from hetrl_core.job import Engine, ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind
+from hetrl_core.job.spec import Engine, ResourcesSpec
 from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
 from hetrl_planner.layout.devices import Devices

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.proof.malformed import malformed
-from hetrl_core.job import DataSpec
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Prompt, Unusable
 from hetrl_runtime.data.target import target

@@ -18,8 +18,8 @@ from transformers import AutoTokenizer
 
 from bench.runtime import task
 from bench.runtime.turns import Turn, await_turn, say
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_runtime import memory

@@ -31,8 +31,8 @@ from bench.runtime.paced import PacedEngine, PacedLearner
 from bench.runtime.task import LONG, prompts
 from hetrl_cli.run.ports import free_ports
 from hetrl_core import launch as contract
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_planner.lengths import Empirical

@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.wire.stage import as_role, cores, launch_in
 from hetrl_core import launch as contract
-from hetrl_core.job import WeightTransport
+from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime import memory

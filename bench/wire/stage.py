@@ -20,8 +20,8 @@ from pathlib import Path
 
 from hetrl_cli.run.ports import LOOPBACK, free_ports
 from hetrl_core import launch as contract
-from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
+from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.task import Role
 from hetrl_operator.identity import issue

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.wire.load import trajectory_body
 from bench.wire.stage import launch_in
-from hetrl_core.job import TracesSpec
+from hetrl_core.job.spec import TracesSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.prompts import Prompts

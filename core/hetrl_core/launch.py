@@ -10,11 +10,11 @@ from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
-from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
-from hetrl_core.podset import Rank
+from hetrl_core.job.algorithm import AlgorithmSpec
+from hetrl_core.job.spec import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import UNDIVIDED, TrainingSplit
 from hetrl_core.task import Role, Task
-from hetrl_core.training_split import UNDIVIDED, TrainingSplit
 
 CONTRACT_VERSION = 2
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
 from hetrl_api.source import SOURCE_MEMBERS, Source, SubPath
-from hetrl_core.job import Reward, Tool
+from hetrl_core.job.spec import Reward, Tool
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 

@@ -15,7 +15,7 @@ from hetrl_api.plan import (
     StageSite,
 )
 from hetrl_api.ranges import MAX_MACHINES, Run, compress
-from hetrl_core.plan import (
+from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,
     Plan,

@@ -13,9 +13,9 @@ from hetrl_api.departure import departure
 from hetrl_api.gpu_kinds import KnownKinds, catalogue_name
 from hetrl_api.place import PRODUCT_LABEL, Absence, Place, summary
 from hetrl_api.topology import HetRLTopology, MachinePool
-from hetrl_core.catalogue import NotEligible
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
-from hetrl_core.job import PoolSpec, ResourcesSpec
+from hetrl_core.fleet.catalogue import NotEligible
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_core.units import GIGA
 
 GPU_RESOURCE = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from typing import Any
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.topology import GpuKindEntry, HetRLTopology
-from hetrl_core.catalogue import NotEligible, catalogued, kind_of_product
-from hetrl_core.cluster import GpuKind
+from hetrl_core.fleet.catalogue import NotEligible, catalogued, kind_of_product
+from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.units import GIB, GIGA, TERA
 
 

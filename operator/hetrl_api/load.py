@@ -20,9 +20,9 @@ from hetrl_api.plan import HetRLPlan
 from hetrl_api.rules import ApiModel, parts
 from hetrl_api.specification import to_spec
 from hetrl_api.topology import HetRLTopology
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, ResourcesSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, ResourcesSpec
+from hetrl_core.plan.plan import Plan
 
 Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hetrl_api.gpu_kinds import catalogue_name, plain
-from hetrl_core.cluster import GpuKind, Machine
-from hetrl_core.job import PoolSpec
+from hetrl_core.fleet.snapshot import GpuKind, Machine
+from hetrl_core.job.spec import PoolSpec
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 

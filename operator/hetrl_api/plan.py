@@ -7,8 +7,8 @@ from pydantic import Field, StringConstraints
 from hetrl_api.job import Metadata
 from hetrl_api.ranges import MAX_CHARACTERS
 from hetrl_api.rules import ApiModel, Rule
-from hetrl_core.job import Strategy
-from hetrl_core.plan import Recompute, Sharding
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import Recompute, Sharding
 from hetrl_core.task import Task
 
 Text = Annotated[str, StringConstraints(max_length=1024)]

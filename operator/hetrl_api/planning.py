@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, Field
 
 from hetrl_api.rules import ApiModel, Rule, exactly_one
 from hetrl_api.source import ObjectName
-from hetrl_core.job import Strategy
+from hetrl_core.job.spec import Strategy
 
 
 class PlanningMode(StrEnum):

@@ -12,7 +12,7 @@ from hetrl_api.lists import Keyed
 from hetrl_api.resources import Labels
 from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
 from hetrl_api.source import ObjectName, SubPath
-from hetrl_core.job import Engine, WeightTransport
+from hetrl_core.job.spec import Engine, WeightTransport
 from hetrl_core.task import Role
 
 Image = Annotated[str, StringConstraints(min_length=1, max_length=512)]

@@ -18,9 +18,9 @@ from hetrl_api.planning import Objective, Planning
 from hetrl_api.resources import Resources, Rollout
 from hetrl_api.runtime import Telemetry
 from hetrl_api.source import Claim, Source
-from hetrl_core import algorithm
-from hetrl_core import job as core
-from hetrl_core.architecture import ModelArchitecture
+from hetrl_core.job import algorithm
+from hetrl_core.job import spec as core
+from hetrl_core.job.architecture import ModelArchitecture
 
 CLAIMS_PATH = "/hetrl/claims"
 """Where pods mount the claims of sources, each in a folder of its name."""

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_cli.show import gpus_and_regions, split, task_words
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 
 _CHANGED = {True: "green", False: "red"}
 

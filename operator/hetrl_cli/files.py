@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from hetrl_api.load import load_job
-from hetrl_core.architecture import from_hugging_face
-from hetrl_core.job import JobSpec, ModelSpec
+from hetrl_core.job.architecture import from_hugging_face
+from hetrl_core.job.spec import JobSpec, ModelSpec
 
 STANDARD_INPUT = Path("-")
 

@@ -19,10 +19,10 @@ from hetrl_cli.patience import planning
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.show import show_frontier, show_plan
 from hetrl_cli.topology import asked_fleet
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_planner.explanation import Explanation, explanation
 from hetrl_planner.frontier import frontier
 from hetrl_planner.plan_job import plan

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_api.ranges import compress
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MaximiseThroughput
-from hetrl_core.plan import (
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, MaximiseThroughput
+from hetrl_core.plan.plan import (
     REPLICATED,
     MemoryUse,
     Plan,

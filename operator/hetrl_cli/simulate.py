@@ -20,9 +20,9 @@ from hetrl_cli.files import read_job, read_text
 from hetrl_cli.patience import planning
 from hetrl_cli.simulation_table import show_simulation
 from hetrl_cli.topology import asked_fleet
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_planner.lengths import (
     Constant,
     Empirical,

@@ -9,7 +9,7 @@ from hetrl_api.fleet import REGION_LABEL, Fleet
 from hetrl_api.load import read_fleet
 from hetrl_api.place import PRODUCT_LABEL, Place
 from hetrl_cli.files import read_text
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.presets.fleets import UnknownPreset, preset
 
 PRESET = "preset:"

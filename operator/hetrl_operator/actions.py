@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from hetrl_api.status import JobStatus
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 
 Manifest = Mapping[str, Any]
 """A Kubernetes object as JSON."""

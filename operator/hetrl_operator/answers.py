@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.observed import Alternatives, Answer, Occupied, PlannerTrouble
 from hetrl_planner.question import Question
 

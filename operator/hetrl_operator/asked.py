@@ -6,9 +6,9 @@ What it answers is in ``plan_worker``; when it is asked, in ``planning``.
 from dataclasses import dataclass, replace
 
 from hetrl_api.place import Absence
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 from hetrl_operator.ledger import gpus_by_machine
 

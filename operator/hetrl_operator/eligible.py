@@ -15,8 +15,8 @@ from hetrl_api.fleet import Fleet, fleet_of
 from hetrl_api.place import Absence
 from hetrl_api.runtime import Toleration
 from hetrl_api.topology import HetRLTopology
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import ResourcesSpec
 from hetrl_operator.fleet_digest import fleet_digest
 from hetrl_operator.ledger import Ledger, without
 from hetrl_operator.nodes import untolerated

@@ -8,7 +8,7 @@ never follows the name or the fields of a class: a renamed class or a new field 
 from collections.abc import Iterable
 from hashlib import sha256
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
 
 _GPU_KIND = (
     "GpuKind(name={0.name!r}, memory_bytes={0.memory_bytes!r}, bf16_flops={0.bf16_flops!r}, "

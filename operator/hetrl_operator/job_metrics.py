@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hetrl_api.status import JobStatus
-from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import PodSet, pod_sets
 
 JobName = tuple[str, str]
 """Namespace and name."""

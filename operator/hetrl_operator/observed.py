@@ -9,8 +9,8 @@ from datetime import datetime
 
 from hetrl_api.job import JobSpec as WrittenSpec
 from hetrl_api.status import JobStatus
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan, Prediction
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan, Prediction
 from hetrl_core.task import Role
 from hetrl_operator.queueing.admission import QueueingSeen
 

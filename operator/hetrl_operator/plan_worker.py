@@ -10,9 +10,9 @@ Imported by a fresh interpreter, with no event loop and no Kubernetes in it, thr
 import time
 from collections.abc import Callable
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan, Prediction
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan, Prediction
 from hetrl_operator.asked import Asked, Standing
 from hetrl_operator.observed import Alternatives, Occupied
 from hetrl_planner.alignment import aligned

@@ -6,7 +6,7 @@ that never plans, need not spend: hence the imports within functions.
 
 import resource
 
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.units import MIB
 from hetrl_operator.asked import Asked
 from hetrl_operator.observed import Alternatives, Occupied

@@ -16,10 +16,10 @@ from hashlib import sha256
 from typing import Protocol
 
 from hetrl_api.planning import PlanningMode
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MeetDeadline
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, MeetDeadline
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.answers import Answers
 from hetrl_operator.asked import Asked, Standing

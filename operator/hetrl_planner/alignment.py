@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot, Machine
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
 
 
 def aligned(plan: Plan, standing: Plan, snapshot: ClusterSnapshot) -> Plan:

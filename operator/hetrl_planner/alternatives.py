@@ -7,7 +7,7 @@ straw man.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_core.plan import Plan, Prediction, Rejected, ReplicaGroup
+from hetrl_core.plan.plan import Plan, Prediction, Rejected, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS
 from hetrl_planner.choice import Choice
 from hetrl_planner.goals import Fastest, Goal

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pulp
 
-from hetrl_core.plan import Recompute
+from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.cost import compute

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import MemoryUse, Recompute, TrainingMode
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.plan.plan import MemoryUse, Recompute, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT

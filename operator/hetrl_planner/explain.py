@@ -7,9 +7,9 @@ what would be needed in its place.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hetrl_core.capabilities import split_obstacle
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import MemoryUse, Parallelism
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.capabilities import split_obstacle
+from hetrl_core.plan.plan import MemoryUse, Parallelism
 from hetrl_core.task import Task
 from hetrl_core.units import gib
 from hetrl_planner.cost.memory import overhead_bytes, training_state_bytes

@@ -7,9 +7,9 @@ gained, for the relaxation shares GPUs in any fraction.
 from collections import defaultdict
 from dataclasses import dataclass
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on
 from hetrl_planner.goals import goal_of

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MaximiseThroughput
-from hetrl_core.plan import Infeasible, Outcome, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, MaximiseThroughput
+from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.goals import Cheapest
 from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.search import Searcher

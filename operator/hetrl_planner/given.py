@@ -7,10 +7,10 @@ Nothing is searched and nothing is changed. What the runtime can execute at all 
 from collections import Counter
 from collections.abc import Iterator
 
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import Shard, shards

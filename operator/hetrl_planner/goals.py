@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hetrl_core.job import JobSpec, MaximiseThroughput, MeetDeadline, MinimiseCost
+from hetrl_core.job.spec import JobSpec, MaximiseThroughput, MeetDeadline, MinimiseCost
 
 DOLLARS_PER_GPU = 0.01
 """Added to the price of each GPU and hour while comparing, so that none is taken idle even

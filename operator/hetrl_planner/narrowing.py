@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot, Machine
-from hetrl_core.job import PoolSpec, ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 
 
 def narrowed(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> ClusterSnapshot:

@@ -9,8 +9,8 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from math import ceil
 
-from hetrl_core.cluster import Machine
-from hetrl_core.plan import Replica, ReplicaGroup, Share
+from hetrl_core.fleet.snapshot import Machine
+from hetrl_core.plan.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.choice import Choice, RolloutShare
 from hetrl_planner.splits import Split, fullest_rollout_gpu

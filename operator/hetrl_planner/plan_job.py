@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import Infeasible, Outcome, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.plan import Infeasible, Outcome, Plan
 from hetrl_planner.alternatives import Alternative, alternatives, choices, rejected
 from hetrl_planner.bound import bound_on
 from hetrl_planner.collection import collecting_rarely

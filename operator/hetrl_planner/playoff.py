@@ -10,8 +10,8 @@ from math import ceil
 
 import numpy as np
 
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import Plan
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.to_plan import prediction, replica_groups

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hetrl_core.job import Strategy
+from hetrl_core.job.spec import Strategy
 from hetrl_planner.choice import Choice
 from hetrl_planner.decided import Decided, better
 from hetrl_planner.evolving import Evolving

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
 from hetrl_planner.goals import goal_of
 from hetrl_planner.narrowing import narrowed
 from hetrl_planner.workload import Workload, workload

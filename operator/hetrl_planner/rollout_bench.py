@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.goals import goal_of
 from hetrl_planner.layout.devices import Devices

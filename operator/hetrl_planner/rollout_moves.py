@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hetrl_core.plan import Replica, ReplicaGroup, Share
+from hetrl_core.plan.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.rollout_bench import Bench, Rollouts
 

@@ -9,9 +9,9 @@ Inference workers stay as well.
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import never
 from hetrl_planner.rollout_bench import Bench, Rollouts, sides
 from hetrl_planner.rollout_moves import larger, mended, num_replicas, smaller

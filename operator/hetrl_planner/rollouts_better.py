@@ -6,9 +6,9 @@ again while it gains. A whole plan may be better than where it ends, but no trai
 
 from collections.abc import Callable, Iterator
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, Prediction
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.objective import Score
 from hetrl_planner.plan_job import never

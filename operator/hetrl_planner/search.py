@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner import milp
 from hetrl_planner.candidates import (
     RolloutCandidate,

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Machine
-from hetrl_core.job import PoolSpec, ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 
 SHARE_SIZES = (1, 2, 4, 8)
 """GPUs of one machine that a replica may take. Powers of two, so that counting suffices:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from hetrl_core.capabilities import split_obstacle
-from hetrl_core.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.plan.capabilities import split_obstacle
+from hetrl_core.plan.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import shards, split_layers

@@ -6,9 +6,9 @@ Made once from a job; what the job's author wrote, and where, no longer matters 
 from dataclasses import dataclass
 from functools import cache
 
-from hetrl_core.algorithm import AlgorithmType, Mode
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.job import Engine, JobSpec
+from hetrl_core.job.algorithm import AlgorithmType, Mode
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.spec import Engine, JobSpec
 from hetrl_core.task import Task
 from hetrl_planner.lengths import lognormal_of_max
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hetrl_core.job import Strategy
-from hetrl_core.plan import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,
     Plan,

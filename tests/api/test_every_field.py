@@ -13,7 +13,7 @@ from hetrl_api.rules import parts
 from hetrl_api.runtime import Toleration
 
 OPERATOR = Path(__file__).parents[2] / "operator"
-READERS = [OPERATOR / "hetrl_api" / "specification.py", *OPERATOR.glob("hetrl_operator/**/*.py")]
+READERS = [OPERATOR / "hetrl_api/job/to_core.py", *OPERATOR.glob("hetrl_operator/**/*.py")]
 
 WHOLE = {
     Toleration: "goes into the pod as it is",

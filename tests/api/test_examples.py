@@ -5,9 +5,9 @@ import pytest
 
 from hetrl_api.documents import documents
 from hetrl_api.load import load_fleet, load_job
-from hetrl_core.capabilities import obstacles
-from hetrl_core.groupings import GROUPINGS, grouping
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.groupings import GROUPINGS, grouping
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_job
-from hetrl_core.algorithm import Mode
-from hetrl_core.job import (
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import (
     JobSpec,
     LengthPenalty,
     MaximiseThroughput,

@@ -5,10 +5,7 @@ import pytest
 
 from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_fleet, read_fleet
-from hetrl_core.job import (
-    PoolSpec,
-    ResourcesSpec,
-)
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from tests.api.mistakes import INVALID_TOPOLOGIES
 from tests.api.objects import (
     a_topology,

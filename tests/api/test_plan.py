@@ -11,8 +11,8 @@ from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import parse
 from hetrl_api.plan import HetRLPlan, PlanSpec
 from hetrl_api.ranges import compress, expand
-from hetrl_core.job import Strategy
-from hetrl_core.plan import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,
     Plan,

@@ -21,7 +21,7 @@ from bench.planner.baselines.anytime import Run
 from bench.planner.baselines.encoding import Encoding
 from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.baselines.pools import Cut, pool, serving, training
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.goals import Fastest, Limits
 from hetrl_planner.hetrl.decode import Decoder

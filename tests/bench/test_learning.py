@@ -5,7 +5,7 @@ from bench.proof.learning.cases import CASES, Case
 from bench.proof.learning.page import write
 from bench.proof.learning.play import Kept, code_of, job_of
 from hetrl_api.load import read_job
-from hetrl_core.algorithm import AlgorithmType
+from hetrl_core.job.algorithm import AlgorithmType
 
 pytestmark = pytest.mark.slow
 

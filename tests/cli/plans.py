@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 
 from hetrl_cli.plan import as_object
-from hetrl_core.groupings import TaskGroup
-from hetrl_core.job import Strategy
-from hetrl_core.plan import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.groupings import TaskGroup
+from hetrl_core.plan.plan import (
     REPLICATED,
     MemoryUse,
     Parallelism,

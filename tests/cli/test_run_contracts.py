@@ -14,10 +14,10 @@ from hetrl_cli.run.contracts import Pod, pods
 from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
 from hetrl_cli.run.ports import free_ports
 from hetrl_cli.run.prepare import Experiment
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job import Engine, RolloutSpec, TracesSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.job.spec import Engine, RolloutSpec, TracesSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role, Task
 from tests.builders import a_job
 from tests.controller.values import a_plan as a_trainer_and_rollouts

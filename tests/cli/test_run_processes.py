@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hetrl_core.groupings import CRITIC, GENERATES, GROUPINGS, TRAINS, TaskGroup, grouping, named
+from hetrl_core.plan.groupings import (
+    CRITIC,
+    GENERATES,
+    GROUPINGS,
+    TRAINS,
+    TaskGroup,
+    grouping,
+    named,
+)
 from hetrl_core.task import Role, Task, role_of
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model

@@ -6,7 +6,7 @@ from hetrl_cli.run.commands import ROLLOUT_PYTHON, commands
 from hetrl_cli.run.contracts import NUM_PORTS, Pod, pods
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.scrape import targets
-from hetrl_core.job import Engine
+from hetrl_core.job.spec import Engine
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role, Task
 from tests.builders import a_job

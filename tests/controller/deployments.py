@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.actions import Manifest
 from hetrl_operator.render import Deployment, children

@@ -3,7 +3,7 @@
 import pytest
 
 from hetrl_api.place import Absence
-from hetrl_core.cluster import ClusterSnapshot, Machine
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_operator.asked import Standing
 from tests.builders import a_kind
 from tests.controller.values import a_plan

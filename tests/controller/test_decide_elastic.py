@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.plan import Infeasible
+from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate, StartPlanning
 from hetrl_operator.decide.conditions import condition

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.plan import Infeasible
+from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.actions import Apply, DeleteJob, LiftGate, ReserveGpus
 from hetrl_operator.decide.conditions import condition, holds

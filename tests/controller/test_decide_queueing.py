@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import Action, ReserveGpus, StartPlanning, SubmitWorkload
 from hetrl_operator.decide.conditions import condition

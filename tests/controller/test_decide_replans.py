@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.decide.conditions import condition

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.plan import Infeasible
+from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.telling import can_wait
 from hetrl_operator.observed import PlanningSeen, PodSeen

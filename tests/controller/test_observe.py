@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator import observe
 from hetrl_operator.decide.pods import trouble

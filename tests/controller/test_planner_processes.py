@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pebble.pool.process import PoolManager
 
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_operator.asked import Asked
 from hetrl_operator.observed import Answer, PlannerTrouble
 from hetrl_operator.planner_processes import PlannerProcesses

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from hetrl_api.load import parse
 from hetrl_api.status import Progress
 from hetrl_api.topology import HetRLTopology
-from hetrl_core.job import MeetDeadline
+from hetrl_core.job.spec import MeetDeadline
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import Body, slim_node
 from hetrl_operator.planning import Planning, from_now, planning_key

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.job import TracesSpec
+from hetrl_core.job.spec import TracesSpec
 from hetrl_core.launch import from_json
-from hetrl_core.plan import Parallelism, Plan, Replica, Share
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Parallelism, Plan, Replica, Share
+from hetrl_core.plan.pod_sets import pod_sets
+from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_core.task import Role, Task
-from hetrl_core.training_split import UNDIVIDED
 from hetrl_operator.render import children
 from tests.controller.deployments import APART, ROLLOUT, TRAINER, a_deployment, of_kind
 from tests.controller.values import SETTINGS, a_group, a_plan

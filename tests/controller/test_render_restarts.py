@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.plan import Parallelism, Replica, Share
+from hetrl_core.plan.plan import Parallelism, Replica, Share
 from hetrl_core.task import Role, Task
 from hetrl_operator.render import Deployment, identity
 from hetrl_operator.render.restart import restart_hash

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hetrl_core.launch import Launch, from_json
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_operator.decide.moves import moves
 from hetrl_operator.reasons import ConditionType, Reason

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_operator.fleet_digest import fleet_digest
 from hetrl_operator.planning import planning_key
 from hetrl_operator.render.restart import restart_hash

@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator import observe
 from hetrl_operator.observed import JobSeen

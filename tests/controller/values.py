@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetrl_api.job import MANAGER
-from hetrl_core.job import Strategy
-from hetrl_core.plan import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,
     Plan,

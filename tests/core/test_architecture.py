@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.architecture import ModelArchitecture, from_hugging_face
+from hetrl_core.job.architecture import ModelArchitecture, from_hugging_face
 from tests.builders import ARCHITECTURES
 
 # Parameter counts that the models' publishers state, in units of 1e9.

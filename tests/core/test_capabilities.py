@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core import groupings
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.capabilities import obstacles, split_obstacle
-from hetrl_core.job import Engine, Strategy
-from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.job.spec import Engine, Strategy
+from hetrl_core.plan import groupings
+from hetrl_core.plan.capabilities import obstacles, split_obstacle
+from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 from tests.builders import a_job
 from tests.core.test_plan import PREDICTION, a_group

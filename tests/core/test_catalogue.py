@@ -1,6 +1,6 @@
 import pytest
 
-from hetrl_core.catalogue import CATALOGUE, NotEligible, catalogued, kind_of_product
+from hetrl_core.fleet.catalogue import CATALOGUE, NotEligible, catalogued, kind_of_product
 
 
 @pytest.mark.parametrize(

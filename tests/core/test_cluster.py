@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.cluster import (
+from hetrl_core.fleet.snapshot import (
     DEFAULT_ACROSS_REGIONS,
     DEFAULT_WITHIN_REGION,
     ClusterSnapshot,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job import (
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import (
     DataSpec,
     LengthPenalty,
     MeetDeadline,

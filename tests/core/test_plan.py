@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.job import Strategy
-from hetrl_core.plan import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import (
     Infeasible,
     MemoryUse,
     Parallelism,

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.job import Strategy
-from hetrl_core.plan import MemoryUse, Plan, Replica, Share
-from hetrl_core.podset import (
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import MemoryUse, Plan, Replica, Share
+from hetrl_core.plan.pod_sets import (
     COORDINATOR,
     PodSet,
     Rank,

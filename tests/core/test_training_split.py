@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.job import Strategy
-from hetrl_core.plan import REPLICATED, Parallelism, Plan, ReplicaGroup
-from hetrl_core.podset import pod_sets
+from hetrl_core.job.spec import Strategy
+from hetrl_core.plan.plan import REPLICATED, Parallelism, Plan, ReplicaGroup
+from hetrl_core.plan.pod_sets import pod_sets
+from hetrl_core.plan.training_split import UNDIVIDED, TrainingSplit, critic_split, training_split
 from hetrl_core.task import Task
-from hetrl_core.training_split import UNDIVIDED, TrainingSplit, critic_split, training_split
 from tests.core.test_plan import PREDICTION, a_group
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import Engine
+from hetrl_core.job.spec import Engine
 from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from verl.trainer.ppo import core_algos
 
-from hetrl_core.algorithm import Advantage
+from hetrl_core.job.algorithm import Advantage
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.gae import generalised_advantages, rewards_at_the_end, whitened
 from hetrl_runtime.trainer.loss import summed

@@ -20,7 +20,7 @@ from verl.trainer.ppo.rollout_corr_helper import (
 )
 from verl.workers.config import ActorConfig
 
-from hetrl_core.algorithm import Advantage, LossAggregation, StaleWeights
+from hetrl_core.job.algorithm import Advantage, LossAggregation, StaleWeights
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.loss import (
     Clip,

@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from hetrl_core.algorithm import Advantage, LossAggregation, StaleWeights
+from hetrl_core.job.algorithm import Advantage, LossAggregation, StaleWeights
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, collate

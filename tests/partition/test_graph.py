@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetrl_core.cluster import Link
+from hetrl_core.fleet.snapshot import Link
 from hetrl_planner.partition.graph import DeviceGraph
 from tests.builders import a_fleet, both
 from tests.partition.builders import a_graph, sites

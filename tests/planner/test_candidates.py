@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.job import ResourcesSpec
+from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.task import Task
 from hetrl_planner.candidates import rollout_candidates, training_candidates
 from hetrl_planner.sites import Site, sites

@@ -1,7 +1,7 @@
 import pytest
 
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.plan import Parallelism, Recompute
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.plan.plan import Parallelism, Recompute
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.shard import Shard, shards, split_layers
 from tests.builders import ARCHITECTURES, a_kind

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.catalogue import CATALOGUE
-from hetrl_core.plan import Parallelism
+from hetrl_core.fleet.catalogue import CATALOGUE
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.cost.generation import ENGINE_STEP_SECONDS, GenerationCost
 from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import split_layers

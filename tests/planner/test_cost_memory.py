@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.plan.plan import MemoryUse, Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.units import GIB
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import Shard, shards

@@ -1,6 +1,6 @@
 import pytest
 
-from hetrl_core.cluster import Link
+from hetrl_core.fleet.snapshot import Link
 from hetrl_core.units import GIB
 from hetrl_planner.cost.network import (
     Channel,

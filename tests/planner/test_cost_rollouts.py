@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.plan import Parallelism
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
 from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated, useful_seconds

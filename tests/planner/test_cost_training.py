@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.plan import REPLICATED, Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import REPLICATED, Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import shards, split_layers

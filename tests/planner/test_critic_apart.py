@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.groupings import GROUPINGS, TRAINS_CRITIC, grouping
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.groupings import GROUPINGS, TRAINS_CRITIC, grouping
+from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup
+from hetrl_core.plan.training_split import critic_split, training_split
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_core.training_split import critic_split, training_split
 from hetrl_planner.bound import bound_on
 from hetrl_planner.cost.memory import training_state_bytes
 from hetrl_planner.given import misfits

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import (
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.job.spec import (
     Engine,
     JobSpec,
     MeetDeadline,
@@ -14,7 +14,7 @@ from hetrl_core.job import (
     PoolSpec,
     RolloutSpec,
 )
-from hetrl_core.plan import Infeasible
+from hetrl_core.plan.plan import Infeasible
 from hetrl_planner.plan_job import plan
 from tests.builders import a_fleet, a_job
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.job import JobSpec, PoolSpec, ResourcesSpec, RolloutSpec
-from hetrl_core.plan import Parallelism, Plan, ReplicaGroup, Share
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.spec import JobSpec, PoolSpec, ResourcesSpec, RolloutSpec
+from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup, Share
 from hetrl_core.task import Task
 from hetrl_planner.given import misfits
 from hetrl_planner.plan_job import plan

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies

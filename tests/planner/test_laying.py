@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.laying import Laying
 from hetrl_planner.hetrl.owned import Room

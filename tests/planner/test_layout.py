@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import ResourcesSpec
-from hetrl_core.plan import REPLICATED
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import ResourcesSpec
+from hetrl_core.plan.plan import REPLICATED
 from hetrl_core.task import Task
 from hetrl_planner.goals import Fastest
 from hetrl_planner.hetrl.decode import Decoder

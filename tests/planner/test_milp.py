@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import JobSpec
 from hetrl_planner.candidates import RolloutCandidate
 from hetrl_planner.choice import Choice, RolloutShare
 from hetrl_planner.goals import Cheapest, Fastest

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import PoolSpec, ResourcesSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner import plan_job
 from hetrl_planner.narrowing import narrowed
 from hetrl_planner.plan_job import plan

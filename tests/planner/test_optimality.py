@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.groupings import GROUPINGS, grouping
+from hetrl_core.plan.groupings import GROUPINGS, grouping
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.rollouts import PRECISION

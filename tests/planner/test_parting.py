@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome import Counts, Cut, Genome
 from hetrl_planner.hetrl.groupings import Grouping

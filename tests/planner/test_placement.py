@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.cluster import Machine
-from hetrl_core.job import PoolSpec, ResourcesSpec
-from hetrl_core.plan import Parallelism
+from hetrl_core.fleet.snapshot import Machine
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
+from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.placement import FreeBlocks
 from hetrl_planner.sites import SHARE_SIZES, Site, sites
 from hetrl_planner.splits import Split

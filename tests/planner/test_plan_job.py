@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetrl_cli.plan import as_object
-from hetrl_core.algorithm import Mode
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot, Link, Machine
-from hetrl_core.job import (
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link, Machine
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import (
     Engine,
     JobSpec,
     MeetDeadline,
@@ -23,9 +22,10 @@ from hetrl_core.job import (
     RolloutSpec,
     Strategy,
 )
-from hetrl_core.plan import Infeasible, Outcome, Plan, Sharding
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Outcome, Plan, Sharding
+from hetrl_core.plan.training_split import training_split
 from hetrl_core.task import Task
-from hetrl_core.training_split import training_split
 from hetrl_planner import plan_job
 from tests.builders import a_fleet, a_job, a_kind, both
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job import JobSpec, Strategy
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_planner import playoff
 from hetrl_planner.decided import Decided
 from hetrl_planner.goals import Fastest

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import MinimiseCost, Strategy
-from hetrl_core.plan import Plan, Sharding, TrainingMode
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import MinimiseCost, Strategy
+from hetrl_core.plan.plan import Plan, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.bound import bound_on
 from hetrl_planner.goals import Fastest

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from hetrl_cli.main import hetrl
 from hetrl_cli.topology import named_fleet
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import PoolSpec, ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_planner.presets.dtfm import CASES, NUM_GPUS
 from hetrl_planner.presets.fleets import FLEETS, UnknownPreset, preset
 from hetrl_planner.presets.regions import DELAY_MS_AND_GBPS, REGIONS, ten_regions

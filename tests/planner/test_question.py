@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec, RolloutSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.spec import JobSpec, RolloutSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.question import question
 from tests.builders import a_fleet, a_job

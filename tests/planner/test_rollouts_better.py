@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, MinimiseCost, Objective
-from hetrl_core.plan import Plan, ReplicaGroup
-from hetrl_core.podset import pod_sets
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, MinimiseCost, Objective
+from hetrl_core.plan.plan import Plan, ReplicaGroup
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_planner.alignment import aligned
 from hetrl_planner.plan_job import plan

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.groupings import SCORES, grouping
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import Infeasible, Parallelism, Plan, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.groupings import SCORES, grouping
+from hetrl_core.plan.plan import Infeasible, Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.given import misfits
 from hetrl_planner.goals import Fastest

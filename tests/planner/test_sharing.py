@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.groupings import GROUPINGS, TaskGroup, grouping
-from hetrl_core.job import Engine, JobSpec, RolloutSpec, Strategy
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import Engine, JobSpec, RolloutSpec, Strategy
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.groupings import GROUPINGS, TaskGroup, grouping
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from hetrl_core.units import GIB
 from hetrl_planner.cost.memory import (

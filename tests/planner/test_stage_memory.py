@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.hetrl.owned import Owned, Room

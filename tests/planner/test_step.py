@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout import step
 from hetrl_planner.layout.evaluation import TaskCost

@@ -10,10 +10,10 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec, MinimiseCost, Strategy
-from hetrl_core.plan import Plan, Recompute, ReplicaGroup, Sharding
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec, MinimiseCost, Strategy
+from hetrl_core.plan.plan import Plan, Recompute, ReplicaGroup, Sharding
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
 from hetrl_planner.workload import tasks_of

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, RolloutSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import JobSpec, RolloutSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from hetrl_cli.run.ports import free_ports
-from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
+from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.launch import Launch
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
 from hetrl_runtime.processes import run_together
 from tests.runtime.launches import a_launch

@@ -5,12 +5,12 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.cluster import Link
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
+from hetrl_core.fleet.snapshot import Link
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
+from hetrl_core.plan.training_split import critic_split
 from hetrl_core.task import Task
-from hetrl_core.training_split import critic_split
 from hetrl_planner.lengths import lognormal_of_max
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan

@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 
-from hetrl_core.job import ResourcesSpec
-from hetrl_core.plan import Plan
+from hetrl_core.job.spec import ResourcesSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.placed import Gpu, PlacedGroup, Prices, place
 from tests.builders import a_fleet, a_job

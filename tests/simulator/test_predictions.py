@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetrl_core.algorithm import Mode
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.algorithm import Mode
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
 from hetrl_planner.simulator.compile import compile_plan
 from hetrl_planner.simulator.simulate import simulate

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
-from hetrl_core.plan import Sharding
+from hetrl_core.plan.plan import Sharding
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint, pass_tokens
 from hetrl_planner.cost.network import AT_ONCE, WeightSync, all_gather_seconds

@@ -7,7 +7,7 @@ task, layers divided evenly. Which GPUs a pool has is each policy's choice.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetrl_core.plan import Sharding, TrainingMode
+from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout

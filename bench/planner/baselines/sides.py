@@ -20,7 +20,7 @@ from bench.planner.baselines.pools import (
     serving,
     training,
 )
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, TaskLayout

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.planner.measured.case import Row
-from hetrl_core.catalogue import CATALOGUE
+from hetrl_core.fleet.catalogue import CATALOGUE
 from hetrl_planner.cost.generation import ENGINE_STEP_SECONDS
 
 MAX_ROUNDS = 8

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_planner.workload import Workload
 
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 from bench.planner.baselines.pools import Cut, pool, serving, training
 from bench.planner.measured.calibration import Parameters
 from bench.planner.measured.case import Run
-from hetrl_core.cluster import ClusterSnapshot, Link, Machine
-from hetrl_core.job import ResourcesSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link, Machine
+from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.task import Task
 from hetrl_planner.cost import generation, memory
 from hetrl_planner.cost.shard import Shard

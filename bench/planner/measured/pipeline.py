@@ -8,10 +8,10 @@ from dataclasses import replace
 from bench.planner.measured.calibration import Parameters
 from bench.planner.measured.case import Run
 from bench.planner.measured.layouts import evaluated, evaluator_of, places
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.cluster import GpuKind
-from hetrl_core.job import DataSpec, JobSpec, ModelSpec, Strategy, TrainingSpec
-from hetrl_core.plan import Parallelism, Plan
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import DataSpec, JobSpec, ModelSpec, Strategy, TrainingSpec
+from hetrl_core.plan.plan import Parallelism, Plan
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.network import inside_machine

@@ -23,7 +23,7 @@ from bench.planner.measured.layouts import (
     layout_of,
 )
 from bench.planner.measured.pipeline import pipeline_of
-from hetrl_core.cluster import ClusterSnapshot, Link
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.task import Task
 from hetrl_planner.cost.network import weight_sync
 from hetrl_planner.layout.evaluation import Evaluation, Misfit

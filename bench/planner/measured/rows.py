@@ -15,11 +15,11 @@ from bench.planner.measured.case import (
     StepTime,
     Transfer,
 )
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.catalogue import CATALOGUE
-from hetrl_core.cluster import GpuKind
-from hetrl_core.job import Engine
-from hetrl_core.plan import Recompute
+from hetrl_core.fleet.catalogue import CATALOGUE
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.spec import Engine
+from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
 from hetrl_planner.workload import Workload

@@ -18,7 +18,7 @@ from hetrl_cli.run.prepare import Experiment, planned, prepare
 from hetrl_cli.run.process import Command
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
-from hetrl_core.plan import Parallelism, Plan, Replica, ReplicaGroup, Share
+from hetrl_core.plan.plan import Parallelism, Plan, Replica, ReplicaGroup, Share
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.task import Split

@@ -11,7 +11,7 @@ from bench.proof.kill.arrangement import GROUP_SIZE
 from bench.proof.kill.keeper import left_behind
 from bench.proof.kill.lineage import violations
 from bench.proof.kill.stage import Stage
-from hetrl_core.podset import COORDINATOR
+from hetrl_core.plan.pod_sets import COORDINATOR
 
 _EVALUATION = (
     "--reward", "exact", "--max-prompt-tokens", "16", "--max-response-tokens", "8",

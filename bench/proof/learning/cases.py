@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from hetrl_core.algorithm import AlgorithmType, ProximalPolicy
-from hetrl_core.job import Engine
+from hetrl_core.job.algorithm import AlgorithmType, ProximalPolicy
+from hetrl_core.job.spec import Engine
 
 BOUNDS = (0, 2, 4, 8)
 SEEDS = (1, 2, 3)

@@ -12,8 +12,8 @@ from matplotlib.ticker import PercentFormatter
 
 from bench.proof.learning.cases import BOUNDS, LEAST_AFTER, Case
 from bench.proof.learning.play import Kept
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.job import Engine
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.spec import Engine
 
 _COLOURS = dict(zip(BOUNDS, ("#1f2328", "#1a7f5a", "#2563c9", "#c2571a"), strict=True))
 _LINES = {False: "-", True: "--"}

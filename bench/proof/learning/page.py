@@ -19,8 +19,8 @@ from bench.proof.learning.cases import (
 )
 from bench.proof.learning.figure import draw
 from bench.proof.learning.play import Kept, final_reward
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.job import Engine
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.spec import Engine
 
 RESULTS = Path("docs/results")
 PAGE, FIGURE = RESULTS / "learning.md", RESULTS / "learning.png"

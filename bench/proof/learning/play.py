@@ -22,8 +22,8 @@ from bench.proof.commit import commit
 from bench.proof.learning.cases import STEPS, Case
 from bench.proof.records import keep
 from hetrl_cli.demo import CLAIM
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.job import Engine
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.spec import Engine
 from hetrl_runtime.report.record import read
 
 RUNS = Path("runs/proof-learning")
@@ -34,7 +34,7 @@ JOBS = {
 }
 _VLLM_PYTHON = Path(".venv-vllm/bin/python")
 _DECIDES = (
-    "core/hetrl_core/algorithm.py", "core/hetrl_core/staleness.py",
+    "core/hetrl_core/job/algorithm.py", "core/hetrl_core/staleness.py",
     "runtime/hetrl_runtime/precision.py",
     *(f"runtime/hetrl_runtime/{room}/**/*.py" for room in (
         "coordinator", "evaluate", "reward", "rollout", "tiny", "trainer",

@@ -18,7 +18,7 @@ from hetrl_api.status import JobStatus
 from hetrl_cli.connection import Connection, Object
 from hetrl_cli.run.exposition import series_of
 from hetrl_cli.run.recording import Identity
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_operator.job_metrics import JobMetrics, job_shown
 
 

@@ -7,7 +7,7 @@ from hetrl_api.fleet import GPU_RESOURCE, Fleet
 from hetrl_api.place import PRODUCT_LABEL
 from hetrl_cli.doctor.facts import Facts
 from hetrl_cli.doctor.finding import Finding, Weight
-from hetrl_core.job import ResourcesSpec
+from hetrl_core.job.spec import ResourcesSpec
 from hetrl_operator.fleet import fleet_of_cluster
 
 _REMEDIES = (

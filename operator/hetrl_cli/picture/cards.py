@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from hetrl_api.ranges import compress
 from hetrl_cli.picture.duties import Duty, MachineUse, uses
-from hetrl_core.cluster import ClusterSnapshot, Machine
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 
 MAX_CARDS = 8

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import Parallelism, Plan, ReplicaGroup, Share
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup, Share
 from hetrl_core.task import Task
 
 

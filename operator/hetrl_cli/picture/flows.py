@@ -16,9 +16,9 @@ from hetrl_cli.picture.palette import LOOKS
 from hetrl_cli.picture.places import Places
 from hetrl_cli.picture.weights import WeightWays
 from hetrl_cli.show import rate
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import TRAINING_TASKS, Task
 
 Work = dict[tuple[str, bool], float]

@@ -9,7 +9,7 @@ from hetrl_cli.picture.duties import stage_machines
 from hetrl_cli.picture.movement import FlowKind, Hop, RegionFlow
 from hetrl_cli.picture.palette import LOOKS, TIMES
 from hetrl_cli.picture.places import Places
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 
 

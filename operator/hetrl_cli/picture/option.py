@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from hetrl_cli.picture.sheet import sheet
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 
 SUFFIXES = (".svg", ".png")
 

@@ -19,7 +19,7 @@ from hetrl_cli.picture.shapes import (
 )
 from hetrl_cli.picture.sides import NumberedCard, lines, sides, title
 from hetrl_cli.picture.unused import unused_machines
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 
 PADDING, HEADER = 14.0, 36.0
 MARGIN = 16.0

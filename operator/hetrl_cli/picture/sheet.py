@@ -12,9 +12,9 @@ from hetrl_cli.picture.region import region
 from hetrl_cli.picture.shapes import Drawing, together
 from hetrl_cli.picture.title import title
 from hetrl_cli.picture.unused import unused_regions
-from hetrl_core.cluster import ClusterSnapshot, Link
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 
 MARGIN = 24.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hetrl_cli.picture.cards import Card
 from hetrl_cli.picture.movement import Hop
 from hetrl_cli.picture.palette import LOOKS, TIMES
-from hetrl_core.plan import Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 
 NumberedCard = tuple[int, Card]

@@ -3,9 +3,9 @@
 from hetrl_cli.picture.lettering import BODY, HEADING, TITLE, shortened, wrapped
 from hetrl_cli.picture.shapes import Drawing, Label, Tone
 from hetrl_cli.show import duration, rate
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 
 FIRST, LINE = 38.0, 20.0
 

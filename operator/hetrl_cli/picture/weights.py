@@ -11,9 +11,9 @@ from hetrl_cli.picture.duties import stage_machines
 from hetrl_cli.picture.movement import FlowKind, RegionFlow
 from hetrl_cli.picture.places import Places
 from hetrl_cli.show import duration
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.network import between_machines, transfer_seconds

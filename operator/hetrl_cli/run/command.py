@@ -22,9 +22,9 @@ from hetrl_cli.run.scrape import recorded
 from hetrl_cli.run.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.start import choose_folder, fill
 from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded
-from hetrl_core.job import Engine
-from hetrl_core.plan import Plan
-from hetrl_core.podset import COORDINATOR, pod_sets
+from hetrl_core.job.spec import Engine
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import COORDINATOR, pod_sets
 from hetrl_core.task import TRAINING_TASKS, Task
 
 _SIGNAL_EXIT_CODE = 128

@@ -7,7 +7,7 @@ from pathlib import Path
 from hetrl_cli.run.contracts import Pod
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.process import Command
-from hetrl_core.job import Engine
+from hetrl_core.job.spec import Engine
 from hetrl_core.task import Task
 
 ROLLOUT_PYTHON = "HETRL_ROLLOUT_PYTHON"

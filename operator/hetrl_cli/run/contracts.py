@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.ports import LOOPBACK
-from hetrl_core.job import JobSpec
+from hetrl_core.job.spec import JobSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
-from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, inference_tasks, pod_sets, weights_cross_regions
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks, pod_sets, weights_cross_regions
+from hetrl_core.plan.training_split import critic_split, training_split
 from hetrl_core.task import Role
-from hetrl_core.training_split import critic_split, training_split
 
 NUM_PORTS = 3
 """Of the coordinator, the weights and the trainers' rendezvous; metrics have one a process more."""

@@ -19,10 +19,10 @@ from hetrl_api.runtime import Traces
 from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_cli.patience import planning
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import Engine, JobSpec, TracesSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import Engine, JobSpec, TracesSpec
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_planner.given import misfits
 from hetrl_planner.plan_job import plan
 

@@ -22,8 +22,8 @@ from hetrl_cli.run.folder import RunFolder
 from hetrl_cli.run.ports import LOOPBACK
 from hetrl_cli.run.recording import Identity, Recorder
 from hetrl_core.launch import JobIdentity
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import programs_of
 from hetrl_operator.job_metrics import JobMetrics, JobShown, PodsShown
 

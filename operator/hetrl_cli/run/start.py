@@ -14,8 +14,8 @@ from hetrl_cli.run.prepare import Prepared
 from hetrl_cli.run.process import Command
 from hetrl_cli.run.scrape import targets, write_targets
 from hetrl_core.launch import to_json
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
 
 RUNS = Path("runs")
 """Where folders of runs go when the user names none."""

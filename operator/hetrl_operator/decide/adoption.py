@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hetrl_api.planning import Replan
-from hetrl_core.plan import Plan, Prediction
+from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_core.task import TRAINING_TASKS
 from hetrl_core.units import GIGA
 from hetrl_operator.decide.moves import Moves

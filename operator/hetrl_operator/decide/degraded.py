@@ -1,6 +1,6 @@
 """What a running job's owner should know though nothing has failed."""
 
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.planned import Planned

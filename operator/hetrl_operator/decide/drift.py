@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hetrl_api.lifecycle import FailureAction
-from hetrl_core.podset import PodSet, pod_sets
+from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import holds
 from hetrl_operator.observed import FleetSeen, JobSeen, NodesSeen, PlanSeen

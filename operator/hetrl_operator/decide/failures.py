@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hetrl_api.lifecycle import FailureAction, FailurePolicy, FailureReason, FailureRule
 from hetrl_api.status import JobStatus, Restart
 from hetrl_core.launch import TERMINAL_EXIT_CODE
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.pods import has_failed, num_wanted, present, started_at
 from hetrl_operator.observed import Observed, PodSeen

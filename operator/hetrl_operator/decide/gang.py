@@ -6,7 +6,7 @@ never keeps others from starting.
 
 from typing import TYPE_CHECKING
 
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, LiftGate
 from hetrl_operator.decide.pods import num_wanted, present

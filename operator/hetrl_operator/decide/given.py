@@ -7,7 +7,7 @@ it: that it is doubtful is told, and another plan is its owner's to name.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.actions import Action, ReleaseGpus, ReserveGpus, StartPlanning
 from hetrl_operator.decide import history
 from hetrl_operator.decide.conditions import Finding

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from hetrl_core.plan import Plan
-from hetrl_core.podset import PodSet, inference_tasks, pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks, pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_operator.decide.pods import WORKERS
 

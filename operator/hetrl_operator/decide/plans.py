@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.planning import PlanningMode
 from hetrl_api.status import PlanStatus
-from hetrl_core.capabilities import obstacles
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.actions import (
     Action,
     Apply,

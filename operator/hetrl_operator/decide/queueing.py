@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.job import MANAGER
 from hetrl_api.planning import PlanningMode
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_operator.actions import Action, Delete, RequeueWorkload, TellWorkload
 from hetrl_operator.decide.conditions import Finding, condition
 from hetrl_operator.observed import Alternatives, Answer, JobSeen, Observed, Wish

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hetrl_api.status import PodSetStatus, RoleStatus, RolloutStatus
-from hetrl_core.podset import PodSet, inference_tasks
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks
 from hetrl_core.task import Role, Task
 from hetrl_operator.decide.conditions import Finding, condition
 from hetrl_operator.decide.pods import names_and_reasons, num_ready, num_wanted

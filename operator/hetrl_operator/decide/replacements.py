@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.lifecycle import FailureAction
 from hetrl_api.status import Restart
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, Event
 from hetrl_operator.decide.conditions import holds

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hetrl_api.status import LastReplan
-from hetrl_core.capabilities import obstacles
-from hetrl_core.job import JobSpec, MeetDeadline, MinimiseCost
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.job.spec import JobSpec, MeetDeadline, MinimiseCost
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.actions import Apply, Event, ReserveGpus, StartPlanning
 from hetrl_operator.decide.adoption import Stakes, Weighing, weigh
 from hetrl_operator.decide.drift import Drift

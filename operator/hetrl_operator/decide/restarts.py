@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.lifecycle import MOST_WITHIN_A_WINDOW, FailureAction, FailurePolicy
 from hetrl_api.status import JobStatus, Restart
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Event
 from hetrl_operator.decide.failures import Response, failures, response

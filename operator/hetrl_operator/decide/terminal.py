@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.conditions import ConditionStatus
 from hetrl_api.lifecycle import FailureAction
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.deadlines import overrun

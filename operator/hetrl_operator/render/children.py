@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from hetrl_core.launch import to_json
-from hetrl_core.podset import PodSet, inference_tasks
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks
 from hetrl_core.task import Role
 from hetrl_operator.actions import IssueCertificates, Manifest
 from hetrl_operator.identity import service_names

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from hetrl_api.specification import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
-from hetrl_core.podset import PodSet, inference_tasks, weights_cross_regions
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks, weights_cross_regions
+from hetrl_core.plan.training_split import critic_split, training_split
 from hetrl_core.task import Role
-from hetrl_core.training_split import critic_split, training_split
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
     INFERENCE_PORT,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetrl_core.podset import COORDINATOR, PodSet
+from hetrl_core.plan.pod_sets import COORDINATOR, PodSet
 from hetrl_core.task import Role, Task
 from hetrl_operator.labels import API_VERSION, child_name
 from hetrl_operator.observed import JobSeen, PlanSeen, Wish

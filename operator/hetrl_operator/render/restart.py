@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hetrl_core.podset import PodSet, Rank, inference_tasks
+from hetrl_core.plan.pod_sets import PodSet, Rank, inference_tasks
+from hetrl_core.plan.training_split import TrainingSplit, critic_split, training_split
 from hetrl_core.task import Role
-from hetrl_core.training_split import TrainingSplit, critic_split, training_split
 from hetrl_operator.render.deployment import Deployment
 
 

@@ -3,7 +3,7 @@
 from hetrl_api.runtime import Volume, VolumeMount
 from hetrl_api.source import Source
 from hetrl_api.specification import CHECKPOINTS_PATH, CLAIMS_PATH
-from hetrl_core.podset import PodSet
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.render.contract import (
     LAUNCH_DIRECTORY,

@@ -7,8 +7,8 @@ forward, 4 backward, and attention on top.
 
 from typing import Protocol
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import Recompute
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.plan.plan import Recompute
 from hetrl_planner.cost.shard import Shard
 
 BYTES_PER_WEIGHT = 2

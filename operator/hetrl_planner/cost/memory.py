@@ -6,8 +6,8 @@ A plan may not exceed a GPU's memory, so each part is counted at its largest.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import MemoryUse, Recompute, Sharding, TrainingMode
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.plan.plan import MemoryUse, Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task, programs_of
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.workload import Workload

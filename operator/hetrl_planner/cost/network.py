@@ -7,7 +7,7 @@ are priced as rings (Thakur, Rabenseifner and Gropp, 2005, section 4).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind
 from hetrl_core.units import GIB
 
 INTRA_NODE_LATENCY_SECONDS = 3e-6

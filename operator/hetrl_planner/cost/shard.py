@@ -6,8 +6,8 @@ Sizes only; seconds are in ``compute``, bytes of everything else in ``memory``.
 from dataclasses import dataclass
 from functools import cached_property
 
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.plan import Parallelism
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.plan.plan import Parallelism
 
 
 @dataclass(frozen=True, kw_only=True)

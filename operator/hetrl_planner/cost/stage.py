@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.cluster import GpuKind
-from hetrl_core.plan import Parallelism
+from hetrl_core.fleet.snapshot import GpuKind
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import Shard, shards
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from hetrl_core.plan import Recompute, Sharding, TrainingMode
+from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.inference import Pace, hidden_bytes
 from hetrl_planner.cost.memory import pass_tokens

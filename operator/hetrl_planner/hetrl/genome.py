@@ -5,7 +5,7 @@ GPUs of one machine are alike, so a genome counts them; ``decode`` gives out the
 
 from dataclasses import dataclass
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.groupings import Grouping
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hetrl_core.groupings import GROUPINGS, grouping, partitions
+from hetrl_core.plan.groupings import GROUPINGS, grouping, partitions
 from hetrl_core.task import TRAINING_TASKS, Task
 
 Grouping = tuple[tuple[Task, ...], ...]

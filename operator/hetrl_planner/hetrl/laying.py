@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise, product
 from operator import itemgetter
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.filling import Filled, Filling, replica_on
 from hetrl_planner.hetrl.genome import Cut

@@ -8,7 +8,7 @@ what it depends on.
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from hetrl_core.plan import Recompute, TrainingMode
+from hetrl_core.plan.plan import Recompute, TrainingMode
 from hetrl_planner.cost.inference import Pace, hidden_bytes
 from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage, balanced_layers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
 
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Machine
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
 from hetrl_planner.cost.memory import overhead_bytes
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 from hetrl_planner.sites import Site

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
-from hetrl_core.plan import MemoryUse
+from hetrl_core.plan.plan import MemoryUse
 from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.iteration import mean_staleness

@@ -12,8 +12,8 @@ from math import ceil, inf, prod
 from operator import le
 from weakref import proxy
 
-from hetrl_core.capabilities import split_obstacle
-from hetrl_core.plan import Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.plan.capabilities import split_obstacle
+from hetrl_core.plan.plan import Parallelism, Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost

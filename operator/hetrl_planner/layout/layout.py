@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 

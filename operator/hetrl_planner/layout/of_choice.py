@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hetrl_core.plan import ReplicaGroup
+from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.choice import Choice
 from hetrl_planner.layout.devices import Devices

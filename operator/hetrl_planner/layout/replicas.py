@@ -4,7 +4,7 @@ Two replicas whose stages stand on the same sites, alike cut and alike joined, c
 which machines they are on no longer matters here.
 """
 
-from hetrl_core.plan import Recompute
+from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import compute, memory
 from hetrl_planner.cost.generation import GenerationCost

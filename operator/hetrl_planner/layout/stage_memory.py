@@ -5,7 +5,7 @@ What needs how many bytes is ``cost.memory``'s; how many layers a stage gets, ``
 
 from bisect import bisect_right
 
-from hetrl_core.plan import TrainingMode
+from hetrl_core.plan.plan import TrainingMode
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.cost.shard import Shard

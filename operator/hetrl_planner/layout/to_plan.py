@@ -7,14 +7,7 @@ interchangeable, and the plan stays small.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from hetrl_core.plan import (
-    MemoryUse,
-    Parallelism,
-    Prediction,
-    Replica,
-    ReplicaGroup,
-    Share,
-)
+from hetrl_core.plan.plan import MemoryUse, Parallelism, Prediction, Replica, ReplicaGroup, Share
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hetrl_core.cluster import ClusterSnapshot, Machine
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
 
 Matrix = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hetrl_core.cluster import ClusterSnapshot
+from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.presets import hetrl
 
 FLEETS: Mapping[str, Callable[[], ClusterSnapshot]] = {

@@ -7,8 +7,8 @@ the catalogue's: the paper's table gives the A100 40 GB the memory bandwidth of 
 
 from collections.abc import Mapping, Sequence
 
-from hetrl_core.catalogue import CATALOGUE
-from hetrl_core.cluster import DEFAULT_WITHIN_REGION, ClusterSnapshot, Link, Machine
+from hetrl_core.fleet.catalogue import CATALOGUE
+from hetrl_core.fleet.snapshot import DEFAULT_WITHIN_REGION, ClusterSnapshot, Link, Machine
 from hetrl_core.units import GIGA
 from hetrl_planner.presets.regions import (
     BITS_PER_BYTE,

@@ -4,7 +4,7 @@ From the published scheduler of DT-FM (Yuan et al., NeurIPS 2022), measured in 2
 virtual machines; its delays are what ping says: there and back.
 """
 
-from hetrl_core.cluster import Link
+from hetrl_core.fleet.snapshot import Link
 from hetrl_core.units import GIGA
 
 BITS_PER_BYTE = 8

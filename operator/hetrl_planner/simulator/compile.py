@@ -7,9 +7,9 @@ rate. What the cost model averages (lengths, loads, waiting) is left to happen.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.inference import inference_pace

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import ResourcesSpec
-from hetrl_core.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import ResourcesSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 
 Gpu = tuple[str, int]

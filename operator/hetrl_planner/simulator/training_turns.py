@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from hetrl_core.plan import ReplicaGroup
+from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.stage import PlacedStage

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.plan import Replica, ReplicaGroup
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.plan.plan import Replica, ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_core.units import GIB
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from hetrl_core.launch import Launch
-from hetrl_core.podset import slug
+from hetrl_core.plan.pod_sets import slug
 from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator import history, journal
 from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict

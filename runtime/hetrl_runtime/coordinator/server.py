@@ -16,7 +16,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import HubDataset, ObjectStore
+from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
 from hetrl_runtime.coordinator.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
 from hetrl_runtime.coordinator.progress_post import ProgressPost

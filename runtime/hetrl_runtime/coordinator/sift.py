@@ -5,7 +5,7 @@ What becomes of a group that is left out is ``intake``'s to do.
 
 from collections.abc import Sequence
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import EQUAL_REWARDS
 from hetrl_runtime.wire.values import NO_LEARNING_SIGNAL, Ending

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.staleness import Ledger, StalenessBound
 from hetrl_runtime.coordinator.buffer import Buffer
 from hetrl_runtime.coordinator.leases import Leases

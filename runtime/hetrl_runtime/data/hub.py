@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
     OfflineModeIsEnabled,
 )
 
-from hetrl_core.job import HubDataset
+from hetrl_core.job.spec import HubDataset
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.remote import Failed, had
 

@@ -28,7 +28,7 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
-from hetrl_core.job import ObjectStore
+from hetrl_core.job.spec import ObjectStore
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.remote import Failed, had
 

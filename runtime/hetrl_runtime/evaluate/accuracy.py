@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetrl_core.job import DataSpec, Engine
+from hetrl_core.job.spec import DataSpec, Engine
 from hetrl_runtime.data.prompt import Prompt
 from hetrl_runtime.rollout.engine import (
     EngineSettings,

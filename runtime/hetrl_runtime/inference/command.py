@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from hetrl_core import launch as contract
-from hetrl_core.groupings import SCORES, named
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_core.podset import Rank
+from hetrl_core.plan.groupings import SCORES, named
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task, asked_of_workers
 from hetrl_runtime import logs, memory
 from hetrl_runtime.beside import tasks_of

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from hetrl_core.launch import Launch
-from hetrl_core.podset import Rank
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, of_responses
 from hetrl_runtime.trainer.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
-from hetrl_core.plan import ReplicaGroup
+from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_core.units import gib
 from hetrl_runtime.report.plots import SERIES, to_svg

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from hetrl_core.launch import Launch, from_json
-from hetrl_core.plan import Plan
-from hetrl_core.podset import COORDINATOR
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import COORDINATOR
 from hetrl_core.task import Role
 from hetrl_runtime.report.spans import Span, Splitter
 

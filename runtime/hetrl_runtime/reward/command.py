@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from hetrl_core.job import DataSpec
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.options import data_of, reward_options
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from hetrl_core.job import PythonReward
+from hetrl_core.job.spec import PythonReward
 
 START_SECONDS = 60.0
 """For Python to start and the code to be loaded, libraries and all."""

@@ -5,7 +5,7 @@ Where a verifier runs, and for how long it may, is left to the ``scorer``.
 
 from functools import partial
 
-from hetrl_core.job import DataSpec
+from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward import regex
 from hetrl_runtime.reward.verifiers import Verifier, verifier
 

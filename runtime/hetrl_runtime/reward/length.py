@@ -1,6 +1,6 @@
 """What a response loses for its length, whatever it is worth otherwise."""
 
-from hetrl_core.job import LengthPenalty
+from hetrl_core.job.spec import LengthPenalty
 
 
 def length_penalty(num_tokens: int, *, max_tokens: int, penalty: LengthPenalty) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hetrl_core.job import DataSpec, PythonReward, RegexReward, Reward
+from hetrl_core.job.spec import DataSpec, PythonReward, RegexReward, Reward
 from hetrl_core.units import MIB
 
 Command = Callable[..., Any]

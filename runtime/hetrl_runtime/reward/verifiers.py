@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 
-from hetrl_core.job import Reward
+from hetrl_core.job.spec import Reward
 
 GROUP = "hetrl.rewards"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import transformers
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.rollout.tool_calls import ToolCalls
 
 

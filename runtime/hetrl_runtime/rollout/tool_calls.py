@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.tools.tool import FUNCTIONS, Function
 
 CALL, CALL_END = "<tool_call>", "</tool_call>"

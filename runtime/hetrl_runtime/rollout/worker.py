@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import WeightTransport
+from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.beside import trains_too

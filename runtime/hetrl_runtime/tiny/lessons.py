@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.target import target

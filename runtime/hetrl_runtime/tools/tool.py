@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.tools.calculator import calculate
 
 

@@ -27,7 +27,7 @@ from opentelemetry.trace import Span as SdkSpan
 from opentelemetry.trace import Tracer as SdkTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from hetrl_core.job import TracesSpec
+from hetrl_core.job.spec import TracesSpec
 from hetrl_runtime.tracing.span import NOTHING, TRACEPARENT, UNTRACED, Attributes, Span, Tracer
 
 PATH = "/v1/traces"

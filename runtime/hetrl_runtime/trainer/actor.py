@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
-from hetrl_core.job import TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
+from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.loss import (
     Clip,

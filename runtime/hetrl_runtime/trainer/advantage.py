@@ -10,7 +10,7 @@ Shapes: B trajectories, G groups.
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import Advantage
+from hetrl_core.job.algorithm import Advantage
 from hetrl_runtime.wire.trajectory import EQUAL_REWARDS
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from hetrl_core import launch as contract
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.groupings import TRAINS, TRAINS_CRITIC, named
+from hetrl_core.job.algorithm import AlgorithmType
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_core.podset import Rank
+from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
 from hetrl_runtime import logs, memory
 from hetrl_runtime.beside import tasks_of, works_beside

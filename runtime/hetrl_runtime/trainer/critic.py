@@ -13,8 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec, CriticSpec
-from hetrl_core.job import TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, CriticSpec
+from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.loss import Whole, masked_mean, token_weights
 from hetrl_runtime.trainer.model import TrainedModel

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Self
 
 from hetrl_core.launch import Launch
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.training_split import TrainingSplit
 
 _POLICY, _CRITIC = 0, 1
 

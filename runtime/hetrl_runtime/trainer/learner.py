@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, KlPlacement, ProximalPolicy
-from hetrl_core.job import TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, KlPlacement, ProximalPolicy
+from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.actor import ACTOR_FIGURES, Actor, Targets
 from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches

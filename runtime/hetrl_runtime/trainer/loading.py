@@ -2,10 +2,10 @@
 
 import torch
 
-from hetrl_core.algorithm import AlgorithmType
+from hetrl_core.job.algorithm import AlgorithmType
 from hetrl_core.launch import Launch
-from hetrl_core.plan import Recompute
-from hetrl_core.podset import Rank
+from hetrl_core.plan.plan import Recompute
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
 from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.critic import Critic, ValueModel

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.job import WeightTransport
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.broadcast.sender import Sender

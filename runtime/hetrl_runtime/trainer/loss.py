@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hetrl_core.algorithm import LossAggregation, StaleWeights
+from hetrl_core.job.algorithm import LossAggregation, StaleWeights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

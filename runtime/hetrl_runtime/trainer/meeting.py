@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, Store
 
 from hetrl_core.launch import Launch
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer import rendezvous
 from hetrl_runtime.trainer.gang import Gang
 from hetrl_runtime.trainer.parallel.mesh import Mesh, stand_by

@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from hetrl_core.launch import ModelFiles
-from hetrl_core.training_split import UNDIVIDED
+from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_runtime import precision
 from hetrl_runtime.trainer import cpu_layers
 from hetrl_runtime.trainer.batch import Batch

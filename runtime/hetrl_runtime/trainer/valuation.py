@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from hetrl_core.algorithm import CriticSpec
+from hetrl_core.job.algorithm import CriticSpec
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.gae import Estimate, generalised_advantages, whitened
 from hetrl_runtime.trainer.loss import masked_mean

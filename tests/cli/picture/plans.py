@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_core.cluster import ClusterSnapshot, Link, Machine
-from hetrl_core.job import JobSpec, Strategy
-from hetrl_core.plan import MemoryUse, Parallelism, Plan, Prediction, Replica, ReplicaGroup, Share
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link, Machine
+from hetrl_core.job.spec import JobSpec, Strategy
+from hetrl_core.plan.plan import (
+    MemoryUse,
+    Parallelism,
+    Plan,
+    Prediction,
+    Replica,
+    ReplicaGroup,
+    Share,
+)
 from hetrl_core.task import Task
 from tests.builders import a_job, a_kind
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.cluster import ClusterSnapshot, GpuKind, Link, Machine
-from hetrl_core.job import Engine
+from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.spec import Engine
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.sites import sites

@@ -9,9 +9,9 @@ as generation's pace is found to. Only for two to four GPUs.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hetrl_core.capabilities import split_obstacle
-from hetrl_core.groupings import GROUPINGS, TaskGroup
-from hetrl_core.plan import Parallelism
+from hetrl_core.plan.capabilities import split_obstacle
+from hetrl_core.plan.groupings import GROUPINGS, TaskGroup
+from hetrl_core.plan.plan import Parallelism
 from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.layout.evaluate import Evaluator

@@ -8,10 +8,8 @@ from itertools import count
 
 import pytest
 
-from hetrl_core.job import (
-    MinimiseCost,
-)
-from hetrl_core.plan import Infeasible, Plan, ReplicaGroup
+from hetrl_core.job.spec import MinimiseCost
+from hetrl_core.plan.plan import Infeasible, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import shards

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType, Mode
-from hetrl_core.cluster import ClusterSnapshot, Link, Machine
-from hetrl_core.job import JobSpec, MinimiseCost, PoolSpec, ResourcesSpec, RolloutSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Link, Machine
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec, MinimiseCost, PoolSpec, ResourcesSpec, RolloutSpec
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_planner.plan_job import plan
 from tests.builders import a_job, a_kind
 

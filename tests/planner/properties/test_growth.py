@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import (
-    JobSpec,
-    MinimiseCost,
-)
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec, MinimiseCost
+from hetrl_core.plan.plan import Infeasible, Plan
 from tests.planner.properties.questions import FLEETS, JOBS, SMALL_FLEETS, Question
 
 Growth = Callable[[ClusterSnapshot, int], ClusterSnapshot]

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 
-from hetrl_core.algorithm import AlgorithmSpec, Mode
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmSpec, Mode
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan
 from tests.builders import a_fleet, a_job, both
 from tests.planner.properties.limits import footprints, keeps_every_limit
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question

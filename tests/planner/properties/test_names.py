@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.algorithm import AlgorithmType, Mode
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmType, Mode
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, Question, a_fleet_of, small
 
 

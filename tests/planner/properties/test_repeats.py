@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hetrl_api.decision import from_plan
-from hetrl_core.algorithm import AlgorithmType, Mode
-from hetrl_core.cluster import Link
-from hetrl_core.job import MinimiseCost, Strategy
-from hetrl_core.plan import Plan
+from hetrl_core.fleet.snapshot import Link
+from hetrl_core.job.algorithm import AlgorithmType, Mode
+from hetrl_core.job.spec import MinimiseCost, Strategy
+from hetrl_core.plan.plan import Plan
 from hetrl_planner.hetrl.decode import Decoder
 from hetrl_planner.hetrl.genome import Genome
 from hetrl_planner.hetrl.groupings import groupings

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.capabilities import obstacles
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
-from hetrl_core.job import Engine, JobSpec, Reward, RewardModelSpec, Strategy
-from hetrl_core.plan import Infeasible, Plan
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.job.spec import Engine, JobSpec, Reward, RewardModelSpec, Strategy
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
+from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_core.plan.training_split import critic_split
 from hetrl_core.task import Task, programs_of
-from hetrl_core.training_split import critic_split
 from tests.builders import a_fleet, a_job
 from tests.planner.properties.limits import keeps_every_limit
 from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core import launch as contract
-from hetrl_core.job import WeightTransport
+from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import JobIdentity, Launch
 from hetrl_runtime.broadcast import group
 from hetrl_runtime.broadcast.receiver import Receiver

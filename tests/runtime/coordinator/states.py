@@ -1,6 +1,6 @@
 """States of a run as tests need them, and one worker's and the trainer's usual moves."""
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.state import (
     Committed,
     RunState,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hetrl_core import launch as contract
-from hetrl_core.job import HubDataset, ObjectStore
+from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal import read
 from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient

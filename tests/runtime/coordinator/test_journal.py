@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.journal import Journal, read
 from hetrl_runtime.coordinator.state import RunState

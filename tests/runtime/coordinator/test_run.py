@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job import DataSpec, RewardModelSpec, TrainingSpec
+from hetrl_core.job.spec import DataSpec, RewardModelSpec, TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.journal import Journal

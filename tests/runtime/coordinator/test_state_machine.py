@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator import history
 from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId

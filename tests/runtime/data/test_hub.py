@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import HubDataset
+from hetrl_core.job.spec import HubDataset
 from hetrl_runtime.data.hub import fetched
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable

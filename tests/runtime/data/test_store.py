@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hetrl_core.job import ObjectStore
+from hetrl_core.job.spec import ObjectStore
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.store import fetched

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hetrl_core.algorithm import AlgorithmSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.inference.reference import ReferenceModel, Response
 from hetrl_runtime.rollout.engine import Generation

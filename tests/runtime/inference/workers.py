@@ -11,7 +11,7 @@ import torch
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.loading import load
 from hetrl_runtime.inference.reference import ReferenceModel, place_in_pod

@@ -12,10 +12,18 @@ import pytest
 from click.testing import CliRunner
 from pydantic import TypeAdapter
 
-from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.job import DataSpec, Engine, Strategy, TrainingSpec
+from hetrl_core.job.algorithm import AlgorithmSpec
+from hetrl_core.job.spec import DataSpec, Engine, Strategy, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, to_json
-from hetrl_core.plan import MemoryUse, Parallelism, Plan, Prediction, Replica, ReplicaGroup, Share
+from hetrl_core.plan.plan import (
+    MemoryUse,
+    Parallelism,
+    Plan,
+    Prediction,
+    Replica,
+    ReplicaGroup,
+    Share,
+)
 from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.report import ReportFiles, step_record
 from hetrl_runtime.report.command import command

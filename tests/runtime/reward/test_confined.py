@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import PythonReward
+from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confined import CodeError, ConfinedCode
 
 pytestmark = pytest.mark.slow

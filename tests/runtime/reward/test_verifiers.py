@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_core.job import DataSpec, LengthPenalty, RegexReward
+from hetrl_core.job.spec import DataSpec, LengthPenalty, RegexReward
 from hetrl_runtime.reward import mathematics
 from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.length import length_penalty

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.job import DataSpec
+from hetrl_core.job.spec import DataSpec
 from hetrl_core.launch import Launch, ModelFiles
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.server import serve

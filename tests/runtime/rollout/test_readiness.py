@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import Engine
+from hetrl_core.job.spec import Engine
 from hetrl_core.launch import ModelFiles
 from hetrl_core.task import Role
 from hetrl_runtime.rollout import worker

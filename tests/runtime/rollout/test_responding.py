@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.rollout.engine import EngineSettings, FinishReason, Generation, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
 from hetrl_runtime.rollout.prompts import PromptFormat

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hetrl_core.job import DataSpec, RegexReward
+from hetrl_core.job.spec import DataSpec, RegexReward
 from hetrl_runtime.rollout import scoring
 from hetrl_runtime.rollout.scoring import VerifierPool
 

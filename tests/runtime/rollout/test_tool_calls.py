@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import Tool
+from hetrl_core.job.spec import Tool
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from tests.runtime.rollout.models import EOS

@@ -17,7 +17,7 @@ import pytest_asyncio
 import torch
 from safetensors.torch import load_file, save
 
-from hetrl_core.job import Engine, Tool
+from hetrl_core.job.spec import Engine, Tool
 from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import torch
 
-from hetrl_core.job import DataSpec, LengthPenalty, PythonReward, RewardModelSpec
+from hetrl_core.job.spec import DataSpec, LengthPenalty, PythonReward, RewardModelSpec
 from hetrl_core.launch import Launch, ModelFiles, to_json
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.rollout.engine import Generation

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import TracesSpec
+from hetrl_core.job.spec import TracesSpec
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch, to_json
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER

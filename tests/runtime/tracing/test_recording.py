@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job import TracesSpec
+from hetrl_core.job.spec import TracesSpec
 from hetrl_core.task import Role
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.recording import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from hetrl_core.algorithm import AlgorithmType, CriticSpec, KlPlacement
+from hetrl_core.job.algorithm import AlgorithmType, CriticSpec, KlPlacement
 from hetrl_core.launch import Launch, ModelFiles
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.checkpoint import CheckpointFolder

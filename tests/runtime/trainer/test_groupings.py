@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.cluster import ClusterSnapshot
-from hetrl_core.job import JobSpec, TrainingSpec
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.job.spec import JobSpec, TrainingSpec
 from hetrl_core.launch import ModelFiles
-from hetrl_core.plan import Plan
-from hetrl_core.podset import pod_sets
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
+from hetrl_core.plan.training_split import training_split
 from hetrl_core.task import Role
-from hetrl_core.training_split import training_split
 from hetrl_planner.plan_job import plan
 from hetrl_runtime.trainer.checkpoint import read
 from tests.builders import a_fleet, a_job

@@ -10,7 +10,7 @@ import pytest
 import torch
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.algorithm import (
+from hetrl_core.job.algorithm import (
     Advantage,
     AlgorithmSpec,
     AlgorithmType,
@@ -18,10 +18,10 @@ from hetrl_core.algorithm import (
     LossAggregation,
     ProximalPolicy,
 )
-from hetrl_core.job import DataSpec, Engine, TrainingSpec
+from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Role, Task
-from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.batch import Batch, collate

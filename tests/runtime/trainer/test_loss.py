@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hetrl_core.algorithm import LossAggregation, StaleWeights
+from hetrl_core.job.algorithm import LossAggregation, StaleWeights
 from hetrl_runtime.trainer.loss import (
     Clip,
     Whole,

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_core.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.groupings import TRAINS, TRAINS_CRITIC, named
-from hetrl_core.podset import Rank
+from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
+from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_core.task import Role, Task
-from hetrl_core.training_split import UNDIVIDED
 from hetrl_runtime.beside import works_beside
 from hetrl_runtime.trainer import command
 from tests.runtime.launches import a_launch

@@ -14,12 +14,12 @@ import pytest
 import safetensors.torch
 
 from hetrl_core import launch as contract
-from hetrl_core.job import TrainingSpec
+from hetrl_core.job.spec import TrainingSpec
 from hetrl_core.launch import Launch, ModelFiles
-from hetrl_core.plan import Sharding, TrainingMode
-from hetrl_core.podset import Rank
+from hetrl_core.plan.plan import Sharding, TrainingMode
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Role, Task
-from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.trainer.checkpoint import read
 from hetrl_runtime.transport.coordinator_client import WorkerClient

@@ -6,7 +6,7 @@ engine need not hold the other. Nothing here knows of leases, rewards or the coo
 
 from typing import assert_never
 
-from hetrl_core.job import Engine
+from hetrl_core.job.spec import Engine
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 
 

@@ -16,7 +16,7 @@ from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from hetrl_core.architecture import ModelArchitecture, from_hugging_face
+from hetrl_core.job.architecture import ModelArchitecture, from_hugging_face
 from hetrl_core.units import MIB
 from hetrl_runtime.rollout.engine import (
     EngineSettings,

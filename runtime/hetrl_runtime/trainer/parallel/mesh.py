@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.parallel.tensors import local
 

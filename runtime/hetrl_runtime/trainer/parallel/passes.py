@@ -13,8 +13,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from hetrl_core.plan import Sharding
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.plan import Sharding
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, by_prompt, packed_passes, padded_passes, places_of
 
 _PASSES_PER_STAGE = 2

@@ -9,8 +9,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from hetrl_core.podset import Rank
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import TrainingSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

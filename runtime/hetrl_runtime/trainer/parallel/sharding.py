@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from hetrl_core.plan import Sharding, TrainingMode
+from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.stage import Stage
 

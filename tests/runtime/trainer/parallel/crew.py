@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from hetrl_core.launch import ModelFiles
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.place import Place
 from tests.runtime.trainer.exact import multiply_exactly

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from hetrl_core.plan import Sharding, TrainingMode
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.plan import Sharding, TrainingMode
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.parallel.passes import Pass, cut
 from hetrl_runtime.trainer.parallel.place import dealt

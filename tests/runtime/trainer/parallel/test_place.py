@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Task
-from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.parallel.place import Place, dealt
 
 SPLIT = TrainingSplit(shares=(1.0, 1.0), stage_layers=(3, 1), tensor=2)

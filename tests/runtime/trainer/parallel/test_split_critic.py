@@ -12,11 +12,11 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 
-from hetrl_core.algorithm import KlPlacement
+from hetrl_core.job.algorithm import KlPlacement
 from hetrl_core.launch import Address, Launch, ModelFiles
-from hetrl_core.podset import Rank
+from hetrl_core.plan.pod_sets import Rank
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Task
-from hetrl_core.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.checkpoint import Checkpoint
 from hetrl_runtime.trainer.critic import ValueModel

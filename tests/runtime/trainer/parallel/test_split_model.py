@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 
 from hetrl_core.launch import ModelFiles
-from hetrl_core.plan import Sharding, TrainingMode
-from hetrl_core.training_split import TrainingSplit
+from hetrl_core.plan.plan import Sharding, TrainingMode
+from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime import precision
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model import ModelError, Policy, TokenScores

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from hetrl_core.plan import Plan, ReplicaGroup
+from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.task import Role, Task, asked_of_workers, programs_of, role_of
 
 COORDINATOR = "coordinator"

@@ -6,7 +6,7 @@ Which GPU has which place in it is the rank table's (``podset``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_core.plan import REPLICATED, Plan, ReplicaGroup, TrainingMode
+from hetrl_core.plan.plan import REPLICATED, Plan, ReplicaGroup, TrainingMode
 from hetrl_core.task import Task
 
 

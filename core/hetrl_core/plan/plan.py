@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from hetrl_core.job import Strategy
+from hetrl_core.job.spec import Strategy
 from hetrl_core.task import Task
 
 

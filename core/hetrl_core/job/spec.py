@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hetrl_core.algorithm import AlgorithmSpec
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.limits import above_zero, at_least
+from hetrl_core.job.algorithm import AlgorithmSpec
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.limits import above_zero, at_least
 
 
 class Engine(StrEnum):

@@ -6,7 +6,7 @@ Part of a job (``job``); whose trajectories may be trained on when is ``stalenes
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hetrl_core.limits import above_zero, at_least, at_most
+from hetrl_core.job.limits import above_zero, at_least, at_most
 
 
 class AlgorithmType(StrEnum):

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hetrl_core.cluster import GpuKind
+from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.units import GIGA, MIB, TERA
 
 

@@ -4,11 +4,11 @@ The planner may describe more than that (``hetrl plan`` previews it); the operat
 ``hetrl run`` ask here before they start anything. Which tasks may share GPUs is ``groupings``'.
 """
 
-from hetrl_core.algorithm import AlgorithmType
-from hetrl_core.architecture import ModelArchitecture
-from hetrl_core.groupings import CRITIC, grouping, named
-from hetrl_core.job import Engine, JobSpec
-from hetrl_core.plan import Parallelism, Plan, ReplicaGroup
+from hetrl_core.job.algorithm import AlgorithmType
+from hetrl_core.job.architecture import ModelArchitecture
+from hetrl_core.job.spec import Engine, JobSpec
+from hetrl_core.plan.groupings import CRITIC, grouping, named
+from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task, asked_of_workers
 
 _ALWAYS = (Task.ACTOR_GENERATION, Task.ACTOR_TRAINING)
