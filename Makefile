@@ -118,7 +118,7 @@ format: $(READY) ## Put the code into the form that check wants.
 ## The API, the wire, the cluster -----------------------------------------------------------
 
 crds: $(READY) ## Write what is generated: crds/, the chart's copies, its dashboards, reference pages of docs/.
-	@$(BIN)/python -m hetrl_api.generate
+	@$(BIN)/python -m hetrl_api.crds.generate
 	@$(BIN)/python -m hetrl_cli.dashboard.generate
 	@$(BIN)/python -m tests.repo.references
 

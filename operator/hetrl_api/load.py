@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from hetrl_api.decision import to_plan
-from hetrl_api.documents import documents
-from hetrl_api.errors import InvalidObjectError, in_words
-from hetrl_api.fleet import Fleet, fleet_of
-from hetrl_api.job import HetRLJob
-from hetrl_api.plan import HetRLPlan
-from hetrl_api.rules import ApiModel, parts
-from hetrl_api.specification import to_spec
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.fleet.fleet import Fleet, fleet_of
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.to_core import to_spec
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import to_plan
+from hetrl_api.validation.documents import documents
+from hetrl_api.validation.errors import InvalidObjectError, in_words
+from hetrl_api.validation.rules import ApiModel, parts
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, ValidationError
 
-from hetrl_api.documents import documents
-from hetrl_api.errors import InvalidObjectError, in_words
-from hetrl_api.rules import ApiModel, Rule, exactly_one, parts, section
+from hetrl_api.validation.documents import documents
+from hetrl_api.validation.errors import InvalidObjectError, in_words
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, parts, section
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import yaml
 
-from hetrl_api.decision import from_plan, to_plan
-from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import from_plan, to_plan
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job
 from hetrl_cli.patience import planning

@@ -8,7 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from hetrl_api.ranges import compress
+from hetrl_api.plan.ranges import compress
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MaximiseThroughput
 from hetrl_core.plan.plan import (

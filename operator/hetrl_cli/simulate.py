@@ -12,9 +12,9 @@ import click
 import numpy as np
 from pydantic.alias_generators import to_camel
 
-from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import read_plan
 from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.patience import planning

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from hetrl_api.fleet import REGION_LABEL, Fleet
+from hetrl_api.fleet.fleet import REGION_LABEL, Fleet
+from hetrl_api.fleet.place import PRODUCT_LABEL, Place
 from hetrl_api.load import read_fleet
-from hetrl_api.place import PRODUCT_LABEL, Place
 from hetrl_cli.files import read_text
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_planner.presets.fleets import UnknownPreset, preset

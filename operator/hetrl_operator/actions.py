@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from hetrl_api.status import JobStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_core.plan.plan import Plan
 
 Manifest = Mapping[str, Any]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from hetrl_api.status import JobStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_operator import identity
 from hetrl_operator.actions import (
     AnnotatePlan,

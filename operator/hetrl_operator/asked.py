@@ -5,7 +5,7 @@ What it answers is in ``plan_worker``; when it is asked, in ``planning``.
 
 from dataclasses import dataclass, replace
 
-from hetrl_api.place import Absence
+from hetrl_api.fleet.place import Absence
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.fleet import Fleet, fleet_of
-from hetrl_api.place import Absence
-from hetrl_api.runtime import Toleration
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.fleet.fleet import Fleet, fleet_of
+from hetrl_api.fleet.place import Absence
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.runtime import Toleration
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_operator.fleet_digest import fleet_digest

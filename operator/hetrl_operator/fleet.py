@@ -15,9 +15,9 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
-from hetrl_api.fleet import Fleet, fleet_of
+from hetrl_api.fleet.fleet import Fleet, fleet_of
+from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_api.load import parse
-from hetrl_api.topology import HetRLTopology
 
 GROUP, VERSION, TOPOLOGIES = "hetrl.dev", "v1alpha1", "hetrltopologies"
 

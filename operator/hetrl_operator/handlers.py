@@ -11,9 +11,9 @@ from typing import Any
 
 import kopf
 
-from hetrl_api.errors import InvalidObjectError
+from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_api.load import parse
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_operator import observe
 from hetrl_operator.ballast import drop_ballast
 from hetrl_operator.controller import Controller

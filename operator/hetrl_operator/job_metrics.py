@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from hetrl_api.status import JobStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import PodSet, pod_sets
 

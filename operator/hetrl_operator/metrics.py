@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from hetrl_api.fleet import gpus_by_kind
+from hetrl_api.fleet.fleet import gpus_by_kind
 from hetrl_operator.job_metrics import JobMetrics, JobShown
 from hetrl_operator.reasons import ReplanOutcome, ReplanReason, words
 

@@ -1,14 +1,14 @@
 """What a node's taints and cordon mean to a job's pods: who may come, who may stay.
 
 Reads slim Nodes, as ``observe`` makes them. What announces a node's end is
-``hetrl_api.departure``'s.
+``hetrl_api.fleet.departure``'s.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hetrl_api.departure import departure
-from hetrl_api.runtime import Toleration, TolerationOperator
+from hetrl_api.fleet.departure import departure
+from hetrl_api.job.runtime import Toleration, TolerationOperator
 from hetrl_operator.observed import PodSeen
 
 Node = Mapping[str, Any]

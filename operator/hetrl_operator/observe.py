@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hetrl_api.decision import to_plan
-from hetrl_api.departure import notices_among
-from hetrl_api.errors import InvalidObjectError
+from hetrl_api.fleet.departure import notices_among
+from hetrl_api.job.status import JobStatus
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
-from hetrl_api.status import JobStatus
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import to_plan
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.task import Role
 from hetrl_operator.labels import (
     ANSWERED,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from hetrl_api.planning import PlanningMode
+from hetrl_api.job.planning import PlanningMode
 from hetrl_operator.decide.conditions import has_ended
 from hetrl_operator.decide.drift import drift
 from hetrl_operator.decide.in_force import base_of, in_force, is_given, named, readable, unreadable

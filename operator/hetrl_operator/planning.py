@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Protocol
 
-from hetrl_api.planning import PlanningMode
+from hetrl_api.job.planning import PlanningMode
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MeetDeadline
 from hetrl_core.plan.capabilities import obstacles

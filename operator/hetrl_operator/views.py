@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_operator.nodes import Tolerations, must_leave
 from hetrl_operator.observe import Body, JobKey, lost_since
 from hetrl_operator.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.job import HetRLJob
+from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.to_core import to_spec
 from hetrl_api.load import parse
-from hetrl_api.specification import to_spec
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_operator.observed import Wish
 from hetrl_operator.plain import plain
 

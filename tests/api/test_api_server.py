@@ -10,11 +10,11 @@ from kubernetes import client, config
 from kubernetes.client import ApiException
 
 from e2e.cluster.cluster import Cluster
-from hetrl_api.decision import from_plan
-from hetrl_api.documents import documents
-from hetrl_api.job import HetRLJob
+from hetrl_api.job.job import HetRLJob
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import from_plan
+from hetrl_api.validation.documents import documents
 from tests.api.mistakes import INVALID_JOBS, INVALID_TOPOLOGIES
 from tests.api.objects import (
     VALID_JOBS,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.job import JobSpec
-from hetrl_api.lifecycle import Gang
-from hetrl_api.model import SecretRef
-from hetrl_api.rules import parts
-from hetrl_api.runtime import Toleration
+from hetrl_api.job.job import JobSpec
+from hetrl_api.job.lifecycle import Gang
+from hetrl_api.job.model import SecretRef
+from hetrl_api.job.runtime import Toleration
+from hetrl_api.validation.rules import parts
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 READERS = [OPERATOR / "hetrl_api/job/to_core.py", *OPERATOR.glob("hetrl_operator/**/*.py")]

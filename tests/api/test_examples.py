@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.documents import documents
 from hetrl_api.load import load_fleet, load_job
+from hetrl_api.validation.documents import documents
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.groupings import GROUPINGS, grouping
 from hetrl_core.plan.plan import Infeasible, Plan

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import load_job
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import (
     JobSpec,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_api.decision import from_plan, to_plan
-from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan, PlanSpec
-from hetrl_api.ranges import compress, expand
+from hetrl_api.plan.plan import HetRLPlan, PlanSpec
+from hetrl_api.plan.ranges import compress, expand
+from hetrl_api.plan.to_core import from_plan, to_plan
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import (
     MemoryUse,

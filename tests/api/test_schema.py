@@ -6,12 +6,12 @@ import cel
 import pytest
 from pydantic import Field
 
-from hetrl_api.crd import KINDS, Kind
-from hetrl_api.generate import generated_files
-from hetrl_api.job import Metadata
-from hetrl_api.lists import Keyed
-from hetrl_api.rules import ApiModel, Rule, parts, section
-from hetrl_api.schema import structural_schema
+from hetrl_api.crds.crd import KINDS, Kind
+from hetrl_api.crds.generate import generated_files
+from hetrl_api.crds.schema import structural_schema
+from hetrl_api.job.job import Metadata
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel, Rule, parts, section
 
 ROOT = Path(__file__).parents[2]
 GENERATED = generated_files()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from hetrl_api.documents import documents
-from hetrl_api.job import HetRLJob
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.job import HetRLJob
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.validation.documents import documents
 
 ROOT = Path(__file__).parents[2]
 RELEASES = sorted((ROOT / "tests/fixtures").glob("v*"))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hetrl_api.crd import KINDS
+from hetrl_api.crds.crd import KINDS
 from hetrl_api.load import read_job
 from hetrl_core.task import Role
 from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE

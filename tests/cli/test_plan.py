@@ -9,9 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from hetrl_api.decision import from_plan, to_plan
-from hetrl_api.plan import HetRLPlan, MachineRun, Placement
-from hetrl_api.ranges import Run
+from hetrl_api.plan.plan import HetRLPlan, MachineRun, Placement
+from hetrl_api.plan.ranges import Run
+from hetrl_api.plan.to_core import from_plan, to_plan
 from hetrl_cli.main import hetrl
 
 QWEN3_8B = {

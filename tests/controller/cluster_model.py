@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from hetrl_api.status import JobStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import (

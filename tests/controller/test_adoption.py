@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_api.planning import Replan
+from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import MemoryUse, Plan
 from hetrl_operator.decide.adoption import START_SECONDS, Stakes, Unit, weigh
 from hetrl_operator.decide.moves import Moves, moves

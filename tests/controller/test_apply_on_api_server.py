@@ -8,7 +8,7 @@ from kubernetes.aio import client, config
 from prometheus_client import CollectorRegistry
 
 from e2e.cluster.cluster import Cluster
-from hetrl_api.status import Phase
+from hetrl_api.job.status import Phase
 from hetrl_operator.actions import WriteStatus
 from hetrl_operator.apply import Writer
 from hetrl_operator.kubernetes_api import KubernetesApi

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_api.place import Absence
+from hetrl_api.fleet.place import Absence
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_operator.asked import Standing
 from tests.builders import a_kind

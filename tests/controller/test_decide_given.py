@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_api.decision import from_plan
+from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
 from hetrl_operator.actions import AnnotatePlan, Delete, ReserveGpus, StartPlanning

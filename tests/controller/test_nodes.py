@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hetrl_api.departure import NOTICES, departure
-from hetrl_api.runtime import TaintEffect, Toleration, TolerationOperator
+from hetrl_api.fleet.departure import NOTICES, departure
+from hetrl_api.job.runtime import TaintEffect, Toleration, TolerationOperator
 from hetrl_operator.nodes import must_leave, untolerated
 from hetrl_operator.observe import slim_node
 from tests.controller.values import NOW, a_pod

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.status import Progress
 from hetrl_api.load import parse
-from hetrl_api.status import Progress
-from hetrl_api.topology import HetRLTopology
 from hetrl_core.job.spec import MeetDeadline
 from hetrl_operator.metrics import Metrics
 from hetrl_operator.observe import Body, slim_node

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from e2e.cluster.fake_nodes import nodes
 from e2e.cluster.machines import KINDS, NodePool
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.actions import StartPlanning
 from hetrl_operator.asked import Asked

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.job import JobSpec
-from hetrl_api.lifecycle import FailurePolicy
+from hetrl_api.job.job import JobSpec
+from hetrl_api.job.lifecycle import FailurePolicy
 from hetrl_operator import reasons
 from tests.controller.reasons import CONDITIONS, DEADLINES, EVENTS, REASONS
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_api.status import JobStatus, Phase
+from hetrl_api.job.status import JobStatus, Phase
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.labels import SPEC_HASH, child_name

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hetrl_api.job import MANAGER
+from hetrl_api.job.job import MANAGER
 from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import (
     MemoryUse,

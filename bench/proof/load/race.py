@@ -12,9 +12,9 @@ from e2e.faults.life import a_job
 from e2e.load.client import Client, all_of, client, until
 from e2e.load.process import load_average
 from e2e.load.stage import NAMESPACE, Stage
-from hetrl_api.decision import to_plan
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import to_plan
 from hetrl_operator.labels import JOB_UID, PLANNED_FOR
 from hetrl_operator.ledger import gpus_by_machine
 

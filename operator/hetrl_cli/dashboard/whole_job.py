@@ -10,11 +10,11 @@ import click
 from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import ValidationError
 
-from hetrl_api.decision import to_plan
-from hetrl_api.errors import InvalidObjectError
+from hetrl_api.job.status import JobStatus
 from hetrl_api.load import parse
-from hetrl_api.plan import HetRLPlan
-from hetrl_api.status import JobStatus
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import to_plan
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.connection import Connection, Object
 from hetrl_cli.run.exposition import series_of
 from hetrl_cli.run.recording import Identity

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 
-from hetrl_api.job import HetRLJob
-from hetrl_api.schema import structural_schema
+from hetrl_api.crds.schema import structural_schema
+from hetrl_api.job.job import HetRLJob
 from hetrl_cli.connection import Refused
 from hetrl_cli.doctor.facts import Facts, dotted
 from hetrl_cli.doctor.finding import Finding

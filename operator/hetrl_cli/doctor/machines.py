@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.fleet import GPU_RESOURCE, Fleet
-from hetrl_api.place import PRODUCT_LABEL
+from hetrl_api.fleet.fleet import GPU_RESOURCE, Fleet
+from hetrl_api.fleet.place import PRODUCT_LABEL
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.doctor.facts import Facts
 from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_core.job.spec import ResourcesSpec

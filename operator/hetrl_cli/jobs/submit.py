@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from hetrl_api.documents import documents
-from hetrl_api.errors import InvalidObjectError
 from hetrl_api.load import read_job
+from hetrl_api.validation.documents import documents
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.connection import Connection, connect
 from hetrl_cli.files import read_text
 from hetrl_cli.jobs.follow import Until, follow

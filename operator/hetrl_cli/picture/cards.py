@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetrl_api.ranges import compress
+from hetrl_api.plan.ranges import compress
 from hetrl_cli.picture.duties import Duty, MachineUse, uses
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.plan.plan import Plan

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from hetrl_api.errors import InvalidObjectError
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.picture.option import write_picture
 from hetrl_cli.run.display import clock
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hetrl_api.job import HetRLJob
+from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.planning import PlanningMode
+from hetrl_api.job.runtime import Traces
+from hetrl_api.job.to_core import to_spec
 from hetrl_api.load import read_fleet, read_job, read_plan
-from hetrl_api.planning import PlanningMode
-from hetrl_api.runtime import Traces
-from hetrl_api.specification import to_spec
 from hetrl_cli.files import read_text, with_architecture
 from hetrl_cli.patience import planning
 from hetrl_core.fleet.snapshot import ClusterSnapshot

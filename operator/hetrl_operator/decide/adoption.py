@@ -7,7 +7,7 @@ wants a rate for little. Which plan is asked about, and what follows, is ``repla
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hetrl_api.planning import Replan
+from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_core.task import TRAINING_TASKS
 from hetrl_core.units import GIGA

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hetrl_api.status import Progress
+from hetrl_api.job.status import Progress
 from hetrl_operator.decide.conditions import Finding, condition, holds
 from hetrl_operator.observed import Observed
 from hetrl_operator.reasons import ConditionType, Reason

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conditions import Condition, ConditionStatus
-from hetrl_api.status import JobStatus
+from hetrl_api.job.conditions import Condition, ConditionStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_operator.actions import Event
 from hetrl_operator.reasons import ConditionType, EventReason, Reason
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conditions import Condition, ConditionStatus
-from hetrl_api.job import JobSpec
+from hetrl_api.job.conditions import Condition, ConditionStatus
+from hetrl_api.job.job import JobSpec
 from hetrl_operator.decide.conditions import condition, holds
 from hetrl_operator.decide.pods import names_and_reasons
 from hetrl_operator.observed import Observed, PodSeen

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hetrl_api.lifecycle import FailureAction
+from hetrl_api.job.lifecycle import FailureAction
 from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import holds

@@ -8,8 +8,8 @@ answered and counted once, whoever looks.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.lifecycle import FailureAction, FailurePolicy, FailureReason, FailureRule
-from hetrl_api.status import JobStatus, Restart
+from hetrl_api.job.lifecycle import FailureAction, FailurePolicy, FailureReason, FailureRule
+from hetrl_api.job.status import JobStatus, Restart
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role

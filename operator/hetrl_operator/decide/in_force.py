@@ -5,7 +5,7 @@ What is to follow from that is left to ``plans``, and for a plan that is named t
 
 from collections.abc import Iterable
 
-from hetrl_api.planning import PlanningMode
+from hetrl_api.job.planning import PlanningMode
 from hetrl_operator.observed import JobSeen, PlanSeen, UnreadablePlan
 
 Found = PlanSeen | UnreadablePlan

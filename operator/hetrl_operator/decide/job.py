@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hetrl_api.planning import PlanningMode
-from hetrl_api.status import JobStatus
+from hetrl_api.job.planning import PlanningMode
+from hetrl_api.job.status import JobStatus
 from hetrl_operator.actions import Decision, WriteStatus
 from hetrl_operator.decide import plans, queueing, stage, terminal
 from hetrl_operator.decide.conditions import announcements, settled

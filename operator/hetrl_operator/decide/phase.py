@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hetrl_api.status import Phase
+from hetrl_api.job.status import Phase
 from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.reasons import ConditionType, Reason
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from hetrl_api.status import LastReplan
+from hetrl_api.job.status import LastReplan
 from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.actions import Action, Event
 from hetrl_operator.decide.conditions import Finding

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hetrl_api.planning import PlanningMode
-from hetrl_api.status import PlanStatus
+from hetrl_api.job.planning import PlanningMode
+from hetrl_api.job.status import PlanStatus
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.actions import (

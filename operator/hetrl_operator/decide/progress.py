@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hetrl_api.status import Progress
+from hetrl_api.job.status import Progress
 from hetrl_operator.observed import Observed, ProgressSeen
 
 if TYPE_CHECKING:

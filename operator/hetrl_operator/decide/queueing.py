@@ -8,8 +8,8 @@ once it is evicted the job stops as for a suspension, and gives the quota back w
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hetrl_api.job import MANAGER
-from hetrl_api.planning import PlanningMode
+from hetrl_api.job.job import MANAGER
+from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_operator.actions import Action, Delete, RequeueWorkload, TellWorkload

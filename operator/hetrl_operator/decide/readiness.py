@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hetrl_api.status import PodSetStatus, RoleStatus, RolloutStatus
+from hetrl_api.job.status import PodSetStatus, RoleStatus, RolloutStatus
 from hetrl_core.plan.pod_sets import PodSet, inference_tasks
 from hetrl_core.task import Role, Task
 from hetrl_operator.decide.conditions import Finding, condition

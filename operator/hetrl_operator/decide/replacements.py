@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hetrl_api.lifecycle import FailureAction
-from hetrl_api.status import Restart
+from hetrl_api.job.lifecycle import FailureAction
+from hetrl_api.job.status import Restart
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Delete, Event

@@ -7,7 +7,7 @@ the status and an event, whatever came of it; the record is what the next search
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hetrl_api.status import LastReplan
+from hetrl_api.job.status import LastReplan
 from hetrl_core.job.spec import JobSpec, MeetDeadline, MinimiseCost
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hetrl_api.lifecycle import MOST_WITHIN_A_WINDOW, FailureAction, FailurePolicy
-from hetrl_api.status import JobStatus, Restart
+from hetrl_api.job.lifecycle import MOST_WITHIN_A_WINDOW, FailureAction, FailurePolicy
+from hetrl_api.job.status import JobStatus, Restart
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.actions import Event

@@ -5,7 +5,7 @@ Which policies are asked is up to ``running`` and ``stopping``; what status says
 
 from dataclasses import dataclass
 
-from hetrl_api.status import LastReplan
+from hetrl_api.job.status import LastReplan
 from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.actions import Action, Event

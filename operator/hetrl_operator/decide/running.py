@@ -5,7 +5,7 @@ Jobs that wait, rest or end are ``stopping``'s.
 
 from typing import TYPE_CHECKING
 
-from hetrl_api.planning import PlanningMode
+from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_operator.actions import Event
 from hetrl_operator.decide import degraded as watch

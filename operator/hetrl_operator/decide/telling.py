@@ -7,7 +7,7 @@ left to the controller.
 
 from typing import Any
 
-from hetrl_api.status import JobStatus
+from hetrl_api.job.status import JobStatus
 from hetrl_operator.actions import Decision
 
 

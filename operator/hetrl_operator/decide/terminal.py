@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetrl_api.conditions import ConditionStatus
-from hetrl_api.lifecycle import FailureAction
+from hetrl_api.job.conditions import ConditionStatus
+from hetrl_api.job.lifecycle import FailureAction
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.conditions import condition

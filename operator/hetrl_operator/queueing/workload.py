@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from hetrl_api.place import PRODUCT_LABEL
+from hetrl_api.fleet.place import PRODUCT_LABEL
 from hetrl_core.plan.pod_sets import PodSet, slug
 from hetrl_operator.actions import PriorityClass, SubmitWorkload
 from hetrl_operator.labels import SPEC_HASH, child_name, of_child

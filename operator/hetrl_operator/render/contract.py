@@ -5,7 +5,7 @@ Everything below ``/hetrl`` in a pod is ours; the rest of the file system is the
 
 from dataclasses import replace
 
-from hetrl_api.specification import CHECKPOINTS_PATH
+from hetrl_api.job.to_core import CHECKPOINTS_PATH
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
 from hetrl_core.plan.pod_sets import PodSet, inference_tasks, weights_cross_regions
 from hetrl_core.plan.training_split import critic_split, training_split

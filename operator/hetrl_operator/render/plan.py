@@ -1,6 +1,6 @@
 """The HetRLPlan object of a plan that the operator made."""
 
-from hetrl_api.decision import from_plan
+from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.actions import Manifest
 from hetrl_operator.labels import (

@@ -1,6 +1,6 @@
 """The pod template of one pod set. It meets the restricted Pod Security Standard."""
 
-from hetrl_api.runtime import Compute, EnvironmentVariable
+from hetrl_api.job.runtime import Compute, EnvironmentVariable
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.labels import (

@@ -1,8 +1,8 @@
 """The volumes of a pod and where its container sees them."""
 
-from hetrl_api.runtime import Volume, VolumeMount
-from hetrl_api.source import Source
-from hetrl_api.specification import CHECKPOINTS_PATH, CLAIMS_PATH
+from hetrl_api.job.runtime import Volume, VolumeMount
+from hetrl_api.job.source import Source
+from hetrl_api.job.to_core import CHECKPOINTS_PATH, CLAIMS_PATH
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.render.contract import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.decision import from_plan
+from hetrl_api.plan.to_core import from_plan
 from hetrl_core.fleet.snapshot import Link
 from hetrl_core.job.algorithm import AlgorithmType, Mode
 from hetrl_core.job.spec import MinimiseCost, Strategy

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from hetrl_api.errors import InvalidObjectError
+from hetrl_api.validation.errors import InvalidObjectError
 
 
 class _Loader(yaml.SafeLoader):

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.rules import ApiModel, Rule, not_yet, section
-from hetrl_api.source import ObjectName, Path, SubPath
+from hetrl_api.job.source import ObjectName, Path, SubPath
+from hetrl_api.validation.rules import ApiModel, Rule, not_yet, section
 
 
 class Training(ApiModel):

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.lists import Keyed
-from hetrl_api.rules import ApiModel, Rule
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel, Rule
 
 LabelKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 LabelValue = Annotated[str, StringConstraints(max_length=63)]

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
-from hetrl_api.source import SOURCE_MEMBERS, ObjectName, Source
+from hetrl_api.job.source import SOURCE_MEMBERS, ObjectName, Source
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, not_yet
 
 Dimension = Annotated[int, Field(ge=1, le=10_000_000)]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hetrl_api.job import API_VERSION, HetRLJob
-from hetrl_api.plan import HetRLPlan
-from hetrl_api.rules import ApiModel
-from hetrl_api.schema import structural_schema
-from hetrl_api.topology import HetRLTopology
+from hetrl_api.crds.schema import structural_schema
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.job import API_VERSION, HetRLJob
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.validation.rules import ApiModel
 
 GROUP, VERSION = API_VERSION.split("/")
 

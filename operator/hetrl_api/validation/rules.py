@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from hetrl_api.errors import RuleViolationError
+from hetrl_api.validation.errors import RuleViolationError
 
 if TYPE_CHECKING:
     from cel import Program

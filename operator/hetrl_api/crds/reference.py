@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hetrl_api.crd import KINDS, Kind
-from hetrl_api.rules import parts
-from hetrl_api.schema import structural_schema
+from hetrl_api.crds.crd import KINDS, Kind
+from hetrl_api.crds.schema import structural_schema
+from hetrl_api.validation.rules import parts
 
 _LIMITS = (
     ("minimum", ">= {}"),

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.topology import GpuKindEntry, HetRLTopology
+from hetrl_api.fleet.topology import GpuKindEntry, HetRLTopology
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.fleet.catalogue import NotEligible, catalogued, kind_of_product
 from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.units import GIB, GIGA, TERA

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from hetrl_api.conditions import Conditions
-from hetrl_api.job import Metadata
-from hetrl_api.lists import Keyed
-from hetrl_api.resources import Labels, PoolName
-from hetrl_api.rules import ApiModel, Rule, not_yet, section
+from hetrl_api.job.conditions import Conditions
+from hetrl_api.job.job import Metadata
+from hetrl_api.job.resources import Labels, PoolName
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel, Rule, not_yet, section
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=63)]
 Positive = Annotated[float, Field(gt=0, le=1e9)]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from hetrl_api.rules import ApiModel
+from hetrl_api.validation.rules import ApiModel
 
 ObjectName = Annotated[
     str,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetrl_api.departure import departure
-from hetrl_api.gpu_kinds import KnownKinds, catalogue_name
-from hetrl_api.place import PRODUCT_LABEL, Absence, Place, summary
-from hetrl_api.topology import HetRLTopology, MachinePool
+from hetrl_api.fleet.departure import departure
+from hetrl_api.fleet.gpu_kinds import KnownKinds, catalogue_name
+from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, summary
+from hetrl_api.fleet.topology import HetRLTopology, MachinePool
 from hetrl_core.fleet.catalogue import NotEligible
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec

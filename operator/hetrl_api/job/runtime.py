@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.lists import Keyed
-from hetrl_api.resources import Labels
-from hetrl_api.rules import ApiModel, Rule, exactly_one, section, value_not_yet
-from hetrl_api.source import ObjectName, SubPath
+from hetrl_api.job.resources import Labels
+from hetrl_api.job.source import ObjectName, SubPath
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, section, value_not_yet
 from hetrl_core.job.spec import Engine, WeightTransport
 from hetrl_core.task import Role
 

@@ -1,4 +1,6 @@
-"""Write ``crds/``, the chart's copies and the reference page: ``python -m hetrl_api.generate``.
+"""Generation of ``crds/``, the chart's copies and the reference page.
+
+The command is ``python -m hetrl_api.crds.generate``.
 
 What is written follows from the models alone, so a test can tell when a file is behind.
 """
@@ -10,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from hetrl_api.crd import KINDS
-from hetrl_api.reference import reference_page
+from hetrl_api.crds.crd import KINDS
+from hetrl_api.crds.reference import reference_page
 
 _HEADER = "# Written by `make crds` from operator/hetrl_api; edit the models, not this file.\n"
 

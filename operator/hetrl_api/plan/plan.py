@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.job import Metadata
-from hetrl_api.ranges import MAX_CHARACTERS
-from hetrl_api.rules import ApiModel, Rule
+from hetrl_api.job.job import Metadata
+from hetrl_api.plan.ranges import MAX_CHARACTERS
+from hetrl_api.validation.rules import ApiModel, Rule
 from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import Recompute, Sharding
 from hetrl_core.task import Task

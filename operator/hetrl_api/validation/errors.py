@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hetrl_api.lists import DUPLICATE
+from hetrl_api.validation.lists import DUPLICATE
 
 _PLACES = {
     "greater_than_equal": "must be >= {ge}",

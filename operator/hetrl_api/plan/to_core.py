@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby, islice
 
-from hetrl_api.plan import (
+from hetrl_api.plan.plan import (
     GroupMemory,
     GroupTraining,
     MachineRun,
@@ -14,7 +14,7 @@ from hetrl_api.plan import (
     RejectedAlternative,
     StageSite,
 )
-from hetrl_api.ranges import MAX_MACHINES, Run, compress
+from hetrl_api.plan.ranges import MAX_MACHINES, Run, compress
 from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,

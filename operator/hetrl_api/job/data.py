@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one, not_yet
-from hetrl_api.source import SOURCE_MEMBERS, Source, SubPath
+from hetrl_api.job.source import SOURCE_MEMBERS, Source, SubPath
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, not_yet
 from hetrl_core.job.spec import Reward, Tool
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]

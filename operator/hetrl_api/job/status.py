@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from hetrl_api.conditions import Conditions
-from hetrl_api.lists import Keyed
-from hetrl_api.rules import ApiModel
+from hetrl_api.job.conditions import Conditions
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, StringConstraints(max_length=1024)]

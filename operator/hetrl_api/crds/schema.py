@@ -7,7 +7,7 @@ older one: nothing by reference, one type at every node, optional instead of nul
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hetrl_api.rules import ApiModel
+from hetrl_api.validation.rules import ApiModel
 
 Schema = dict[str, Any]
 

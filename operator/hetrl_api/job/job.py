@@ -4,16 +4,16 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from hetrl_api.algorithm import Algorithm
-from hetrl_api.data import Data
-from hetrl_api.lifecycle import FailurePolicy, Scheduling
-from hetrl_api.model import Model
-from hetrl_api.planning import Planning
-from hetrl_api.resources import Resources, Rollout
-from hetrl_api.rules import ApiModel, Rule, section
-from hetrl_api.runtime import Runtime
-from hetrl_api.status import JobStatus
-from hetrl_api.training import Storage, Training
+from hetrl_api.job.algorithm import Algorithm
+from hetrl_api.job.data import Data
+from hetrl_api.job.lifecycle import FailurePolicy, Scheduling
+from hetrl_api.job.model import Model
+from hetrl_api.job.planning import Planning
+from hetrl_api.job.resources import Resources, Rollout
+from hetrl_api.job.runtime import Runtime
+from hetrl_api.job.status import JobStatus
+from hetrl_api.job.training import Storage, Training
+from hetrl_api.validation.rules import ApiModel, Rule, section
 
 API_VERSION = "hetrl.dev/v1alpha1"
 MANAGER = "hetrl.dev/operator"

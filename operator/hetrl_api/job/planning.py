@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hetrl_api.rules import ApiModel, Rule, exactly_one
-from hetrl_api.source import ObjectName
+from hetrl_api.job.source import ObjectName
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one
 from hetrl_core.job.spec import Strategy
 
 

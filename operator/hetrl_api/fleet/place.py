@@ -6,7 +6,7 @@ What makes a node fit is ``fleet``'s and its callers' to say.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hetrl_api.gpu_kinds import catalogue_name, plain
+from hetrl_api.fleet.gpu_kinds import catalogue_name, plain
 from hetrl_core.fleet.snapshot import GpuKind, Machine
 from hetrl_core.job.spec import PoolSpec
 

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from hetrl_api.rules import ApiModel, Rule, not_yet
-from hetrl_api.source import ObjectName
+from hetrl_api.job.source import ObjectName
+from hetrl_api.validation.rules import ApiModel, Rule, not_yet
 
 
 class FailureAction(StrEnum):

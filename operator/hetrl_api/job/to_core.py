@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hetrl_api.algorithm import Algorithm, Critic
-from hetrl_api.data import Data, LengthPenalty, Python, RewardModel
-from hetrl_api.errors import InvalidObjectError
-from hetrl_api.job import HetRLJob
-from hetrl_api.model import Architecture, Model
-from hetrl_api.planning import Objective, Planning
-from hetrl_api.resources import Resources, Rollout
-from hetrl_api.runtime import Telemetry
-from hetrl_api.source import Claim, Source
+from hetrl_api.job.algorithm import Algorithm, Critic
+from hetrl_api.job.data import Data, LengthPenalty, Python, RewardModel
+from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.model import Architecture, Model
+from hetrl_api.job.planning import Objective, Planning
+from hetrl_api.job.resources import Resources, Rollout
+from hetrl_api.job.runtime import Telemetry
+from hetrl_api.job.source import Claim, Source
+from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job import algorithm
 from hetrl_core.job import spec as core
 from hetrl_core.job.architecture import ModelArchitecture

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from hetrl_api.lists import Keyed
-from hetrl_api.rules import ApiModel
+from hetrl_api.validation.lists import Keyed
+from hetrl_api.validation.rules import ApiModel
 
 
 class ConditionStatus(StrEnum):

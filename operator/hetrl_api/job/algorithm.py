@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from hetrl_api.rules import ApiModel, Rule
+from hetrl_api.validation.rules import ApiModel, Rule
 from hetrl_core.job.algorithm import (
     Advantage,
     AlgorithmType,

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions and the reference page, generated from the pydantic models."""

@@ -1,0 +1,1 @@
+"""HetRLTopology and Nodes, and the machines and GPU kinds that follow from them."""
