@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetrl_planner.lengths import lognormal_of_max
-from hetrl_planner.simulator.pipeline import (
+from hetrl_planner.problem.lengths import lognormal_of_max
+from hetrl_planner.simulator.pipeline.pipeline import (
     InferenceStage,
     Pipeline,
     RolloutGroup,

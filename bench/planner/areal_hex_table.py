@@ -17,9 +17,9 @@ from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.job.spec import Strategy
 from hetrl_core.task import Task
-from hetrl_planner.goals import Cheapest, Goal
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.goals import Cheapest, Goal
+from hetrl_planner.problem.workload import Workload
 
 FOLDER = RUNS / "areal-hex-table"
 MODELS = ("Qwen2.5-1.5B", "Qwen2.5-7B", "Qwen2.5-14B")

@@ -33,14 +33,14 @@ from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, 
 from bench.planner.watched import Tell, Telling, Watched
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import Strategy
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.search import search
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.ilp.find import find
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.objective import Objective
-from hetrl_planner.workload import Workload
+from hetrl_planner.layout.objective import Objective
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.problem.workload import Workload
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -21,12 +21,12 @@ from bench.planner.ours import NO_LIMITS, space
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
 from bench.planner.watched import Watched
 from hetrl_core.job.spec import Strategy
-from hetrl_planner.bound import bound_on
-from hetrl_planner.goals import Fastest
+from hetrl_planner.explain.bound import bound_on
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.plan_job import never
-from hetrl_planner.portfolio import Portfolio
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.strategies.auto import Portfolio
 from tests.planner.oracle.instances import TASKS, Instance, instance
 from tests.planner.oracle.optimum import EVERYTHING, Optimum, Space, disjoint
 
@@ -262,7 +262,8 @@ def _bounds(records: dict[Case, Record]) -> list[str]:
     return [
         "## How weak is the bound?",
         "",
-        "The gap that a plan states is to a linear relaxation (`hetrl_planner/bound.py`). Here "
+        "The gap that a plan states is to a linear relaxation "
+        "(`hetrl_planner/explain/bound.py`). Here "
         "the optimum is known, so what is left of the gap is the relaxation's weakness: GPUs that "
         "share their time in any fraction, without bubbles, messages or waiting.",
         "",

@@ -5,14 +5,14 @@ from dataclasses import replace
 from bench.planner.played import job_of
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import ResourcesSpec, Strategy
-from hetrl_planner.alternatives import alternatives, choices
-from hetrl_planner.goals import Fastest, Goal, Limits
+from hetrl_planner.explain.alternatives import alternatives, choices
 from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.phase1.iterate import Searcher, Space
 from hetrl_planner.plan_job import never, played_off
-from hetrl_planner.portfolio import Portfolio
-from hetrl_planner.search import Searcher, Space
-from hetrl_planner.sites import sites
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.goals import Fastest, Goal, Limits
+from hetrl_planner.problem.sites import sites
+from hetrl_planner.problem.workload import Workload
+from hetrl_planner.strategies.auto import Portfolio
 
 NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)
 

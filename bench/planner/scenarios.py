@@ -15,8 +15,8 @@ from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.presets.fleets import FLEETS
-from hetrl_planner.sites import sites
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.sites import sites
+from hetrl_planner.problem.workload import Workload
 from tests.builders import ARCHITECTURES
 
 SCENARIOS = ("single-region", "multi-region-hybrid", "multi-country", "multi-continent")

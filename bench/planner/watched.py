@@ -8,8 +8,8 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout
-from hetrl_planner.portfolio import Portfolio
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
+from hetrl_planner.strategies.auto import Portfolio
 
 Tell = Callable[[Evaluation | Misfit], None]
 

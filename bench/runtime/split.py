@@ -35,8 +35,13 @@ from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
-from hetrl_planner.lengths import Empirical
-from hetrl_planner.simulator.pipeline import Pipeline, RolloutGroup, TrainerSpec, WeightRoute
+from hetrl_planner.problem.lengths import Empirical
+from hetrl_planner.simulator.pipeline.pipeline import (
+    Pipeline,
+    RolloutGroup,
+    TrainerSpec,
+    WeightRoute,
+)
 from hetrl_planner.simulator.simulate import simulate
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.rollout.loop import Equipment, RolloutLoop

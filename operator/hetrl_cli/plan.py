@@ -23,9 +23,9 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_planner.explanation import Explanation, explanation
-from hetrl_planner.frontier import frontier
 from hetrl_planner.plan_job import plan
+from hetrl_planner.whatif.bottlenecks import Explanation, explanation
+from hetrl_planner.whatif.frontier import frontier
 
 
 @click.command("plan")

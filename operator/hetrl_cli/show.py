@@ -22,7 +22,7 @@ from hetrl_core.plan.plan import (
 )
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_core.units import GIB, gib
-from hetrl_planner.explanation import Explanation
+from hetrl_planner.whatif.bottlenecks import Explanation
 
 _TASK_WORDS = {
     Task.ACTOR_TRAINING: "train",

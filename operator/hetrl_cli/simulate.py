@@ -23,7 +23,8 @@ from hetrl_cli.topology import asked_fleet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_planner.lengths import (
+from hetrl_planner.plan_job import plan
+from hetrl_planner.problem.lengths import (
     Constant,
     Empirical,
     Lengths,
@@ -32,17 +33,16 @@ from hetrl_planner.lengths import (
     lognormal_of_p95,
     lognormal_of_variation,
 )
-from hetrl_planner.plan_job import plan
-from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.pipeline import (
+from hetrl_planner.simulator.measurement.result import SimulationResult
+from hetrl_planner.simulator.pipeline.compile import compile_plan
+from hetrl_planner.simulator.pipeline.pipeline import (
     Failures,
     Pipeline,
     ReplicaLoss,
     TrainerSpec,
     WeightRoute,
 )
-from hetrl_planner.simulator.rates import GROUP, REGION, rollouts_of_rates
-from hetrl_planner.simulator.result import SimulationResult
+from hetrl_planner.simulator.pipeline.rates import GROUP, REGION, rollouts_of_rates
 from hetrl_planner.simulator.simulate import simulate
 
 DEFAULT_STEPS = 100

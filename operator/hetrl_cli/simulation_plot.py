@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hetrl_planner.simulator.result import SimulationResult, StepRecord
+from hetrl_planner.simulator.measurement.result import SimulationResult, StepRecord
 
 TRAINER, ROLLOUTS = "#1b6ca8", "#d9822b"
 """Told apart by people who see no red or no green."""

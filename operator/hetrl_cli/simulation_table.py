@@ -4,7 +4,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from hetrl_planner.simulator.result import SimulationResult, StalenessResult
+from hetrl_planner.simulator.measurement.result import SimulationResult, StalenessResult
 
 _BAR_WIDTH = 40
 

@@ -1,6 +1,6 @@
 """Answers of the planner, for all who ask the same.
 
-A thousand jobs of one sweep are few questions (``hetrl_planner.question``). Kept in memory only:
+A thousand jobs of one sweep are few questions (``hetrl_planner.problem.cache_key``). Kept in memory only:
 after a restart the planner is asked anew. Whether an answer's GPUs are still free is left to
 ``ledger``.
 """
@@ -11,7 +11,7 @@ from typing import assert_never
 
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.observed import Alternatives, Answer, Occupied, PlannerTrouble
-from hetrl_planner.question import Question
+from hetrl_planner.problem.cache_key import Question
 
 MOST_KEPT = 256
 """The least recently used goes first."""

@@ -15,11 +15,11 @@ from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan, Prediction
 from hetrl_operator.asked import Asked, Standing
 from hetrl_operator.observed import Alternatives, Occupied
-from hetrl_planner.alignment import aligned
-from hetrl_planner.given import machine_misfits, misfits
 from hetrl_planner.plan_job import plan
-from hetrl_planner.rollouts_anew import rollouts_anew
-from hetrl_planner.rollouts_better import expected_now, rollouts_better
+from hetrl_planner.replan.alignment import aligned
+from hetrl_planner.replan.improve import expected_now, rollouts_better
+from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.validate import machine_misfits, misfits
 
 
 def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:

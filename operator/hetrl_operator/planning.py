@@ -38,7 +38,7 @@ from hetrl_operator.observed import (
 )
 from hetrl_operator.planner_processes import PlannerProcesses
 from hetrl_operator.settings import PlannerSettings
-from hetrl_planner.question import Question, question
+from hetrl_planner.problem.cache_key import Question, question
 
 log = logging.getLogger(__name__)
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_core.plan.plan import Infeasible, Outcome, Plan
-from hetrl_planner.alternatives import Alternative, alternatives, choices, rejected
-from hetrl_planner.bound import bound_on
-from hetrl_planner.collection import collecting_rarely
-from hetrl_planner.decided import Decided
-from hetrl_planner.explain import reasons_against
-from hetrl_planner.goals import Fastest, Limits, goal_of
+from hetrl_planner.explain.alternatives import Alternative, alternatives, choices, rejected
+from hetrl_planner.explain.bound import bound_on
+from hetrl_planner.explain.infeasible import reasons_against
 from hetrl_planner.layout.to_plan import prediction, replica_groups
-from hetrl_planner.narrowing import narrowed
-from hetrl_planner.playoff import best_played
-from hetrl_planner.portfolio import Portfolio
-from hetrl_planner.search import Searcher, Space
-from hetrl_planner.sites import sites
-from hetrl_planner.workload import workload
+from hetrl_planner.phase1.iterate import Searcher, Space
+from hetrl_planner.problem.gc_tuning import collecting_rarely
+from hetrl_planner.problem.goals import Fastest, Limits, goal_of
+from hetrl_planner.problem.sites import sites
+from hetrl_planner.problem.usable_machines import narrowed
+from hetrl_planner.problem.workload import workload
+from hetrl_planner.strategies.auto import Portfolio
+from hetrl_planner.strategies.playoff import best_played
+from hetrl_planner.strategies.search_result import Decided
 
 MOST_PLAYED_GPUS = 1024
 """Larger fleets have many rollouts, which take long to be played."""

@@ -23,15 +23,15 @@ from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.baselines.pools import Cut, pool, serving, training
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
-from hetrl_planner.goals import Fastest, Limits
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, faults
-from hetrl_planner.objective import Objective
-from hetrl_planner.workload import Workload
+from hetrl_planner.layout.objective import Objective
+from hetrl_planner.problem.goals import Fastest, Limits
+from hetrl_planner.problem.workload import Workload
 from tests.builders import a_fleet
 
 Policy = Callable[[EqualShares], Layout | None]

@@ -1,7 +1,7 @@
 import numpy as np
 
-from hetrl_planner.partition.chains import Chains, Improved, swap_chains
-from hetrl_planner.partition.search import Proposals
+from hetrl_planner.partition.search.chains import Chains, Improved, swap_chains
+from hetrl_planner.partition.search.search import Proposals
 
 FITS = ([0, 1, 0, 1], [1, 0, 1, 0])
 

@@ -5,18 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_planner.partition import cut
-from hetrl_planner.partition.attraction import attractions
-from hetrl_planner.partition.chains import Chains, swap_chains
-from hetrl_planner.partition.cyclic import cyclic_partitioning
-from hetrl_planner.partition.evolution import Breeding, CyclicMoves, evolve, five_point_crossover
 from hetrl_planner.partition.find import find_partition
 from hetrl_planner.partition.graph import DeviceGraph, Labels
-from hetrl_planner.partition.kernighan_lin import kernighan_lin
 from hetrl_planner.partition.network import PipelineNetworkCost
-from hetrl_planner.partition.regroup import regrouped
-from hetrl_planner.partition.repair import to_sizes
-from hetrl_planner.partition.search import Best, minimise
+from hetrl_planner.partition.search import cut
+from hetrl_planner.partition.search.attraction import attractions
+from hetrl_planner.partition.search.chains import Chains, swap_chains
+from hetrl_planner.partition.search.cyclic import cyclic_partitioning
+from hetrl_planner.partition.search.evolution import (
+    Breeding,
+    CyclicMoves,
+    evolve,
+    five_point_crossover,
+)
+from hetrl_planner.partition.search.kernighan_lin import kernighan_lin
+from hetrl_planner.partition.search.regroup import regrouped
+from hetrl_planner.partition.search.repair import to_sizes
+from hetrl_planner.partition.search.search import Best, minimise
 from hetrl_planner.partition.shape import Shape
 from tests.partition.builders import a_random_graph, every_partition, sites
 

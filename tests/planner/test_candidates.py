@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.task import Task
-from hetrl_planner.candidates import rollout_candidates, training_candidates
-from hetrl_planner.sites import Site, sites
-from hetrl_planner.splits import replica_counts, splits
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.layout.fit.splits import replica_counts, splits
+from hetrl_planner.phase1.candidates import rollout_candidates, training_candidates
+from hetrl_planner.problem.sites import Site, sites
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_fleet, a_job
 
 FLEET = a_fleet(a100=24, l4=8)

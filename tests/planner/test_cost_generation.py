@@ -11,7 +11,7 @@ from hetrl_planner.cost.generation import ENGINE_STEP_SECONDS, GenerationCost
 from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import split_layers
 from hetrl_planner.cost.stage import uniform_stages
-from hetrl_planner.workload import workload
+from hetrl_planner.problem.workload import workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
 SLOW_WIRE = Channel(bytes_per_second=12.5e9, latency_seconds=50e-6)

@@ -7,7 +7,7 @@ from hetrl_core.plan.plan import MemoryUse, Parallelism, Recompute, Sharding, Tr
 from hetrl_core.units import GIB
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import Shard, shards
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
 

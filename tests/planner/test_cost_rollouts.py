@@ -14,7 +14,7 @@ from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated, 
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import split_layers
 from hetrl_planner.cost.stage import uniform_stages
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
 MODEL = ARCHITECTURES["Qwen3-8B"]

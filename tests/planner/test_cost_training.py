@@ -10,7 +10,7 @@ from hetrl_planner.cost.network import Channel
 from hetrl_planner.cost.shard import shards, split_layers
 from hetrl_planner.cost.stage import uniform_stages
 from hetrl_planner.cost.training import Ring, TrainingTime, pipeline, training_time
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_job, a_kind
 
 WIRE = Channel(bytes_per_second=12.5e9, latency_seconds=50e-6)

@@ -12,15 +12,15 @@ from hetrl_core.plan.groupings import GROUPINGS, TRAINS_CRITIC, grouping
 from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup
 from hetrl_core.plan.training_split import critic_split, training_split
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.bound import bound_on
 from hetrl_planner.cost.memory import training_state_bytes
-from hetrl_planner.given import misfits
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.neighbours import exchanged_gpus
+from hetrl_planner.explain.bound import bound_on
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.search.neighbours import exchanged_gpus
 from hetrl_planner.plan_job import plan, space_of
-from hetrl_planner.rollouts_anew import rollouts_anew
-from hetrl_planner.rollouts_better import expected_now
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.replan.improve import expected_now
+from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, both
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from hetrl_core.job.algorithm import AlgorithmType
 from hetrl_core.job.spec import JobSpec, PoolSpec, ResourcesSpec, RolloutSpec
 from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup, Share
 from hetrl_core.task import Task
-from hetrl_planner.given import misfits
 from hetrl_planner.plan_job import plan
+from hetrl_planner.replan.validate import misfits
 from tests.builders import ARCHITECTURES, a_fleet, a_job
 
 FLEET = a_fleet(a100_80=8, l4=8)

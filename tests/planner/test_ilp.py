@@ -12,7 +12,6 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
-from hetrl_planner.goals import Cheapest, Fastest, Goal, Limits
 from hetrl_planner.ilp.bundles import MOST_BUNDLES, Supply, bundles, supplies
 from hetrl_planner.ilp.columns import Column, unbeaten
 from hetrl_planner.ilp.find import find
@@ -22,8 +21,9 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.layout.layout import TaskLayout
-from hetrl_planner.objective import Objective, Score
+from hetrl_planner.layout.objective import Objective, Score
 from hetrl_planner.plan_job import never, plan, space_of
+from hetrl_planner.problem.goals import Cheapest, Fastest, Goal, Limits
 from tests.builders import a_fleet, a_job, both
 
 NO_LIMITS = Limits(budget_dollars_per_hour=None, max_gpus=None, min_replicas=1, max_replicas=None)

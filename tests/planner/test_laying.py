@@ -4,10 +4,10 @@ import pytest
 
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.laying import Laying
-from hetrl_planner.hetrl.owned import Room
+from hetrl_planner.hetrl.genome.assigned_gpus import Room
+from hetrl_planner.hetrl.genome.training_placement import Laying
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import Fitting
 from hetrl_planner.layout.layout import Stage, TaskLayout
 from tests.planner.oracle.instances import instance
 

@@ -8,22 +8,22 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.plan.plan import REPLICATED
 from hetrl_core.task import Task
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome_of import genome_of
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.starts import Starts
-from hetrl_planner.hetrl.variation import Variation
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.genome_of import genome_of
+from hetrl_planner.hetrl.search.starts import Starts
+from hetrl_planner.hetrl.search.variation import Variation
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout, faults
-from hetrl_planner.layout.of_choice import layout_of
 from hetrl_planner.layout.to_plan import replica_groups
+from hetrl_planner.phase1.iterate import Searcher
+from hetrl_planner.phase1.to_layout import layout_of
 from hetrl_planner.plan_job import space_of
-from hetrl_planner.search import Searcher
-from hetrl_planner.sites import sites
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.problem.sites import sites
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_fleet, a_job, both
 
 MODEL = ARCHITECTURES["Qwen3-1.7B"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_planner.lengths import (
+from hetrl_planner.problem.lengths import (
     Constant,
     Empirical,
     Lengths,

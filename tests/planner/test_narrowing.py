@@ -8,8 +8,8 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner import plan_job
-from hetrl_planner.narrowing import narrowed
 from hetrl_planner.plan_job import plan
+from hetrl_planner.problem.usable_machines import narrowed
 from tests.builders import a_fleet, a_job, both
 
 LARGE = a_fleet(a100_80=80, l4=80)

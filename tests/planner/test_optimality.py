@@ -14,16 +14,16 @@ from hetrl_core.task import Task
 from hetrl_planner.cost.inference import Pace
 from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.cost.shares import balanced
-from hetrl_planner.evolving import EVALUATIONS
-from hetrl_planner.goals import Fastest, Limits
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.search import search
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.ilp.find import find
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import faults
-from hetrl_planner.objective import Objective
+from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never
+from hetrl_planner.problem.goals import Fastest, Limits
+from hetrl_planner.strategies.evolution import EVALUATIONS
 from tests.planner.oracle.cuts import Cuts, compositions
 from tests.planner.oracle.exhaustive import all_layouts, best_of_all, partitions
 from tests.planner.oracle.instances import TASKS, Instance, instance

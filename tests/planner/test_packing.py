@@ -5,14 +5,14 @@ from itertools import product
 import pytest
 
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.laying import Laying
-from hetrl_planner.hetrl.owned import Owned
-from hetrl_planner.hetrl.packing import Packing
-from hetrl_planner.hetrl.ways import Ways
+from hetrl_planner.hetrl.genome.assigned_gpus import Owned
+from hetrl_planner.hetrl.genome.packing import Packing
+from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.ways import Ways
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, TaskLayout, faults
 from tests.planner.oracle.instances import Instance, instance
 

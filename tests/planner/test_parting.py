@@ -4,9 +4,9 @@ import pytest
 
 from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.genome import Counts, Cut, Genome
-from hetrl_planner.hetrl.groupings import Grouping
-from hetrl_planner.hetrl.parting import parted
+from hetrl_planner.hetrl.genome.genome import Counts, Cut, Genome
+from hetrl_planner.hetrl.genome.groupings import Grouping
+from hetrl_planner.hetrl.search.regroup import parted
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.plan_job import space_of
 from tests.builders import a_fleet, a_job

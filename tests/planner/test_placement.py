@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hetrl_core.fleet.snapshot import Machine
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_core.plan.plan import Parallelism
-from hetrl_planner.placement import FreeBlocks
-from hetrl_planner.sites import SHARE_SIZES, Site, sites
-from hetrl_planner.splits import Split
+from hetrl_planner.layout.fit.splits import Split
+from hetrl_planner.phase1.placement import FreeBlocks
+from hetrl_planner.problem.sites import SHARE_SIZES, Site, sites
 from tests.builders import a_fleet, a_kind, both, machines_of
 
 

@@ -5,14 +5,14 @@ import pytest
 
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import JobSpec, Strategy
-from hetrl_planner import playoff
-from hetrl_planner.decided import Decided
-from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.plan_job import never, plan, played_off, space_of
-from hetrl_planner.playoff import best_played, step_seconds
-from hetrl_planner.portfolio import Portfolio
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.strategies import playoff
+from hetrl_planner.strategies.auto import Portfolio
+from hetrl_planner.strategies.playoff import best_played, step_seconds
+from hetrl_planner.strategies.search_result import Decided
 from tests.builders import a_fleet, a_job, both
 
 FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))

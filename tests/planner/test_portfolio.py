@@ -11,17 +11,17 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import MinimiseCost, Strategy
 from hetrl_core.plan.plan import Plan, Sharding, TrainingMode
 from hetrl_core.task import Task
-from hetrl_planner.bound import bound_on
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.groupings import groupings
+from hetrl_planner.explain.bound import bound_on
+from hetrl_planner.hetrl.genome.groupings import groupings
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import Fitting
 from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
-from hetrl_planner.objective import Objective
+from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
-from hetrl_planner.repartition import repartition
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.strategies.repartition import repartition
 from tests.builders import a_fleet, a_job, both
 
 SMALL = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))

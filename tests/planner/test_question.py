@@ -10,7 +10,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.job.spec import JobSpec, RolloutSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
-from hetrl_planner.question import question
+from hetrl_planner.problem.cache_key import question
 from tests.builders import a_fleet, a_job
 
 FLEET = a_fleet(a100_80=16, l4=24)

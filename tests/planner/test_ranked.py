@@ -6,7 +6,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_planner.layout.ranked import Ranked, Split
+from hetrl_planner.layout.fit.ranked import Ranked, Split
 
 SPLITS = [(tensor, stages) for tensor in (1, 2, 4, 8) for stages in (1, 2, 3, 4)]
 

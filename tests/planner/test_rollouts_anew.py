@@ -11,7 +11,7 @@ from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
-from hetrl_planner.rollouts_anew import rollouts_anew
+from hetrl_planner.replan.resize import rollouts_anew
 from tests.builders import a_fleet, a_job
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,9 @@ from hetrl_core.job.spec import JobSpec, MinimiseCost, Objective
 from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
-from hetrl_planner.alignment import aligned
 from hetrl_planner.plan_job import plan
-from hetrl_planner.rollouts_better import expected_now, rollouts_better
+from hetrl_planner.replan.alignment import aligned
+from hetrl_planner.replan.improve import expected_now, rollouts_better
 from tests.builders import a_fleet, a_job
 
 pytestmark = pytest.mark.slow

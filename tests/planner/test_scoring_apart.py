@@ -13,18 +13,18 @@ from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.groupings import SCORES, grouping
 from hetrl_core.plan.plan import Infeasible, Parallelism, Plan, ReplicaGroup
 from hetrl_core.task import Task
-from hetrl_planner.given import misfits
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.groupings import disjoint
-from hetrl_planner.hetrl.search import search
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.genome.groupings import disjoint
+from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.objective import Objective
+from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
-from hetrl_planner.rollouts_anew import rollouts_anew
-from hetrl_planner.rollouts_better import expected_now, rollouts_better
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.replan.improve import expected_now, rollouts_better
+from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, both
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.groupings import groupings
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.genome.groupings import groupings
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from tests.planner.oracle.instances import Instance, instance

@@ -21,18 +21,18 @@ from hetrl_planner.cost.memory import (
     WEIGHT_BYTES,
     overhead_bytes,
 )
-from hetrl_planner.given import misfits
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.search import search
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.search import search
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.objective import Objective
 from hetrl_planner.layout.to_plan import prediction, replica_groups
-from hetrl_planner.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
-from hetrl_planner.rollout_bench import sides
-from hetrl_planner.rollouts_anew import rollouts_anew
-from hetrl_planner.rollouts_better import expected_now, rollouts_better
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.replan.improve import expected_now, rollouts_better
+from hetrl_planner.replan.pricing import sides
+from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, a_kind
 
 SMALL = "Qwen3-0.6B"

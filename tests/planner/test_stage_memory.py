@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.memory import Footprint
-from hetrl_planner.hetrl.owned import Owned, Room
-from hetrl_planner.layout.stage_memory import Ends, StageMemory
-from hetrl_planner.workload import Workload, workload
+from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room
+from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
+from hetrl_planner.problem.workload import Workload, workload
 from tests.builders import ARCHITECTURES, a_job
 
 MODEL = "Qwen3-8B"

@@ -16,7 +16,7 @@ from hetrl_core.job.spec import JobSpec, MinimiseCost, Strategy
 from hetrl_core.plan.plan import Plan, Recompute, ReplicaGroup, Sharding
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
-from hetrl_planner.workload import tasks_of
+from hetrl_planner.problem.workload import tasks_of
 from tests.builders import a_fleet, a_job, both
 
 EVALUATIONS = 300

@@ -8,15 +8,15 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import JobSpec, RolloutSpec
 from hetrl_core.plan.plan import Plan
-from hetrl_planner.goals import Fastest
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import faults
-from hetrl_planner.layout.of_choice import layout_of
+from hetrl_planner.phase1.iterate import Searcher, Space
+from hetrl_planner.phase1.to_layout import layout_of
 from hetrl_planner.plan_job import never, plan, space_of
-from hetrl_planner.search import Searcher, Space
-from hetrl_planner.tiling import Tiling, laid_out, tiling_of
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.strategies.tiling import Tiling, laid_out, tiling_of
 from tests.builders import a_fleet, a_job, both
 
 FOUR_TIMES = both(

@@ -4,9 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from hetrl_planner.lengths import Constant, Lengths
-from hetrl_planner.simulator.pipeline import Pipeline, RolloutGroup, TrainerSpec, WeightRoute
-from hetrl_planner.simulator.result import SimulationResult
+from hetrl_planner.problem.lengths import Constant, Lengths
+from hetrl_planner.simulator.measurement.result import SimulationResult
+from hetrl_planner.simulator.pipeline.pipeline import (
+    Pipeline,
+    RolloutGroup,
+    TrainerSpec,
+    WeightRoute,
+)
 from hetrl_planner.simulator.simulate import simulate
 
 

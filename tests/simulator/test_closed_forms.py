@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_planner.lengths import Constant, Uniform, lognormal_of_variation
-from hetrl_planner.simulator.pipeline import (
+from hetrl_planner.problem.lengths import Constant, Uniform, lognormal_of_variation
+from hetrl_planner.simulator.pipeline.pipeline import (
     InferenceStage,
     RolloutGroup,
     SharedGpus,

@@ -11,9 +11,9 @@ from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_core.plan.plan import MemoryUse, Parallelism, Plan, Replica, ReplicaGroup, Share
 from hetrl_core.plan.training_split import critic_split
 from hetrl_core.task import Task
-from hetrl_planner.lengths import lognormal_of_max
 from hetrl_planner.plan_job import plan
-from hetrl_planner.simulator.compile import compile_plan
+from hetrl_planner.problem.lengths import lognormal_of_max
+from hetrl_planner.simulator.pipeline.compile import compile_plan
 from tests.builders import a_fleet, a_job, both
 from tests.simulator.pipelines import play
 

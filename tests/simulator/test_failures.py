@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hetrl_planner.lengths import Constant, lognormal_of_variation
+from hetrl_planner.problem.lengths import Constant, lognormal_of_variation
+from hetrl_planner.simulator.events.trajectory import Ending, PromptGroup, Trajectory
 from hetrl_planner.simulator.parts import assemble
-from hetrl_planner.simulator.pipeline import Failures, ReplicaLoss, TrainerSpec
-from hetrl_planner.simulator.trajectory import Ending, PromptGroup, Trajectory
+from hetrl_planner.simulator.pipeline.pipeline import Failures, ReplicaLoss, TrainerSpec
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 

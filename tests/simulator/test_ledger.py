@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_core.staleness import Ledger, StalenessBound, staleness
-from hetrl_planner.simulator.ledger import RunLedger
+from hetrl_planner.simulator.coordination.ledger import RunLedger
+from hetrl_planner.simulator.events.trajectory import PromptGroup, Trajectory
 from hetrl_planner.simulator.parts import assemble
-from hetrl_planner.simulator.trajectory import PromptGroup, Trajectory
 from tests.simulator.pipelines import a_pipeline
 
 VERSIONS = st.integers(min_value=0, max_value=50)

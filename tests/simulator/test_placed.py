@@ -8,7 +8,7 @@ import pytest
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
-from hetrl_planner.simulator.placed import Gpu, PlacedGroup, Prices, place
+from hetrl_planner.simulator.pipeline.placed import Gpu, PlacedGroup, Prices, place
 from tests.builders import a_fleet, a_job
 
 pytestmark = pytest.mark.slow

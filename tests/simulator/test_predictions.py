@@ -10,7 +10,7 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
-from hetrl_planner.simulator.compile import compile_plan
+from hetrl_planner.simulator.pipeline.compile import compile_plan
 from hetrl_planner.simulator.simulate import simulate
 from tests.builders import a_fleet, a_job, both
 

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from hetrl_planner.lengths import (
+from hetrl_planner.problem.lengths import (
     Constant,
     Empirical,
     Uniform,
@@ -14,14 +14,14 @@ from hetrl_planner.lengths import (
     lognormal_of_p95,
     lognormal_of_variation,
 )
-from hetrl_planner.simulator.pipeline import (
+from hetrl_planner.simulator.pipeline.pipeline import (
     Failures,
     InferenceStage,
     ReplicaLoss,
     SharedGpus,
     TrainerSpec,
 )
-from hetrl_planner.simulator.rates import rollouts_of_rates
+from hetrl_planner.simulator.pipeline.rates import rollouts_of_rates
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_planner.lengths import Empirical, Lengths, lognormal_of_variation
-from hetrl_planner.simulator.pipeline import (
+from hetrl_planner.problem.lengths import Empirical, Lengths, lognormal_of_variation
+from hetrl_planner.simulator.pipeline.pipeline import (
     Failures,
     InferenceStage,
     Pipeline,
     ReplicaLoss,
     TrainerSpec,
 )
-from hetrl_planner.simulator.rates import rollouts_of_rates
+from hetrl_planner.simulator.pipeline.rates import rollouts_of_rates
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 LONG_TAIL = lognormal_of_variation(mean_tokens=100, variation=2, max_tokens=5000)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.objective import Objective, Score
+from hetrl_planner.layout.objective import Objective, Score
 
 Watch = Callable[[int, Score], None]
 """Told each evaluation's number and the best score so far."""

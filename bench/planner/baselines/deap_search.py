@@ -14,7 +14,7 @@ from deap import algorithms, base, tools
 
 from bench.planner.baselines.anytime import Run, Spent
 from bench.planner.baselines.encoding import Encoding, Genes
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.layout.evaluation import Evaluation
 
 POPULATION = 100

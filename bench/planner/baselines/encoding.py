@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from hetrl_core.task import TRAINING_TASKS, Task
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Cut, Genome
-from hetrl_planner.hetrl.groupings import Grouping, groupings
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Cut, Genome
+from hetrl_planner.hetrl.genome.groupings import Grouping, groupings
+from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.layout.devices import Devices
 
 Genes = list[int]

@@ -27,7 +27,7 @@ from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaKey
 from hetrl_planner.layout.task_costs import GroupFootprints
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 
 class EqualShares(Evaluator):

@@ -11,7 +11,7 @@ from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 TENSOR_SIZES = (1, 2, 4, 8)
 STAGE_COUNTS = (1, 2, 4, 8)

@@ -17,7 +17,7 @@ from pymoo.optimize import minimize
 
 from bench.planner.baselines.anytime import Run, Spent
 from bench.planner.baselines.encoding import Encoding
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.layout.evaluation import Evaluation
 
 POPULATION = 100

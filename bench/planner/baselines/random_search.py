@@ -7,8 +7,8 @@ cuts are the decoder's. What is left of HetRL's search without any search.
 import numpy as np
 
 from bench.planner.baselines.anytime import Run, Spent
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.starts import Starts
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.layout.evaluation import Evaluation
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.sites import sites
+from hetrl_planner.problem.sites import sites
 
 REGION = "local"
 LATENCY_SECONDS = 50e-6

@@ -17,8 +17,8 @@ from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.network import inside_machine
 from hetrl_planner.cost.stage import uniform_stages
 from hetrl_planner.layout.to_plan import prediction, replica_groups
-from hetrl_planner.simulator.compile import compile_plan
-from hetrl_planner.simulator.pipeline import Pipeline
+from hetrl_planner.simulator.pipeline.compile import compile_plan
+from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 KEEPS_UP_SECONDS = 1.0
 """A step of a trainer that holds nothing back."""

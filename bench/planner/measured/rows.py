@@ -22,7 +22,7 @@ from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Recompute
 from hetrl_core.task import Task
 from hetrl_core.units import GIGA, MIB, TERA
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 from tests.builders import ARCHITECTURES
 
 # GPUs, links, models

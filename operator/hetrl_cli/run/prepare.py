@@ -23,8 +23,8 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import Engine, JobSpec, TracesSpec
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_planner.given import misfits
 from hetrl_planner.plan_job import plan
+from hetrl_planner.replan.validate import misfits
 
 _CONFIG = "config.json"
 _THIS_MACHINE = files(__package__) / "this-machine.yaml"

@@ -11,7 +11,7 @@ from functools import cached_property
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import all_reduce_seconds, inside_machine, transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 ENGINE_STEP_SECONDS = 1e-3
 """What an engine spends per decoding step beside the GPU's work. Ours."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import all_reduce_seconds, inside_machine, transfer_seconds
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 FORWARD_ALL_REDUCES = 2
 """A layer (Shoeybi et al., Megatron-LM, 2019)."""

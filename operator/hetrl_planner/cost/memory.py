@@ -10,7 +10,7 @@ from hetrl_core.fleet.snapshot import GpuKind
 from hetrl_core.plan.plan import MemoryUse, Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task, programs_of
 from hetrl_planner.cost.shard import Shard
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 WEIGHT_BYTES = 2
 """bf16: what generation holds, and what training's passes cast to."""

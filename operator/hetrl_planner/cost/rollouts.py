@@ -14,7 +14,7 @@ from math import isinf
 from hetrl_planner.cost.iteration import Stream, generation_window_seconds
 from hetrl_planner.cost.network import WeightSync
 from hetrl_planner.cost.serving import Serving
-from hetrl_planner.workload import ON_TIME, Workload
+from hetrl_planner.problem.workload import ON_TIME, Workload
 
 PRECISION = 1e-7
 """Of a window that is looked for, or of what is made in it, as a share."""

@@ -21,7 +21,7 @@ from hetrl_planner.cost.network import (
     transfer_seconds,
 )
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 ALL_REDUCES = {Recompute.FULL: 6, Recompute.NONE: 4}
 """A layer: two forward, two backward (Shoeybi et al., 2019), two more to recompute."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS
+from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.layout.devices import Devices
 
 MOST_BUNDLES = 256

@@ -14,8 +14,8 @@ import numpy as np
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.network import transfer_seconds
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.ilp.bundles import Bundle, Supply, bundles, supplies
 from hetrl_planner.ilp.kinds import (
     GENERATES,

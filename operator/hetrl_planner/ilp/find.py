@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from math import inf
 
-from hetrl_planner.goals import Fastest
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.packing import MOST_FLEET_GPUS
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.ilp.bundles import Bundle
 from hetrl_planner.ilp.columns import PHASES, Column, Pricing, unbeaten
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.objective import Objective, Score
-from hetrl_planner.workload import ON_TIME
+from hetrl_planner.layout.objective import Objective, Score
+from hetrl_planner.problem.goals import Fastest
+from hetrl_planner.problem.workload import ON_TIME
 
 PACE_TOLERANCE = 1e-9
 

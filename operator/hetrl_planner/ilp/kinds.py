@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 
 from hetrl_core.task import Task
-from hetrl_planner.hetrl.groupings import Grouping, groupings
+from hetrl_planner.hetrl.genome.groupings import Grouping, groupings
 
 Classes = tuple[tuple[Task, ...], ...]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pulp
 
-from hetrl_planner import solver
-from hetrl_planner.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 from hetrl_planner.ilp.bundles import Supply
 from hetrl_planner.ilp.columns import PHASES, SCORING, TRAINING, Column
+from hetrl_planner.problem import solver
+from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 
 TIE_SECONDS_PER_DOLLAR = 1e-6
 """Of two choices of one speed, the one with the cheaper GPUs is taken."""

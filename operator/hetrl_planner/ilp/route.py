@@ -9,7 +9,7 @@ from itertools import pairwise, permutations
 from hetrl_planner.cost.inference import hidden_bytes
 from hetrl_planner.cost.network import transfer_seconds
 from hetrl_planner.layout.devices import MAX_EXACT_REGIONS, Devices
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 
 class Routes:

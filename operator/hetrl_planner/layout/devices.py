@@ -12,7 +12,7 @@ from itertools import pairwise, permutations
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Machine
 from hetrl_planner.cost.memory import overhead_bytes
 from hetrl_planner.cost.network import Channel, between_machines, inside_machine
-from hetrl_planner.sites import Site
+from hetrl_planner.problem.sites import Site
 
 MAX_EXACT_REGIONS = 7
 """Regions up to which the best ring through them is found by trying every order."""

@@ -16,7 +16,7 @@ from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.cost.training import Pipeline, Turn, pipeline_of, turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 StageKey = tuple[int, int, int, bool]
 """Site, tensor size, layers, and whether the next stage is on the same machine."""

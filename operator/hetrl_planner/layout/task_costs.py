@@ -20,7 +20,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluation import Misfit, TaskCost
 from hetrl_planner.layout.layout import TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts, ReplicaKey
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 GroupFootprints = dict[int, list[Footprint]]
 

@@ -14,7 +14,7 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 from hetrl_planner.layout.step import in_step_seconds
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 Alike = tuple[tuple[tuple[int, int, int], ...], int]
 """Site, tensor size and layers of each stage, and the concurrency."""

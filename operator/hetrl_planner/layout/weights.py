@@ -15,7 +15,7 @@ from hetrl_planner.cost.network import WeightSync, weight_sync
 from hetrl_planner.cost.resharding import ServedStage, Source, reshard_seconds
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import Layout, ReplicaLayout
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 
 
 class WeightPaths:

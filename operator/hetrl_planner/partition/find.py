@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hetrl_planner.partition.attraction import attractions
-from hetrl_planner.partition.chains import Chains, Improved, swap_chains
 from hetrl_planner.partition.cost import PartitionCost
-from hetrl_planner.partition.cut import MAX_SEED, cuts
-from hetrl_planner.partition.evolution import Breeding, MixedMoves, evolve
 from hetrl_planner.partition.graph import DeviceGraph
-from hetrl_planner.partition.search import Best, Proposals, minimise, never
+from hetrl_planner.partition.search.attraction import attractions
+from hetrl_planner.partition.search.chains import Chains, Improved, swap_chains
+from hetrl_planner.partition.search.cut import MAX_SEED, cuts
+from hetrl_planner.partition.search.evolution import Breeding, MixedMoves, evolve
+from hetrl_planner.partition.search.search import Best, Proposals, minimise, never
 from hetrl_planner.partition.shape import Shape
 
 BREEDING = Breeding(population_size=32, max_children=100_000, immigrant_share=0.1)

@@ -10,18 +10,18 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from hetrl_planner.simulator.calendar import Calendar
-from hetrl_planner.simulator.coordinator import Coordinator
-from hetrl_planner.simulator.failures import Outages
-from hetrl_planner.simulator.gpus import GpuTurns
-from hetrl_planner.simulator.ledger import RunLedger
-from hetrl_planner.simulator.lending import Lending
-from hetrl_planner.simulator.pipeline import Pipeline, WeightRoute
-from hetrl_planner.simulator.replica import Replica
-from hetrl_planner.simulator.stage import Scoring, Stage
-from hetrl_planner.simulator.trainer import Trainer
-from hetrl_planner.simulator.trajectory import Trajectory
-from hetrl_planner.simulator.weights import Route, connect
+from hetrl_planner.simulator.coordination.coordinator import Coordinator
+from hetrl_planner.simulator.coordination.leases import Lending
+from hetrl_planner.simulator.coordination.ledger import RunLedger
+from hetrl_planner.simulator.events.calendar import Calendar
+from hetrl_planner.simulator.events.trajectory import Trajectory
+from hetrl_planner.simulator.pipeline.pipeline import Pipeline, WeightRoute
+from hetrl_planner.simulator.serving.gpus import GpuTurns
+from hetrl_planner.simulator.serving.replica import Replica
+from hetrl_planner.simulator.serving.stage import Scoring, Stage
+from hetrl_planner.simulator.serving.weights import Route, connect
+from hetrl_planner.simulator.training.failures import Outages
+from hetrl_planner.simulator.training.trainer import Trainer
 
 _DRAWN_AT_ONCE = 4096
 

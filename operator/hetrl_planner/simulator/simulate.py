@@ -4,14 +4,14 @@ from math import inf
 
 import numpy as np
 
-from hetrl_planner.collection import collecting_rarely
-from hetrl_planner.refusals import at_least
-from hetrl_planner.simulator.calendar import Calendar
-from hetrl_planner.simulator.ledger import RunLedger
-from hetrl_planner.simulator.meter import Meter
+from hetrl_planner.problem.checks import at_least
+from hetrl_planner.problem.gc_tuning import collecting_rarely
+from hetrl_planner.simulator.coordination.ledger import RunLedger
+from hetrl_planner.simulator.events.calendar import Calendar
+from hetrl_planner.simulator.measurement.meter import Meter
+from hetrl_planner.simulator.measurement.result import EndedBy, SimulationResult
 from hetrl_planner.simulator.parts import assemble
-from hetrl_planner.simulator.pipeline import Pipeline
-from hetrl_planner.simulator.result import EndedBy, SimulationResult
+from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 EVENTS_PER_TRAJECTORY = 100
 """Far more than training on one takes, with all that is thrown away. See ``patience``."""

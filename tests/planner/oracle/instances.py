@@ -14,8 +14,8 @@ from hetrl_core.job.architecture import ModelArchitecture
 from hetrl_core.job.spec import Engine
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.sites import sites
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.sites import sites
+from hetrl_planner.problem.workload import Workload
 from tests.builders import a_job, a_kind
 
 KINDS = ("T4", "A10G", "L4", "A30", "L40S", "A40", "V100-32GB", "A100-40GB")

@@ -17,7 +17,7 @@ from hetrl_planner.cost.rollouts import PRECISION
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
 from hetrl_planner.layout.layout import Layout, TaskLayout
-from hetrl_planner.workload import Workload
+from hetrl_planner.problem.workload import Workload
 from tests.planner.oracle.cuts import Cuts
 
 Group = tuple[TaskLayout, ...]

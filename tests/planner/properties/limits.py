@@ -13,7 +13,7 @@ from hetrl_core.plan.plan import Infeasible, Plan, ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shard import shards
-from hetrl_planner.workload import tasks_of, workload
+from hetrl_planner.problem.workload import tasks_of, workload
 from tests.planner.properties.questions import Question
 
 Gpu = tuple[str, int]

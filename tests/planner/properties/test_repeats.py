@@ -15,10 +15,10 @@ from hetrl_core.fleet.snapshot import Link
 from hetrl_core.job.algorithm import AlgorithmType, Mode
 from hetrl_core.job.spec import MinimiseCost, Strategy
 from hetrl_core.plan.plan import Plan
-from hetrl_planner.hetrl.decode import Decoder
-from hetrl_planner.hetrl.genome import Genome
-from hetrl_planner.hetrl.groupings import groupings
-from hetrl_planner.hetrl.neighbours import Neighbours
+from hetrl_planner.hetrl.genome.decode import Decoder
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.genome.groupings import groupings
+from hetrl_planner.hetrl.search.neighbours import Neighbours
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.plan_job import space_of

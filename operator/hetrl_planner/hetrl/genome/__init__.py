@@ -1,0 +1,1 @@
+"""Genomes, the values that evolution changes, and their decoding into layouts."""

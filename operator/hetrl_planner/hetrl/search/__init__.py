@@ -1,0 +1,1 @@
+"""The levels of HetRL's search: successive halving, evolution, descent."""

@@ -1,0 +1,145 @@
+"""How many layers each stage of a training pipeline should have.
+
+They are divided so that the slowest stage, its sends to the next one among its time, is as fast as
+memory allows (``balanced_layers``); what memory allows is ``stage_memory``'s. All is remembered by
+what it depends on.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from hetrl_core.plan.plan import Recompute, TrainingMode
+from hetrl_planner.cost.inference import Pace, hidden_bytes
+from hetrl_planner.cost.network import transfer_seconds
+from hetrl_planner.cost.stage import PlacedStage, balanced_layers
+from hetrl_planner.cost.training import turn
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
+from hetrl_planner.problem.workload import Workload
+
+Place = tuple[int, int]
+"""A site, and the bytes that other tasks keep on its GPUs."""
+
+_Cut = tuple[int, TrainingMode, int]
+"""Tensor size, way to train, and replicas."""
+
+Hop = tuple[int, int, bool]
+"""From a stage's site to the next one's, and whether both are on one machine."""
+
+Hops = tuple[tuple[Hop, ...], ...]
+"""Of each stage but the last, over all replicas."""
+
+_StagePlaces = tuple[tuple[Place, ...], ...]
+"""Of each stage, where it stands over all replicas."""
+
+_Joined = tuple[_StagePlaces, Hops]
+
+_Stage = tuple[float, float, int]
+"""A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
+it holds. A plain tuple, for a search keeps so many that objects would burden the garbage
+collector; so are the keys that it is remembered by."""
+
+
+class Balance:
+    """Answers for one job on one fleet."""
+
+    def __init__(self, work: Workload, devices: Devices, stage_memory: StageMemory) -> None:
+        self._work = work
+        self._devices = devices
+        self._memory = stage_memory
+        self._paces: dict[tuple[object, ...], Pace] = {}
+        self._layers: dict[_Cut, dict[_Joined, tuple[int, ...] | None]] = {}
+        self._stages: dict[_Cut, dict[tuple[tuple[Place, ...], bool, int], _Stage]] = {}
+
+    def layers(
+        self,
+        stage_places: Sequence[tuple[Place, ...]],
+        *,
+        tensor: int,
+        mode: TrainingMode,
+        num_replicas: int,
+        hops: Hops = (),
+    ) -> tuple[int, ...] | None:
+        """Return the layers of each stage, ``None`` where they do not fit.
+
+        Both are over all replicas: the places on which each stage stands, and its hops to the
+        next one, which are free where they are not said.
+        """
+        cut = (tensor, mode, num_replicas)
+        known = self._layers.setdefault(cut, {})
+        key = (tuple(stage_places), hops)
+        if key not in known:
+            stages = self._stages_at(key[0], *cut)
+            fixed_seconds, layer_seconds, most_layers = zip(*stages, strict=True)
+            known[key] = balanced_layers(
+                self._work.architecture.num_layers,
+                fixed_seconds=[
+                    fixed + hop
+                    for fixed, hop in zip_longest(
+                        fixed_seconds, map(self._hop_seconds, hops), fillvalue=0.0
+                    )
+                ],
+                layer_seconds=layer_seconds, most_layers=most_layers,
+            )  # fmt: skip
+        return known[key]
+
+    def _hop_seconds(self, hops: Sequence[Hop]) -> float:
+        """Return what a sequence's way to the next stage and back adds to a turn at worst."""
+        return max(
+            [
+                2 * transfer_seconds(hidden_bytes(self._work), self._devices.hop(*each))
+                for each in hops
+            ]
+        )
+
+    def _stages_at(
+        self, stage_places: _StagePlaces, tensor: int, mode: TrainingMode, num_replicas: int
+    ) -> list[_Stage]:
+        known = self._stages.setdefault((tensor, mode, num_replicas), {})
+        found = []
+        for number, places in enumerate(stage_places):
+            key = (places, number == 0, len(stage_places) - number)
+            if key not in known:
+                known[key] = self._stage(*key, tensor=tensor, mode=mode, num_replicas=num_replicas)
+            found.append(known[key])
+        return found
+
+    def _stage(
+        self,
+        places: tuple[Place, ...],
+        is_first: bool,
+        passes_in_flight: int,
+        *,
+        tensor: int,
+        mode: TrainingMode,
+        num_replicas: int,
+    ) -> _Stage:
+        """Return a stage that stands on all of these places: as slow and full as the worst."""
+        ends = (is_first, passes_in_flight == 1)
+        paces = [self.pace(site, tensor, ends, mode.recompute) for site, _ in places]
+        usable_bytes = self._devices.usable_bytes
+        most_layers = self._memory.most_training_layers(
+            tensor, ends, mode=mode, num_replicas=num_replicas, passes_in_flight=passes_in_flight,
+            free_bytes=min([usable_bytes[site] - reserved for site, reserved in places]),
+        )  # fmt: skip
+        return (
+            max([pace.fixed_seconds for pace in paces]),
+            max([pace.slot_seconds for pace in paces]),
+            most_layers,
+        )
+
+    def pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
+        """Return a stage's time for one sequence: what is fixed, and what each layer adds."""
+        key = (site, tensor, ends, recompute)
+        if key not in self._paces:
+            kind = self._devices.sites[site].kind
+            one, two = (
+                turn(
+                    PlacedStage(shard=self._memory.shard(tensor, layers, ends), kind=kind),
+                    self._work,
+                    recompute,
+                ).total_seconds
+                for layers in (1, 2)
+            )
+            self._paces[key] = Pace(slot_seconds=two - one, fixed_seconds=2 * one - two)
+        return self._paces[key]

@@ -1,0 +1,392 @@
+"""Which split of a replica suits a site, and what its GPUs then do at best.
+
+Layers of pipelines that train are ``balance``'s, here are those that serve; what memory allows is
+``stage_memory``'s. Everything is remembered by what it depends on; what other tasks keep on a GPU
+enters as reserved bytes, which change often and decide little. Searches ask here, so that they need
+not evaluate what cannot be good.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil, inf, prod
+from operator import le
+from weakref import proxy
+
+from hetrl_core.plan.capabilities import split_obstacle
+from hetrl_core.plan.plan import Parallelism, Recompute, Sharding, TrainingMode
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.cost import compute, memory
+from hetrl_planner.cost.generation import GenerationCost
+from hetrl_planner.cost.inference import inference_pace
+from hetrl_planner.cost.shard import Shard, split_layers
+from hetrl_planner.cost.stage import balanced_layers, uniform_stages
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.fit.balance import Balance
+from hetrl_planner.layout.fit.ranked import Ranked, Split
+from hetrl_planner.layout.fit.splits import STAGE_COUNTS, TENSOR_SIZES, deciding
+from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
+from hetrl_planner.problem.workload import Workload
+
+RESERVE_STEP_BYTES = 1 << 28
+"""To which reserved bytes are rounded up."""
+
+ALL_MODES = tuple(
+    TrainingMode(recompute=recompute, sharding=sharding)
+    for sharding in Sharding
+    for recompute in (Recompute.NONE, Recompute.FULL)
+)
+"""Ways to train, those that cost least time first."""
+
+
+class Fitting:
+    """Answers for one job on one fleet."""
+
+    def __init__(self, work: Workload, devices: Devices, *, runnable_only: bool = False) -> None:
+        self.work = work
+        self.devices = devices
+        self.runnable_only = runnable_only
+        """Whether what this release does not run is left out."""
+        self._memory = StageMemory(work)
+        self.balance = Balance(work, devices, self._memory)
+        self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
+        self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
+        self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
+        self._splits: dict[tuple[object, int, int], Ranked] = {}
+        self._most_rates: dict[tuple[object, int], tuple[tuple[float, Split], ...]] = {}
+        self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
+        self._allowed: dict[tuple[object, ...], bool] = {}
+        self._alike_splits: dict[tuple[object, ...], tuple[Split, ...]] = {}
+        self._possible: dict[int, tuple[Split, ...]] = {}
+        self._replicas: dict[tuple[int, Split, tuple[int, ...]], GenerationCost] = {}
+        self._rates: dict[tuple[object, ...], float] = {}
+        self._least: dict[int, float] = {}
+        self._rooms: dict[tuple[int, Split, tuple[int, ...]], tuple[memory.CacheRoom, ...]] = {}
+        self._scoring_kept: dict[tuple[int, tuple[int, ...]], float] = {}
+
+    @property
+    def most_training_replicas(self) -> int:
+        """Replicas of which each still has a sequence of every minibatch."""
+        return ceil(self.work.batch_size / self.work.minibatches)
+
+    def least_resident_bytes(self, task: Task, *, num_gpus: int) -> float:
+        """Return what a task keeps on each of so many GPUs at least: all of it divided."""
+        if task is Task.ACTOR_GENERATION:
+            return 0.0
+        if task in TRAINING_TASKS:
+            return memory.training_state_bytes(self._whole.num_parameters) / num_gpus
+        return memory.inference_footprint(self._whole, self.work).resident_bytes / num_gpus
+
+    def least_bytes(self, task: Task) -> float:
+        """Return what a task needs of all its GPUs together at least."""
+        if task is Task.ACTOR_GENERATION:
+            return memory.generation_footprint(self._whole, self.work, concurrency=1).total_bytes
+        return self.least_resident_bytes(task, num_gpus=1)
+
+    @cached_property
+    def scoring_bytes(self) -> tuple[float, float]:
+        """What scoring needs on a GPU beside weights, uncut and cut as finely as can be."""
+        finest = self._memory.shard(max(TENSOR_SIZES), 1, (False, False))
+        return (
+            memory.inference_footprint(self._whole, self.work).working_bytes,
+            memory.inference_footprint(finest, self.work).working_bytes,
+        )
+
+    @cached_property
+    def _whole(self) -> Shard:
+        """The uncut model."""
+        return self._memory.shard(1, self.work.architecture.num_layers, (True, True))
+
+    def rate_per_gpu(self, task: Task, site: int) -> float:
+        """Return the trajectories a second that a GPU of a site does of a task, at best.
+
+        Communication between replicas is left out, so no plan does more. 0 where no replica
+        fits the site.
+        """
+        if task not in TRAINING_TASKS:
+            splits = self.splits(task, site, reserved_bytes=0)
+            return max(
+                (
+                    self.rate(task, site, split, reserved_bytes=0) / (split[0] * split[1])
+                    for split in splits
+                ),
+                default=0.0,
+            )
+        rates = [0.0]
+        for tensor, stages in self._possible_splits(site):
+            for mode in ALL_MODES:
+                layers = self.balance.layers(
+                    [((site, 0),)] * stages, tensor=tensor, mode=mode,
+                    num_replicas=self.most_training_replicas,
+                )  # fmt: skip
+                if layers is not None:
+                    slot = max(
+                        self.balance.pace(site, tensor, ends, mode.recompute).seconds(count)
+                        for ends, count in zip(_ends(stages), layers, strict=True)
+                    )
+                    rates.append(1 / slot / tensor / stages)
+        return max(rates)
+
+    def may_be(self, task: Task, split: Split) -> bool:
+        """Tell whether a task may be cut so, for what runs it."""
+        if not self.runnable_only:
+            return True
+        model, (tensor, stages) = self.work.architecture, split
+        cut = Parallelism(tensor=tensor, stage_layers=split_layers(model, stages))
+        return not split_obstacle(task, cut, self.work.engine, model)
+
+    def may_be_alike(self, tasks: Sequence[Task], split: Split) -> bool:
+        """Tell whether all of a group may be cut so, where its tasks are cut alike."""
+        key = (*tasks, split)
+        if key not in self._allowed:
+            self._allowed[key] = all(self.may_be(task, split) for task in deciding(tasks))
+        return self._allowed[key]
+
+    # Training
+
+    def least_training_seconds(self, site: int) -> float:
+        """Return what one trajectory takes a GPU that does nothing but multiply."""
+        if site not in self._least:
+            self._least[site] = compute.training_seconds(
+                self._whole, self.devices.sites[site].kind, tokens=self.work.sample_tokens,
+                recompute=Recompute.NONE, forward_only_passes=0,
+            )  # fmt: skip
+        return self._least[site]
+
+    # Generation and scoring
+
+    def splits(self, task: Task, site: int, *, reserved_bytes: int) -> Ranked:
+        """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
+        key = (self._likeness(task), site, reserved_bytes)
+        if key not in self._splits:
+            most = self._rates_at_most(task, site)
+            # A reference of its own would keep all that is remembered here until the garbage
+            # collector comes by.
+            fitting = proxy(self)
+
+            def rate(split: Split) -> float:
+                known: float = fitting.rate(task, site, split, reserved_bytes=reserved_bytes)
+                return known
+
+            self._splits[key] = Ranked(most, rate if reserved_bytes else None)
+        return self._splits[key]
+
+    def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:
+        """Return the rate of each split on GPUs where nothing else is."""
+        key = (self._likeness(task), site)
+        if key not in self._most_rates:
+            self._most_rates[key] = tuple(
+                (self.rate(task, site, split, reserved_bytes=0), split)
+                for split in self._possible_splits(site)
+                if self.may_be(task, split)
+            )
+        return self._most_rates[key]
+
+    def _likeness(self, task: Task) -> object:
+        """Return what tasks have in common that may be split alike."""
+        return task if self.runnable_only else task is Task.ACTOR_GENERATION
+
+    def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
+        """Return scoring's splits on GPUs that generate too, what is best for both first.
+
+        What scoring keeps of its model on a GPU is missing in generation's cache, so that the
+        fastest split to score with may make both together slow.
+        """
+        key = (site, reserved_bytes)
+        if key not in self._shared_splits:
+            splits = self.splits(Task.REFERENCE_INFERENCE, site, reserved_bytes=reserved_bytes)
+            self._shared_splits[key] = tuple(
+                sorted(splits, key=lambda split: self._gpu_seconds(site, split, reserved_bytes))
+            )
+        return self._shared_splits[key]
+
+    def _gpu_seconds(self, site: int, split: Split, reserved_bytes: int) -> float:
+        """Return the time of one GPU to score a trajectory and to generate one beside that."""
+        task = Task.REFERENCE_INFERENCE
+        layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
+        assert layers is not None
+        beside = reserved_step(reserved_bytes + self._scoring_kept_bytes(split[0], layers))
+        generating = self.splits(Task.ACTOR_GENERATION, site, reserved_bytes=beside).first
+        if generating is None:
+            return inf
+        rate = self.rate(Task.ACTOR_GENERATION, site, generating, reserved_bytes=beside)
+        return (
+            prod(split) / self.rate(task, site, split, reserved_bytes=reserved_bytes)
+            + prod(generating) / rate
+        )
+
+    def _scoring_kept_bytes(self, tensor: int, layers: tuple[int, ...]) -> float:
+        """Return the most that a stage of a scoring replica keeps on a GPU."""
+        key = (tensor, layers)
+        if key not in self._scoring_kept:
+            self._scoring_kept[key] = max(
+                memory.inference_footprint(
+                    self._memory.shard(tensor, count, ends), self.work
+                ).resident_bytes
+                for count, ends in zip(layers, _ends(len(layers)), strict=True)
+            )
+        return self._scoring_kept[key]
+
+    def splits_alike(self, tasks: Sequence[Task], site: int) -> tuple[Split, ...]:
+        """Return the splits that fit tasks which serve on the same GPUs, the best first."""
+        key = (*tasks, site)
+        if key not in self._alike_splits:
+            rated = [
+                (-self.rate_alike(tasks, site, split) / prod(split), prod(split), split)
+                for split in self._possible_splits(site)
+                if self.may_be_alike(tasks, split)
+            ]
+            self._alike_splits[key] = tuple(split for rate, _, split in sorted(rated) if rate)
+        return self._alike_splits[key]
+
+    def rate_alike(self, tasks: Sequence[Task], site: int, split: Split) -> float:
+        """Return the rate of a replica that serves several tasks in turns; 0 if it cannot fit.
+
+        Each of one stage, for no program that others ask has more.
+        """
+        shard = self._memory.shard(split[0], self.work.architecture.num_layers, (True, True))
+        scoring = [task for task in tasks if task is not Task.ACTOR_GENERATION]
+        held = [memory.inference_footprint(shard, self.work, task) for task in scoring]
+        held += memory.more_programs(tasks, self.work)
+        beside = reserved_step(memory.beside_generation(held, self.work))
+        if beside > self.devices.usable_bytes[site]:
+            return 0.0
+        rates = [self.rate(task, site, split, reserved_bytes=0) for task in scoring]
+        if Task.ACTOR_GENERATION in tasks:
+            rates.append(self.rate(Task.ACTOR_GENERATION, site, split, reserved_bytes=beside))
+        return 1 / sum(1 / rate for rate in rates) if all(rates) else 0.0
+
+    def serving_layers(
+        self, task: Task, site: int, split: Split, *, reserved_bytes: int
+    ) -> tuple[int, ...] | None:
+        """Return the layers of each stage of a replica on one site, ``None`` if it cannot fit."""
+        is_generation = task is Task.ACTOR_GENERATION
+        key = (is_generation, site, split, reserved_bytes)
+        if key not in self._layers:
+            tensor, stages = split
+            every = _ends(stages)
+            most = {
+                ends: self._memory.most_serving_layers(
+                    tensor, ends, is_generation=is_generation,
+                    free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
+                )
+                for ends in set(every)
+            }  # fmt: skip
+            most_layers = tuple([most[ends] for ends in every])
+            self._layers[key] = self._balanced_serving(site, tensor, most_layers)
+        return self._layers[key]
+
+    def _balanced_serving(
+        self, site: int, tensor: int, most_layers: tuple[int, ...]
+    ) -> tuple[int, ...] | None:
+        # Many reserved bytes leave room for the same layers, which are balanced once.
+        unbound = (self.work.architecture.num_layers,) * len(most_layers)
+        if most_layers != unbound:
+            layers = self._balanced_serving(site, tensor, unbound)
+            if layers and all(map(le, layers, most_layers)):
+                return layers
+        key = (site, tensor, most_layers)
+        if key not in self._balanced:
+            layer_seconds, head_seconds = self._decode_pace(site, tensor)
+            last = len(most_layers) - 1
+            self._balanced[key] = balanced_layers(
+                self.work.architecture.num_layers,
+                fixed_seconds=[*[0.0] * last, head_seconds],
+                layer_seconds=[layer_seconds] * (last + 1),
+                most_layers=most_layers,
+            )
+        return self._balanced[key]
+
+    def _decode_pace(self, site: int, tensor: int) -> tuple[float, float]:
+        """Return the time to read one layer for a token, and the head."""
+        key = (site, tensor)
+        if key not in self._decode_seconds:
+            one, two, ended = (
+                compute.decode_hbm_seconds(
+                    self._memory.shard(tensor, layers, (True, is_last)),
+                    self.devices.sites[site].kind, sequences=1, context_tokens=1,
+                )
+                for layers, is_last in ((1, False), (2, False), (1, True))
+            )  # fmt: skip
+            self._decode_seconds[key] = (two - one, ended - one)
+        return self._decode_seconds[key]
+
+    def rate(self, task: Task, site: int, split: Split, *, reserved_bytes: int) -> float:
+        """Return a replica's rate with its part of what may be in flight; 0 if it cannot fit."""
+        layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
+        if layers is None:
+            return 0.0
+        replica = self._replica(site, split, layers)
+        at_once = None
+        if task is Task.ACTOR_GENERATION:
+            held = min(
+                [
+                    room.concurrency(beside_bytes=float(reserved_bytes))
+                    for room in self._cache_rooms(site, split, layers)
+                ]
+            )
+            if not held:
+                return 0.0
+            part = 2 * self.work.most_running * split[0] * split[1] / self.devices.num_gpus
+            at_once = min(held, max(1.0, part))
+        key = (site, split, layers, at_once)
+        if key not in self._rates:
+            self._rates[key] = (
+                1 / inference_pace(self.work, replica.stages).slot_seconds
+                if at_once is None
+                else replica.samples_per_second(at_once)
+            )
+        return self._rates[key]
+
+    def _cache_rooms(
+        self, site: int, split: Split, layers: tuple[int, ...]
+    ) -> tuple[memory.CacheRoom, ...]:
+        """Return what the stages of a replica have left for keys and values."""
+        key = (site, split, layers)
+        if key not in self._rooms:
+            self._rooms[key] = tuple(
+                memory.cache_room(stage.shard, stage.kind, self.work)
+                for stage in self._replica(*key).unlike_stages
+            )
+        return self._rooms[key]
+
+    def _replica(self, site: int, split: Split, layers: tuple[int, ...]) -> GenerationCost:
+        """Return a replica on one site, with the wire that it needs at worst."""
+        key = (site, split, layers)
+        known = self._replicas.get(key)
+        if known is None:
+            here = self.devices.sites[site]
+            channel = self.devices.inside(site)
+            if split[0] * split[1] > here.largest_machine_gpus:
+                channel = self.devices.between(here.region, here.region)
+            stages = uniform_stages(
+                self.work.architecture,
+                Parallelism(tensor=split[0], stage_layers=layers),
+                here.kind,
+                channel,
+            )
+            known = self._replicas[key] = GenerationCost(work=self.work, stages=stages)
+        return known
+
+    def _possible_splits(self, site: int) -> tuple[Split, ...]:
+        if site not in self._possible:
+            here, model = self.devices.sites[site], self.work.architecture
+            self._possible[site] = tuple(
+                (tensor, stages)
+                for tensor in TENSOR_SIZES
+                for stages in STAGE_COUNTS
+                if tensor <= here.largest_machine_gpus
+                and not model.num_query_heads % tensor
+                and stages <= model.num_layers
+                and tensor * stages <= here.num_gpus
+            )
+        return self._possible[site]
+
+
+def reserved_step(reserved_bytes: float) -> int:
+    """Return reserved bytes rounded up, so that like cases are remembered as one."""
+    return ceil(reserved_bytes / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+
+
+def _ends(num_stages: int) -> list[Ends]:
+    last = num_stages - 1
+    return [(number == 0, number == last) for number in range(num_stages)]

@@ -1,0 +1,1 @@
+"""Searches over partitions of a device graph: cuts, swaps, cyclic moves, evolution."""

@@ -1,0 +1,1 @@
+"""The planning problem: workload, usable machines, goals, and its identity as a cache key."""

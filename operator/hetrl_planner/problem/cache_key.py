@@ -1,0 +1,69 @@
+"""What a plan follows from, and nothing else: equal questions have equal answers.
+
+Jobs that differ in what training alone reads, such as their learning rates, ask the same; so do
+fleets that differ in the names of machines. Who keeps answers, and for how long, is left to
+callers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
+from hetrl_planner.problem.goals import goal_of
+from hetrl_planner.problem.usable_machines import narrowed
+from hetrl_planner.problem.workload import Workload, workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A job and a fleet as ``plan_job.plan`` sees them."""
+
+    fleet: ClusterSnapshot
+    """The machines that the job has a use for, in the order in which ``key`` has them."""
+
+    key: tuple[Any, ...]
+    """Equal for equal questions; hashable."""
+
+    def answer_from(self, plan: Plan, asked: "Question") -> Plan:
+        """Return what a plan that answers an equal question is on our machines."""
+        ours = (each.name for each in self.fleet.machines)
+        theirs = (each.name for each in asked.fleet.machines)
+        names = dict(zip(theirs, ours, strict=True))
+        return replace(plan, groups=tuple(_on(names, group) for group in plan.groups))
+
+
+def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
+    """Return what is asked of the planner for a job on a fleet."""
+    # Nodes of other kinds come and go elsewhere: a job that has no use for them asks the same.
+    fleet = narrowed(snapshot, job.resources).without_unused()
+    architecture = job.model.architecture
+    work: Workload | str = workload(job, architecture) if architecture else job.model.source
+    machines = tuple(
+        (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus) for each in fleet.machines
+    )
+    return Question(
+        fleet=fleet,
+        key=(
+            work,
+            goal_of(job),
+            job.resources,
+            job.rollout,
+            job.planning,
+            job.training.checkpoint_every_steps,
+            fleet.gpu_kinds,
+            fleet.links,
+            machines,
+        ),
+    )
+
+
+def _on(names: Mapping[str, str], group: ReplicaGroup) -> ReplicaGroup:
+    return replace(group, replicas=tuple(_replica_on(names, each) for each in group.replicas))
+
+
+def _replica_on(names: Mapping[str, str], replica: Replica) -> Replica:
+    shares = tuple(replace(each, machine=names[each.machine]) for each in replica.shares)
+    return replace(replica, shares=shares)

@@ -1,0 +1,116 @@
+"""Better rollouts beside trainers that stay: what a changed fleet offers a job that runs.
+
+A climb: of all ways to add, give up or exchange replicas that are alike, the best one, again and
+again while it gains. A whole plan may be better than where it ends, but no trainer moves for it.
+"""
+
+from collections.abc import Callable, Iterator
+
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Prediction
+from hetrl_planner.layout.objective import Score
+from hetrl_planner.layout.to_plan import prediction
+from hetrl_planner.plan_job import never
+from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
+from hetrl_planner.replan.pricing import Bench, Rollouts, is_split_differently, sides
+
+MOST_STEPS = 32
+"""Each at least doubles or halves something, or is one of a few last ones. Ours."""
+
+WORTH_A_STEP = 1e-3
+"""Improvement, as a share, below which the climb ends: each step moves pods."""
+
+
+def rollouts_better(
+    plan: Plan,
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    *,
+    should_stop: Callable[[], bool] = never,
+) -> Plan | None:
+    """Return the plan with the same trainers and the best rollouts that are found.
+
+    Args:
+        plan: what runs.
+        snapshot: the machines that the job may use, its own among them.
+        job: its goal and limits.
+        should_stop: asked again and again; once true, the best so far is returned.
+
+    Returns:
+        The plan, which may be the one that runs; None where trainers and inference workers
+        cannot stay or no rollouts fit beside them.
+    """
+    parted = sides(plan)
+    if parted is None:
+        return None
+    staying, rollouts = parted
+    bench = Bench.of(staying, snapshot, job)
+    if any(left < 0 for left in bench.free(()).values()):
+        return None
+    found = _climbed(bench, mended(bench, rollouts), should_stop)
+    return bench.plan(plan, found) if found else None
+
+
+def expected_now(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction | None:
+    """Return what a plan is expected to do on a fleet that may have changed since it was made.
+
+    None where the cost model cannot say: a machine of the plan is not there, tasks that share GPUs
+    are split differently, or some rollouts would be too late for the staleness bound.
+    """
+    if is_split_differently(plan):
+        return None
+    bench = Bench.of(plan.groups, snapshot, job)
+    if any(left < 0 for left in bench.free(()).values()):
+        return None
+    found = bench.whole()
+    return prediction(found, bench.space.work) if found else None
+
+
+def _climbed(bench: Bench, rollouts: Rollouts, should_stop: Callable[[], bool]) -> Rollouts:
+    best = bench.score(rollouts)
+    for _ in range(MOST_STEPS):
+        scored = []
+        for order, way in enumerate(_ways(bench, rollouts)):
+            if should_stop():
+                return rollouts
+            scored.append((bench.score(way), order, way))
+        if not scored or not _is_better(min(scored)[0], best):
+            return rollouts
+        best, _, rollouts = min(scored)
+    return rollouts
+
+
+def _is_better(score: Score, than: Score) -> bool:
+    """Tell whether the first figure that differs at all is smaller by enough."""
+    for new, old in zip(score, than, strict=True):
+        if abs(new - old) > WORTH_A_STEP * abs(old):
+            return new < old
+    return False
+
+
+def _ways(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
+    yield from _more(bench, rollouts)
+    for many in _numbers(num_replicas(rollouts)):
+        for fewer in smaller(rollouts, many):
+            yield fewer
+            # What is given up in one place may stand in another instead, as fewer or more.
+            yield from (each for each in _more(bench, fewer) if each != rollouts)
+    if len(rollouts) == 1:
+        yield from _more(bench, ())
+
+
+def _more(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
+    for many in _numbers(_free_gpus(bench, rollouts)):
+        yield from larger(bench, rollouts, many)
+
+
+def _numbers(most: int) -> Iterator[int]:
+    number = 1
+    while number <= most:
+        yield number
+        number *= 2
+
+
+def _free_gpus(bench: Bench, rollouts: Rollouts) -> int:
+    return sum(left for left in bench.free(rollouts).values() if left > 0)

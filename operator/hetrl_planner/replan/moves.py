@@ -1,0 +1,132 @@
+"""How rollouts may change beside all else, which stays: mended, fewer, more, elsewhere.
+
+A replica's place in its group is its pod's name, so whatever changes, the others keep theirs. Which
+change is good is ``rollout_bench``'s to say.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hetrl_core.plan.plan import Replica, ReplicaGroup, Share
+from hetrl_core.task import Task
+from hetrl_planner.replan.pricing import Bench, Rollouts
+
+
+def num_replicas(rollouts: Rollouts) -> int:
+    """Count the replicas of all groups."""
+    return sum(len(each.replicas) for each in rollouts)
+
+
+def mended(bench: Bench, rollouts: Rollouts) -> Rollouts:
+    """Move replicas off machines that are gone, to others of their site; drop those left over.
+
+    A replica's place in its group is its pod's name, so the others keep theirs.
+    """
+    standing: list[list[Replica | None]] = []
+    free = bench.free(())
+    for group in rollouts:
+        kept: list[Replica | None] = []
+        for replica in group.replicas:
+            needed = Counter({share.machine: 0 for share in replica.shares})
+            for share in replica.shares:
+                needed[share.machine] += share.num_gpus
+            fits = all(free[machine] >= number for machine, number in needed.items())
+            if fits:
+                free.subtract(needed)
+            kept.append(replica if fits else None)
+        standing.append(kept)
+    filled = []
+    for group, kept in zip(rollouts, standing, strict=True):
+        places = [each or _placed(bench, group, free) for each in kept]
+        filled.append(replace(group, replicas=_closed(places)))
+    return tuple(each for each in filled if each.replicas)
+
+
+def _closed(places: Sequence[Replica | None]) -> tuple[Replica, ...]:
+    """Close the gaps from behind: a StatefulSet loses its last pods, and no other changes name."""
+    closed = list(places)
+    while None in closed:
+        last = closed.pop()
+        if last is not None:
+            closed[closed.index(None)] = last
+    return tuple(each for each in closed if each is not None)
+
+
+def _placed(bench: Bench, group: ReplicaGroup, free: Counter[str]) -> Replica | None:
+    """Take a replica's GPUs on machines of its group's site; None where they are not there."""
+    if not group.replicas or group.stage_sites:
+        return None
+    like = group.replicas[0]
+    taken: list[Share] = []
+    for share in like.shares:
+        machine = _machine(bench, group, free, share.num_gpus)
+        if machine is None:
+            for each in taken:
+                free[each.machine] += each.num_gpus
+            return None
+        free[machine] -= share.num_gpus
+        taken.append(replace(share, machine=machine))
+    return replace(like, shares=tuple(taken))
+
+
+def _machine(bench: Bench, group: ReplicaGroup, free: Counter[str], num_gpus: int) -> str | None:
+    """Return the fullest machine of a group's site that has room, so that large gaps stay."""
+    fitting = [
+        (free[machine.name], machine.name)
+        for site in bench.space.sites
+        if (site.kind.name, site.region) == (group.gpu_kind, group.region)
+        for machine in site.machines
+        if free[machine.name] >= num_gpus
+    ]
+    return min(fitting)[1] if fitting else None
+
+
+def smaller(rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
+    """Yield the ways to give up replicas of one group, the last ones first."""
+    for position, group in enumerate(rollouts):
+        if len(group.replicas) < number or len(rollouts) == 1 == len(group.replicas):
+            continue
+        kept = replace(group, replicas=group.replicas[: len(group.replicas) - number])
+        others = (*rollouts[:position], kept, *rollouts[position + 1 :])
+        yield tuple(each for each in others if each.replicas)
+
+
+def larger(bench: Bench, rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
+    """Yield the ways to add replicas that are alike: to a group, or as another one."""
+    for position, group in enumerate(rollouts):
+        more = _more(bench, rollouts, group, number)
+        if more:
+            grown = replace(group, replicas=(*group.replicas, *more))
+            yield (*rollouts[:position], grown, *rollouts[position + 1 :])
+    for group in _new_groups(bench, rollouts):
+        more = _more(bench, rollouts, group, number)
+        if more:
+            yield (*rollouts, replace(group, replicas=tuple(more)))
+
+
+def _more(
+    bench: Bench, rollouts: Rollouts, group: ReplicaGroup, number: int
+) -> list[Replica] | None:
+    free = bench.free(rollouts)
+    placed = [_placed(bench, group, free) for _ in range(number)]
+    more = [each for each in placed if each]
+    return more if len(more) == number else None
+
+
+def _new_groups(bench: Bench, rollouts: Rollouts) -> Iterator[ReplicaGroup]:
+    """Yield groups of other shapes or sites, each with one replica that names no machine yet."""
+    known = {(each.gpu_kind, each.region, each.parallelism) for each in rollouts}
+    for candidate in bench.space.rollouts:
+        site, split = candidate.site, candidate.split
+        if (site.kind.name, site.region, split.parallelism) in known:
+            continue
+        shares = (Share(machine="", num_gpus=split.share_size),) * split.num_shares
+        yield ReplicaGroup(
+            tasks=(Task.ACTOR_GENERATION,),
+            gpu_kind=site.kind.name,
+            region=site.region,
+            parallelism=split.parallelism,
+            replicas=(Replica(shares=shares),),
+            memory=candidate.memory,
+        )

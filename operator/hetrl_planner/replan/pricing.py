@@ -1,0 +1,188 @@
+"""What rollouts beside trainers and inference workers that stay are worth, by the cost model."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
+from hetrl_core.task import TRAINING_TASKS, Task
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation, Misfit
+from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.objective import Objective, Score
+from hetrl_planner.layout.to_plan import prediction
+from hetrl_planner.phase1.iterate import Space
+from hetrl_planner.plan_job import space_of
+from hetrl_planner.problem.goals import goal_of
+
+Rollouts = tuple[ReplicaGroup, ...]
+
+
+def sides(plan: Plan) -> tuple[tuple[ReplicaGroup, ...], Rollouts] | None:
+    """Return what trains or scores, and what generates; None where generation shares GPUs."""
+    staying = tuple(each for each in plan.groups if Task.ACTOR_GENERATION not in each.tasks)
+    rollouts = tuple(each for each in plan.groups if each.tasks == (Task.ACTOR_GENERATION,))
+    shares_gpus = len(staying) + len(rollouts) != len(plan.groups) or is_split_differently(plan)
+    return None if shares_gpus else (staying, rollouts)
+
+
+def is_split_differently(plan: Plan) -> bool:
+    """Tell whether tasks share GPUs that are not cut alike."""
+    return any(
+        share.first_gpu is not None
+        for group in plan.groups
+        for replica in group.replicas
+        for share in replica.shares
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Prices rollouts beside all else of a job."""
+
+    space: Space
+    job: JobSpec
+    staying: tuple[ReplicaGroup, ...]
+    """All that no rollout is moved for."""
+
+    @staticmethod
+    def of(staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec) -> "Bench":
+        """Return one for what a job keeps of a plan on a fleet."""
+        space = space_of(snapshot, job, runnable_only=True)
+        return Bench(space=space, job=job, staying=staying)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The cost model on the job's devices."""
+        devices = Devices(snapshot=self.space.snapshot, sites=self.space.sites)
+        return Evaluator(self.space.work, devices)
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The job's goal and limits."""
+        return Objective(
+            goal=goal_of(self.job), limits=self.space.limits, devices=self.evaluator.devices
+        )
+
+    @cached_property
+    def sizes(self) -> Counter[str]:
+        """GPUs of each machine that the job may use."""
+        devices = self.evaluator.devices
+        return Counter(dict(zip(devices.machine_names, devices.machine_sizes, strict=True)))
+
+    def free(self, rollouts: Rollouts) -> Counter[str]:
+        """Return the GPUs by machine that neither side takes; below zero where they do not fit."""
+        free = Counter(self.sizes)
+        for group in (*self.staying, *rollouts):
+            for replica in group.replicas:
+                for share in replica.shares:
+                    free[share.machine] -= share.num_gpus
+        return free
+
+    def score(self, rollouts: Rollouts) -> Score:
+        """Return how good it is; smaller is better."""
+        return self.objective.score(self.evaluation(rollouts))
+
+    def score_of_any_number(self, rollouts: Rollouts) -> Score:
+        """Return how good it is, whatever number of rollouts the job asks for."""
+        limits = replace(self.space.limits, min_replicas=1, max_replicas=None)
+        return replace(self.objective, limits=limits).score(self.evaluation(rollouts))
+
+    def costs(self, rollouts: Rollouts) -> Evaluation | Misfit:
+        """Return what the cost model says of these rollouts, if others generate of none."""
+        return self.evaluator.evaluate(self._layout(rollouts))
+
+    def evaluation(self, rollouts: Rollouts) -> Evaluation | None:
+        """Return what the cost model says; None where it does not fit, or nothing generates."""
+        return self._evaluated(rollouts) if rollouts else None
+
+    def whole(self) -> Evaluation | None:
+        """Return what the cost model says where nothing but what stays is there, and generates."""
+        return self._evaluated(())
+
+    def _evaluated(self, rollouts: Rollouts) -> Evaluation | None:
+        found = self.costs(rollouts)
+        if not isinstance(found, Evaluation):
+            return None
+        generating = (
+            each for each in (*self.staying, *rollouts) if Task.ACTOR_GENERATION in each.tasks
+        )
+        asked = sum(len(each.replicas) for each in generating)
+        # Rollouts that would always come too late are left out, and the places with them.
+        kept = len(found.layout.task(Task.ACTOR_GENERATION).replicas)
+        return found if kept == asked else None
+
+    def plan(self, like: Plan, rollouts: Rollouts) -> Plan | None:
+        """Return a plan with these rollouts; None where it breaks a limit or does not fit."""
+        found = self.evaluation(rollouts)
+        if found is None or self.objective.excess(found):
+            return None
+        return replace(
+            like,
+            groups=(*self.staying, *self.described(rollouts, found)),
+            prediction=prediction(found, self.space.work),
+            gap=None,
+            rejected=(),
+        )
+
+    def described(self, rollouts: Rollouts, found: Evaluation) -> Rollouts:
+        """Return the groups with the rates that are expected of them now."""
+        cost = found.tasks[Task.ACTOR_GENERATION]
+        memory = self.evaluator.memory(found)
+        layouts = iter(found.layout.task(Task.ACTOR_GENERATION).replicas)
+        described, first = [], 0
+        for group in rollouts:
+            last = first + len(group.replicas)
+            gpus = [gpu for _ in group.replicas for stage in next(layouts) for gpu in stage.gpus]
+            described.append(
+                replace(
+                    group,
+                    replicas=tuple(
+                        replace(each, work_share=share)
+                        for each, share in zip(group.replicas, cost.shares[first:last], strict=True)
+                    ),
+                    # What a pod was started with it keeps: a new one is told what is best now.
+                    concurrency=group.concurrency or max(cost.concurrency[first:last]),
+                    samples_per_second=sum(cost.rates[first:last]) / (last - first),
+                    memory=max((memory[gpu] for gpu in gpus), key=lambda use: use.total_bytes),
+                )
+            )
+            first = last
+        return tuple(described)
+
+    def _layout(self, rollouts: Rollouts) -> Layout:
+        devices = self.evaluator.devices
+        counter = dict(zip(devices.machine_names, devices.first_gpus, strict=False))
+        by_tasks: dict[tuple[Task, ...], list[ReplicaGroup]] = defaultdict(list)
+        for group in (*self.staying, *rollouts):
+            by_tasks[group.tasks].append(group)
+        return Layout(tuple(_laid(alike, counter) for alike in by_tasks.values()))
+
+
+def _laid(alike: Sequence[ReplicaGroup], counter: dict[str, int]) -> tuple[TaskLayout, ...]:
+    """Return the tasks of groups that do the same, on the next GPUs of their machines."""
+    tasks, mode = alike[0].tasks, alike[0].training_mode
+    replicas = tuple(
+        _stages(group, replica, counter) for group in alike for replica in group.replicas
+    )
+    return tuple(
+        TaskLayout(task, replicas, mode if task in TRAINING_TASKS else None) for task in tasks
+    )
+
+
+def _stages(group: ReplicaGroup, replica: Replica, counter: dict[str, int]) -> ReplicaLayout:
+    """Give out the next GPUs of each machine, and cut them into stages."""
+    gpus: list[int] = []
+    for share in replica.shares:
+        first = counter[share.machine]
+        counter[share.machine] = first + share.num_gpus
+        gpus += range(first, first + share.num_gpus)
+    tensor = group.parallelism.tensor
+    return tuple(
+        Stage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
+        for number, layers in enumerate(group.parallelism.stage_layers)
+    )

@@ -1,0 +1,1 @@
+"""Simulated time: the calendar, work that shares one rate, and trajectories."""

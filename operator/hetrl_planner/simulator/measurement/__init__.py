@@ -1,0 +1,1 @@
+"""Measurements of a simulated run and its result."""

@@ -1,0 +1,1 @@
+"""The simulated pipeline as a frozen value, and its compilation from a plan."""

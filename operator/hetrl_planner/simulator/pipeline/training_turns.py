@@ -1,0 +1,123 @@
+"""How long a batch keeps what trains busy, by a plan: who takes turns, and who keeps step.
+
+A critic that is trained on other GPUs than its policy looks at the same batch at the same time, and
+what either of them scores with is part of that. Everything else that scores is ``compile``'s.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from hetrl_core.plan.plan import ReplicaGroup
+from hetrl_core.task import Task
+from hetrl_planner.cost.inference import inference_pace
+from hetrl_planner.cost.stage import PlacedStage
+from hetrl_planner.cost.training import looking_seconds
+from hetrl_planner.problem.workload import Workload
+from hetrl_planner.simulator.pipeline.placed import PlacedGroup
+
+
+class TrainingTurns:
+    """What trains by one plan, by place: the GPUs that tasks share, or a task that has its own."""
+
+    def __init__(
+        self,
+        placed: Sequence[PlacedGroup],
+        work: Workload,
+        stages: Callable[[ReplicaGroup], Sequence[PlacedStage]],
+    ) -> None:
+        """Look at a plan's groups; ``stages`` are those of a group's replicas."""
+        self._placed = placed
+        self._work = work
+        self._stages = stages
+
+    @property
+    def main(self) -> str:
+        """Where the actor is trained."""
+        return next(name for name, tasks in self.tasks.items() if Task.ACTOR_TRAINING in tasks)
+
+    @cached_property
+    def tasks(self) -> dict[str, tuple[Task, ...]]:
+        """What is trained, by place."""
+        return {name: tuple(tasks) for name, tasks in self._trained.items()}
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """How long each place has to do with a batch, from its beginning."""
+        looked = max(self._looked.values(), default=0.0)
+        return {name: looked + sum(tasks.values()) for name, tasks in self._trained.items()}
+
+    def keeps_step(self, placed: PlacedGroup) -> bool:
+        """Tell whether a group scores where one of two models is trained."""
+        return self._is_parted and bool(placed.scored_by) and placed.shared in self._trained
+
+    def scoring_seconds(self, group: ReplicaGroup) -> float:
+        """Return the time of a group's replicas to score their shares of a batch."""
+        return inference_pace(self._work, self._stages(group)).seconds(self._most(group))
+
+    @property
+    def _is_parted(self) -> bool:
+        return len(self._trained) > 1
+
+    @cached_property
+    def _trained(self) -> dict[str, dict[Task, float]]:
+        """Seconds of the tasks that train, by place, without what comes before any gradient.
+
+        Replicas of a task, and tasks on GPUs of their own, work side by side; tasks on the same
+        GPUs take turns.
+        """
+        trained: dict[str, dict[Task, float]] = defaultdict(dict)
+        for each in self._placed:
+            for task in each.trained_by:
+                here = trained[each.shared or task]
+                here[task] = max(self._training_seconds(each, task), here.get(task, 0.0))
+        if len(trained) > 1:
+            for tasks in trained.values():
+                if Task.ACTOR_TRAINING in tasks:
+                    tasks[Task.ACTOR_TRAINING] -= self._policy_looks_seconds
+        return trained
+
+    @cached_property
+    def _looked(self) -> dict[str, float]:
+        """Seconds before any gradient, by place, where two places keep step."""
+        looked: dict[str, float] = defaultdict(float)
+        if self._is_parted:
+            looked[self.main] += self._policy_looks_seconds
+            for name, seconds in self._scored():
+                looked[name] += seconds
+        return looked
+
+    def _scored(self) -> Iterator[tuple[str, float]]:
+        """Yield the place of each task that scores where something is trained, and its time."""
+        scored: dict[tuple[str, Task], float] = defaultdict(float)
+        for each in filter(self.keeps_step, self._placed):
+            for task in each.scored_by:
+                seconds = self.scoring_seconds(each.group)
+                scored[each.shared, task] = max(scored[each.shared, task], seconds)
+        return ((name, seconds) for (name, _), seconds in scored.items())
+
+    def _training_seconds(self, placed: PlacedGroup, task: Task) -> float:
+        """Return a task's time for a batch; a group's rate is the policy's where it trains both."""
+        group = placed.group
+        seconds = max(
+            self._work.batch_size * replica.work_share / group.samples_per_second
+            for replica in group.replicas
+        )
+        is_beside = task is Task.CRITIC_TRAINING and Task.ACTOR_TRAINING in placed.trained_by
+        return seconds - self._looking_seconds(group) if is_beside else seconds
+
+    @property
+    def _policy_looks_seconds(self) -> float:
+        return max(
+            self._looking_seconds(each.group)
+            for each in self._placed
+            if Task.ACTOR_TRAINING in each.trained_by
+        )
+
+    def _looking_seconds(self, group: ReplicaGroup) -> float:
+        """Return what a policy in these replicas does of a batch before its first gradient."""
+        return self._most(group) * looking_seconds(self._work, self._stages(group))
+
+    def _most(self, group: ReplicaGroup) -> float:
+        """Return the trajectories of a batch that the busiest of a group's replicas has."""
+        return self._work.batch_size * max(replica.work_share for replica in group.replicas)

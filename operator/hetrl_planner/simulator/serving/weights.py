@@ -1,0 +1,71 @@
+"""How versions travel: from the trainer over links into regions, then into each replica.
+
+A route carries one version at a time; those published meanwhile are skipped but for the
+newest. Routes over one link share its bandwidth.
+"""
+
+from collections.abc import Sequence
+
+from hetrl_planner.simulator.events.calendar import Calendar
+from hetrl_planner.simulator.events.paced import PacedWork
+from hetrl_planner.simulator.pipeline.pipeline import WeightRoute
+from hetrl_planner.simulator.serving.replica import Replica
+
+
+class Route:
+    """One region's weights: what has arrived, what is on its way, what waits."""
+
+    def __init__(self, spec: WeightRoute, replicas: Sequence[Replica]) -> None:
+        self.spec = spec
+        self._replicas = replicas
+        self._wanted: int | None = None
+        self._travelling: int | None = None
+        self.arrived = 0
+        self.num_transfers = 0
+        self.link: PacedWork[Route]
+
+    def publish(self, version: int) -> None:
+        """Send a version as soon as the route is free."""
+        self._wanted = version
+        if self._travelling is None:
+            self._depart()
+
+    def arrive(self) -> None:
+        """Give every living replica the version, and send the next."""
+        assert self._travelling is not None
+        self.arrived, self._travelling = self._travelling, None
+        for replica in self._replicas:
+            replica.load(self.arrived, seconds=self.spec.load_seconds)
+        if self._wanted is not None:
+            self._depart()
+
+    def bring_back(self, replica: Replica) -> None:
+        """Let a replica that was lost come up with what the region has."""
+        replica.come_back(self.arrived, seconds=self.spec.load_seconds)
+
+    def _depart(self) -> None:
+        self._travelling, self._wanted = self._wanted, None
+        self.num_transfers += 1
+        if not self.spec.transfer_seconds:
+            self.arrive()
+            return
+        self.link.settle()
+        self.link.add(self, self.spec.transfer_seconds)
+        self.link.look_ahead()
+
+
+def connect(calendar: Calendar, routes: Sequence[Route]) -> None:
+    """Put routes on their links: the time of a transfer is multiplied by those beside it."""
+    by_link: dict[str, list[Route]] = {}
+    for number, route in enumerate(routes):
+        by_link.setdefault(route.spec.link or f"only route {number}", []).append(route)
+    for sharing in by_link.values():
+        pace = [float(each) for each in range(len(sharing) + 1)]
+        link = PacedWork[Route](calendar, pace, _arrive)
+        for route in sharing:
+            route.link = link
+
+
+def _arrive(routes: list[Route]) -> None:
+    for route in routes:
+        route.arrive()

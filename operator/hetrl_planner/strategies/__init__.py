@@ -1,0 +1,1 @@
+"""Strategies that combine searches into one plan, and the selection among their finalists."""

@@ -1,0 +1,268 @@
+"""Which searches run for a strategy, in which order, and whose layout is taken.
+
+``Auto`` asks the ILP how to divide whole machines, or phase 1 of AReaL-Hex, which counts single
+GPUs, or both, and lets HetRL's evolution go on from what they found; so there is an answer whenever
+time runs out. On small fleets the ILP has the last word instead. Phase 1, which is slower than the
+ILP on larger ones and finds less, is asked there where the ILP has nothing, or where the price is
+to be low.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from hetrl_core.job.spec import Strategy
+from hetrl_planner.ilp.find import find as find_partition
+from hetrl_planner.layout.devices import Devices
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.evaluation import Evaluation
+from hetrl_planner.layout.layout import renumbered
+from hetrl_planner.layout.objective import Objective
+from hetrl_planner.phase1.choice import Choice
+from hetrl_planner.phase1.iterate import Searcher, Space
+from hetrl_planner.phase1.to_layout import layout_of
+from hetrl_planner.problem.goals import Cheapest, Fastest, Goal
+from hetrl_planner.strategies.evolution import Evolving
+from hetrl_planner.strategies.repartition import repartition
+from hetrl_planner.strategies.search_result import Decided, better
+from hetrl_planner.strategies.tiling import laid_out, tiling_of
+
+REGIONS_OF_A_START = 2
+"""Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
+
+CHOICES_OF_A_START = 3
+"""Of each program there that are priced whole."""
+
+PHASE_2_SHARE = 0.1
+"""Of evolution's evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
+
+UNPROMISING_SHARE = 0.2
+"""Of evolution's evaluations, where neither the ILP nor phase 1 found anything on more than a few
+GPUs: enough to see that nothing fits. Ours."""
+
+CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
+"""Of what a plan costs, for which a faster one is looked for. Ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Portfolio:
+    """The searches for one job on one fleet."""
+
+    space: Space
+    goal: Goal
+    seed: int
+    should_stop: Callable[[], bool]
+    evaluations: int | None = None
+    """Budget of HetRL's search; ``None``: by the size of the fleet."""
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """What prices layouts."""
+        devices = Devices(snapshot=self.space.snapshot, sites=self.space.sites)
+        return Evaluator(self.space.work, devices)
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What compares them."""
+        return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
+
+    @cached_property
+    def evolving(self) -> Evolving:
+        """What asks evolution."""
+        return Evolving(
+            space=self.space, evaluator=self.evaluator, objective=self.objective,
+            seed=self.seed, should_stop=self.should_stop, evaluations=self.evaluations,
+        )  # fmt: skip
+
+    def begin(self, strategy: Strategy) -> Decided | None:
+        """Return the answer that a strategy has within moments."""
+        match strategy:
+            case Strategy.HETRL | Strategy.ILP:
+                return None
+            case Strategy.AUTO:
+                return self._begun()
+            case _:
+                return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
+
+    def go_on(
+        self, strategy: Strategy, first: Decided | None, *, others: Sequence[Choice] = ()
+    ) -> Decided | None:
+        """Return the better of a first answer and what evolution finds from there.
+
+        ``others`` are worse answers of phase 1 from which evolution may come to better ones.
+        """
+        if strategy in {Strategy.HETRL, Strategy.ILP, Strategy.AUTO}:
+            first = self._tiled(strategy, first)
+        match strategy:
+            case Strategy.HOMOGENEOUS:
+                return first
+            case Strategy.AREAL_HEX:
+                if first is None:
+                    return None
+                first = better(first, self._on_one_kind(), self.objective)
+                moved = self.evolving.over(
+                    [self.evolving.disjoint], first, others, share=PHASE_2_SHARE
+                )
+                return self._repartition(self.cheaper(moved))
+            case Strategy.HETRL:
+                return self.evolving.over_all(first, others)
+            case Strategy.ILP:
+                return better(first, self._partition(), self.objective)
+            case Strategy.AUTO:
+                return self._repartition(self.cheaper(self._by_all(first, others)))
+
+    def _begun(self) -> Decided | None:
+        """Return the answer from which ``Auto`` goes on.
+
+        In one region phase 2 costs a moment and is worth as much as a second of evolution.
+        """
+        divided = None if self.evolving.is_small else self._partition(to_begin=True)
+        if divided and isinstance(self.goal, Fastest) and self._is_compared(divided):
+            is_one_region = len({site.region for site in self.space.sites}) == 1
+            return self._repartition(divided) if is_one_region else divided
+        return better(self._phase_1(homogeneous=False), divided, self.objective)
+
+    def _is_compared(self, divided: Decided) -> bool:
+        """Tell whether the ILP found a plan such as phase 1's, or there is none to be run."""
+        if not self.space.runnable_only or not self.space.has_choices:
+            return True
+        return any(each.grouping == self.evolving.disjoint for each in divided.others)
+
+    def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
+        if not self.evolving.is_small:
+            share = 1.0 if first or not self.space.has_choices else UNPROMISING_SHARE
+            return self.evolving.over_all(first, others, share=share)
+        found = self.evolving.over_all(first, others)
+        return better(found, self._partition(to_begin=True), self.objective)
+
+    def _partition(self, *, to_begin: bool = False) -> Decided | None:
+        """Return the ILP's answer, unless the fleet is one for tiles."""
+        if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
+            return None
+        found = find_partition(
+            self.evaluator, self.objective,
+            should_stop=self.should_stop,
+            seed=self.seed,
+            most_regions=REGIONS_OF_A_START if to_begin else None,
+            most_choices=CHOICES_OF_A_START if to_begin else None,
+            runnable_only=self.space.runnable_only,
+        )  # fmt: skip
+        if found is None:
+            return None
+        return Decided(
+            evaluation=found.evaluation, is_complete=found.is_complete,
+            finalists=found.finalists, others=found.genomes,
+        )  # fmt: skip
+
+    def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
+        """Return the better of an answer and of what one tile of a large fleet does best."""
+        if not self.evolving.is_large or self.evaluations == 0 or self.should_stop():
+            return first
+        tiling = tiling_of(self.space)
+        if tiling is None:
+            return first
+        alone = replace(self, space=tiling.tile)
+        found = alone.go_on(strategy, alone.begin(strategy))
+        if found is None:
+            return first
+        layout = laid_out(found.evaluation.layout, tiling, self.space)
+        evaluation = self.evaluator.evaluate(layout)
+        if not isinstance(evaluation, Evaluation):
+            return first
+        if first is None:
+            return replace(found, evaluation=evaluation, finalists=(), others=())
+        score = self.objective.score
+        is_better = score(evaluation) < score(first.evaluation)
+        return replace(first, evaluation=evaluation) if is_better else first
+
+    def _repartition(self, found: Decided | None) -> Decided | None:
+        if found is None or self.should_stop():
+            return found
+        evaluations = int(PHASE_2_SHARE * self.evolving.effort(1))
+        moved = repartition(
+            found.evaluation, self.evaluator, self.objective,
+            evaluations=evaluations,
+            rng=np.random.default_rng(self.seed),
+            should_stop=self.should_stop,
+            runnable_only=self.space.runnable_only,
+        )  # fmt: skip
+        return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
+
+    def _phase_1(self, *, homogeneous: bool) -> Decided | None:
+        if not self.space.has_choices:
+            return None
+        searcher = Searcher(should_stop=self.should_stop, seed=self.seed)
+        spaces = [self.space]
+        if homogeneous:
+            kinds = sorted({site.kind.name for site in self.space.sites})
+            spaces = [self.space.only(kind=kind) for kind in kinds]
+        decided = []
+        for found in (searcher.best(space, self.goal) for space in spaces):
+            layout = found and layout_of(found.choice, self.evaluator.devices)
+            evaluation = layout and self.evaluator.evaluate(layout)
+            if found and isinstance(evaluation, Evaluation):
+                decided.append(
+                    Decided(
+                        evaluation=evaluation,
+                        is_complete=found.is_complete,
+                        finalists=(evaluation,),
+                    )
+                )
+        return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
+
+    def in_short(self) -> Decided | None:
+        """Return what both phases choose, evolved for a moment with generation apart."""
+        begun = self._phase_1(homogeneous=False)
+        moved = begun and self.evolving.over([self.evolving.disjoint], begun, share=PHASE_2_SHARE)
+        return self._repartition(moved)
+
+    def _on_one_kind(self) -> Decided | None:
+        """Return what is best on GPUs of one kind alone, where there are several.
+
+        On a fleet of one kind evolution finds more: mixed, as many evaluations tell it less.
+        """
+        kinds = sorted({site.kind.name for site in self.space.sites})
+        best: Decided | None = None
+        for kind in kinds if len(kinds) > 1 else ():
+            alone = replace(self, space=self.space.only(kind=kind))
+            found = alone.cheaper(alone.in_short())
+            if found is None:
+                continue
+            layout = renumbered(
+                found.evaluation.layout, alone.evaluator.devices, self.evaluator.devices
+            )
+            evaluation = self.evaluator.evaluate(layout)
+            if isinstance(evaluation, Evaluation):
+                here = Decided(evaluation=evaluation, is_complete=found.is_complete)
+                best = better(best, here, self.objective)
+        return best
+
+    def cheaper(self, found: Decided | None) -> Decided | None:
+        """Return the fastest plan for less money, as long as that reaches the pace.
+
+        How much faster one plan is than another tells a search more than that both are too slow.
+        """
+        if found is None or not isinstance(self.goal, Cheapest):
+            return found
+        for part in CHEAPER_PARTS:
+            while not self.should_stop():
+                faster = self._fastest_for(part * found.evaluation.dollars_per_hour)
+                if faster is None or self._is_no_better(faster, found):
+                    break
+                found = better(found, faster, self.objective)
+                assert found
+        return found
+
+    def _fastest_for(self, dollars_per_hour: float) -> Decided | None:
+        budget = self.space.limits.budget_dollars_per_hour
+        limits = replace(
+            self.space.limits,
+            budget_dollars_per_hour=min(dollars_per_hour, budget or dollars_per_hour),
+        )
+        return replace(self, goal=Fastest(), space=replace(self.space, limits=limits)).in_short()
+
+    def _is_no_better(self, second: Decided, first: Decided) -> bool:
+        score = self.objective.score
+        return score(second.evaluation) >= score(first.evaluation)

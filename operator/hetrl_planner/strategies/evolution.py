@@ -1,0 +1,175 @@
+"""How HetRL's evolution is asked: over which groupings, begun where, with how many evaluations.
+
+How it searches is ``hetrl``'s; when it is asked, and what else is, is ``portfolio``'s.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from hetrl_planner.hetrl.genome.genome import Genome
+from hetrl_planner.hetrl.genome.groupings import Grouping, disjoint, groupings
+from hetrl_planner.hetrl.search.genome_of import genome_of
+from hetrl_planner.hetrl.search.regroup import parted
+from hetrl_planner.hetrl.search.search import search
+from hetrl_planner.layout.evaluate import Evaluator
+from hetrl_planner.layout.objective import Objective
+from hetrl_planner.phase1.choice import Choice
+from hetrl_planner.phase1.iterate import Space
+from hetrl_planner.phase1.to_layout import layout_of
+from hetrl_planner.strategies.search_result import Decided, better
+
+EVALUATIONS = 1100
+"""On a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
+
+FULL_EFFORT_GPUS = 64
+EVALUATIONS_PER_GPU = 60
+"""On small fleets, for each grouping: there is no more to find."""
+
+MOST_EVOLVED_GPUS = 2048
+"""Larger fleets are left to phase 1 and to tiles, whose effort hardly grows with the machines."""
+
+LEAST_EVALUATIONS = 60
+"""Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
+
+SMALL_GPUS = 8
+"""On fleets so small, whose groups are packed, evolution finds in tenths of a second what the ILP
+takes longer for. On larger ones it goes on from another search's answer. Ours."""
+
+APART_SHARE = 0.2
+"""Of these evaluations, and beside them, for plans that run with more groups than they must have:
+on all but small fleets, where there is one with few to begin at. Ours: with one budget for all,
+some plans came out slower."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evolving:
+    """Evolution for one job on one fleet."""
+
+    space: Space
+    evaluator: Evaluator
+    objective: Objective
+    seed: int
+    should_stop: Callable[[], bool]
+    evaluations: int | None
+    """Budget; ``None``: by the size of the fleet."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether evolution needs no other search's answer on this fleet."""
+        return self.evaluator.devices.num_gpus <= SMALL_GPUS
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the fleet is one for tiles, with little evolution after them."""
+        return self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
+
+    @property
+    def disjoint(self) -> Grouping:
+        """All tasks that may be apart, apart."""
+        return disjoint(self.space.work.tasks)
+
+    def over_all(
+        self, first: Decided | None, others: Sequence[Choice], *, share: float = 1.0
+    ) -> Decided | None:
+        """Evolve plans of every grouping.
+
+        Where they must run, the promising ones come first, and with all evaluations: they are the
+        best more often.
+        """
+        if not self.space.runnable_only:
+            return self.over(self._groupings, first, others, share=share)
+        few = self._promising(first)
+        more = [each for each in self._groupings if each not in few]
+        found = self.over(few, first, others, share=share)
+        if not more:
+            return found
+        share *= APART_SHARE if found and not self.is_small else 1.0
+        return self.over(more, self._parted(found, more), share=share)
+
+    def over(
+        self,
+        arms: Sequence[Grouping],
+        first: Decided | None,
+        others: Sequence[Choice] = (),
+        *,
+        share: float = 1.0,
+    ) -> Decided | None:
+        """Return the better of an answer and of what evolution comes to from it and from others."""
+        evaluations = int(share * self.effort(len(arms)))
+        if not evaluations:
+            return first
+        if self.should_stop():
+            return first and replace(first, is_complete=False)
+        evolved = search(
+            self.evaluator, self.objective, arms,
+            evaluations=evaluations,
+            rng=np.random.default_rng(self.seed),
+            should_stop=self.should_stop,
+            seeds=self._seeds(first, others),
+            runnable_only=self.space.runnable_only,
+        )  # fmt: skip
+        if evolved is None:
+            return first
+        found = Decided(
+            evaluation=evolved.evaluation, is_complete=evolved.is_complete,
+            finalists=evolved.finalists,
+        )  # fmt: skip
+        return better(first, found, self.objective)
+
+    def effort(self, num_arms: int) -> int:
+        """Return the layouts that may be priced for so many groupings."""
+        num_gpus = self.evaluator.devices.num_gpus
+        if self.evaluations is not None:
+            return self.evaluations
+        if num_gpus > MOST_EVOLVED_GPUS:
+            return 0
+        if self.is_large:
+            return LEAST_EVALUATIONS
+        return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
+
+    def _promising(self, first: Decided | None) -> list[Grouping]:
+        """Return the grouping of an answer for which all were compared.
+
+        On small fleets, and without an answer: all tasks together, and generation apart.
+        """
+        if first and not self.is_small:
+            return [self._genome_of(first).grouping]
+        return [each for each in self._groupings if len(each) == 1 or each == self.disjoint]
+
+    def _parted(self, found: Decided | None, arms: Sequence[Grouping]) -> Decided | None:
+        """Return an answer with starts of other groupings, made of it."""
+        if found is None:
+            return None
+        apart = (each for each in found.others if each.grouping == self.disjoint)
+        begun = dict.fromkeys([self._genome_of(found), *islice(apart, 1)])
+        devices = self.evaluator.devices
+        starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
+        return replace(found, others=(*found.others, *starts))
+
+    def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
+        devices = self.evaluator.devices
+        layouts = (layout_of(choice, devices) for choice in others)
+        genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
+        known = [*first.others, self._genome_of(first)] if first else []
+        seeds = dict.fromkeys([*known, *genomes])
+        return tuple(each for each in seeds if each.grouping in self._groupings)
+
+    def _genome_of(self, found: Decided) -> Genome:
+        devices, tasks = self.evaluator.devices, self.space.work.tasks
+        return genome_of(found.evaluation.layout, devices, tasks=tasks)
+
+    @cached_property
+    def _groupings(self) -> list[Grouping]:
+        """Task groups that may share GPUs."""
+        work = self.space.work
+        return list(
+            groupings(
+                work.tasks,
+                runnable_only=self.space.runnable_only,
+                generation_apart=work.generation_apart,
+            )
+        )
