@@ -24,7 +24,7 @@ from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
 from hetrl_core.task import Role
-from hetrl_operator.identity import issue
+from hetrl_operator.render.tls import issue
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorStub

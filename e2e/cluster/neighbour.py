@@ -22,7 +22,7 @@ from typing import Any
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import ClusterError
 from hetrl_cli.run.ports import free_ports
-from hetrl_operator import identity
+from hetrl_operator.render import tls
 
 _READY_SECONDS = 180.0
 
@@ -115,9 +115,7 @@ class Neighbour:
 
 
 def _write_certificates(folder: Path) -> bytes:
-    issued = identity.issue(
-        seed=os.urandom(32), job="operator", dns_names=(), now=datetime.now(UTC)
-    )
+    issued = tls.issue(seed=os.urandom(32), job="operator", dns_names=(), now=datetime.now(UTC))
     leaf = issued.leaves[0][1]
     (folder / "tls.crt").write_bytes(leaf.certificate)
     (folder / "tls.key").write_bytes(leaf.key)

@@ -10,7 +10,7 @@ from e2e.faults.api import Json
 from e2e.faults.snapshot import differences, snapshot
 from e2e.sequences.lane import Lane, is_infeasible
 from e2e.sequences.steps import Change, Step, Suspend
-from hetrl_operator.labels import LEFT_OUT, REPLACED_AT, REPLACES
+from hetrl_operator.model.labels import LEFT_OUT, REPLACED_AT, REPLACES
 
 _PLANNING = ("resources.", "rollout.", "planning.", "training.steps")
 """Fields that a plan follows from, by their beginnings."""

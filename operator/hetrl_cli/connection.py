@@ -29,7 +29,7 @@ from kubernetes.config import (
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from hetrl_operator.labels import API_VERSION, JOB_NAME, ROLE
+from hetrl_operator.model.labels import API_VERSION, JOB_NAME, ROLE
 
 FIELD_MANAGER = "hetrl-cli"
 REQUEST_SECONDS = 30.0

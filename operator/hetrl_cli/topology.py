@@ -25,7 +25,7 @@ def asked_fleet(topology: Path | None, *, context: str | None) -> Fleet:
     if topology is not None:
         return named_fleet(topology)
     # Half a second of imports that a fleet file does not need.
-    from hetrl_operator import fleet  # noqa: PLC0415
+    from hetrl_cli.cluster import fleet  # noqa: PLC0415
 
     try:
         return asyncio.run(fleet.read_fleet(context=context))

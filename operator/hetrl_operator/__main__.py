@@ -12,31 +12,31 @@ from uuid import uuid4
 import kopf
 from prometheus_client import CollectorRegistry
 
-from hetrl_operator import handlers
-from hetrl_operator.apply import Writer
-from hetrl_operator.census import Census
-from hetrl_operator.controller import Controller, measure_lag
-from hetrl_operator.election import Candidate, Election
-from hetrl_operator.ending import Ending
-from hetrl_operator.endpoints import application, served
-from hetrl_operator.garbage import collect_rarely
-from hetrl_operator.handlers import Hooks
-from hetrl_operator.kubernetes_api import KubernetesApi, connect
-from hetrl_operator.labels import FIELD_MANAGER
-from hetrl_operator.metrics import Metrics
-from hetrl_operator.observe import JobKey
-from hetrl_operator.observer import Observer
-from hetrl_operator.performer import Performer
-from hetrl_operator.planning import Planning
-from hetrl_operator.progress import Endpoint, Reviews, server_tls
-from hetrl_operator.queue import WorkQueue
-from hetrl_operator.queueing.availability import why_off
-from hetrl_operator.recent import Place
-from hetrl_operator.relay import Relay
+from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.missed_deletes import Census
+from hetrl_operator.cache.pending_writes import Place
+from hetrl_operator.http.forward_to_leader import Relay
+from hetrl_operator.http.health import application, served
+from hetrl_operator.http.metrics import Metrics
+from hetrl_operator.http.progress import Endpoint, Reviews, server_tls
+from hetrl_operator.kopf_adapter import handlers
+from hetrl_operator.kopf_adapter.gc_tuning import collect_rarely
+from hetrl_operator.kopf_adapter.handlers import Hooks
+from hetrl_operator.kopf_adapter.initial_sync import Lists
+from hetrl_operator.kopf_adapter.shutdown import Ending
+from hetrl_operator.kube.client import KubernetesApi, connect
+from hetrl_operator.kube.kueue_availability import why_off
+from hetrl_operator.kube.leader_election import Candidate, Election
+from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.writer import Writer
+from hetrl_operator.model.labels import FIELD_MANAGER
+from hetrl_operator.model.parse import JobKey
+from hetrl_operator.planning.service import Planning
+from hetrl_operator.reconcile.executor import Performer
+from hetrl_operator.reconcile.reconciler import Controller, measure_lag
+from hetrl_operator.reconcile.snapshot import Observer
+from hetrl_operator.reconcile.workqueue import WorkQueue
 from hetrl_operator.settings import Settings, from_environment
-from hetrl_operator.throttle import Throttle
-from hetrl_operator.toggles import Lists
-from hetrl_operator.views import Views
 
 log = logging.getLogger("hetrl_operator")
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Metric
 
-from hetrl_operator.metrics import Metrics
+from hetrl_operator.http.metrics import Metrics
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.metrics.rollout import RolloutMetrics

@@ -7,7 +7,7 @@ import yaml
 from hetrl_api.crds.crd import KINDS
 from hetrl_api.load import read_job
 from hetrl_core.task import Role
-from hetrl_operator.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
+from hetrl_operator.model.labels import FIELD_MANAGER, JOB_NAME, MANAGED_BY, POOL, ROLE
 from hetrl_operator.render.deployment import MORE_METRICS
 from hetrl_operator.settings import ElectionSettings, from_environment
 from tests.chart.rendering import CHART, ROOT, helm, hooks, of_kind, rendered

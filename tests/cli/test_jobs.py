@@ -17,7 +17,7 @@ from e2e.cluster.cluster import Cluster
 from hetrl_cli.jobs.standing import Standing, ago, span
 from hetrl_cli.jobs.status import listed, of_plan, of_plans
 from hetrl_cli.jobs.top import steps, summary
-from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
+from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 from tests.api.objects import a_job
 
 pytest_plugins = ["e2e.cluster.fixtures"]

@@ -12,7 +12,7 @@ import yaml
 
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.machines import NodePool, kind
-from hetrl_operator.fleet import fleet_of_cluster
+from hetrl_cli.cluster.fleet import fleet_of_cluster
 from tests.cli.test_plan import write_job
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,9 @@ from typing import Any, assert_never
 from hetrl_api.job.status import JobStatus
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
-from hetrl_operator.actions import (
+from hetrl_operator.decide import decide
+from hetrl_operator.decide.plan.active_plan import in_force, named
+from hetrl_operator.model.actions import (
     Action,
     AnnotatePlan,
     Apply,
@@ -32,11 +34,9 @@ from hetrl_operator.actions import (
     TellWorkload,
     WriteStatus,
 )
-from hetrl_operator.decide import decide
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.decide.in_force import in_force, named
-from hetrl_operator.observe import child_seen, job_seen, plan_seen
-from hetrl_operator.observed import (
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.observed import (
     Answer,
     ChildSeen,
     FleetSeen,
@@ -49,8 +49,8 @@ from hetrl_operator.observed import (
     ProgressSeen,
     Termination,
 )
-from hetrl_operator.planning import planning_key
-from hetrl_operator.queueing.admission import QueueingSeen
+from hetrl_operator.model.parse import child_seen, job_seen, plan_seen
+from hetrl_operator.planning.service import planning_key
 from tests.controller.queueing import Queue
 from tests.controller.stateful_sets import StatefulSetController
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan

@@ -4,7 +4,7 @@ from typing import Any
 
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.actions import Manifest
+from hetrl_operator.model.actions import Manifest
 from hetrl_operator.render import Deployment, children
 from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
 

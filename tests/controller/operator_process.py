@@ -23,7 +23,7 @@ from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.machines import evenly
 from hetrl_cli.run.ports import free_ports
-from hetrl_operator import identity
+from hetrl_operator.render import tls
 
 CRDS = Path(__file__).parents[2] / "crds"
 WAIT_SECONDS = 180.0
@@ -139,9 +139,7 @@ class OperatorProcess:
 def _write_certificates(folder: Path) -> None:
     if (folder / "tls.crt").exists():
         return
-    issued = identity.issue(
-        seed=os.urandom(32), job="operator", dns_names=(), now=datetime.now(UTC)
-    )
+    issued = tls.issue(seed=os.urandom(32), job="operator", dns_names=(), now=datetime.now(UTC))
     leaf = issued.leaves[0][1]
     (folder / "ca.crt").write_bytes(issued.authority)
     (folder / "tls.crt").write_bytes(leaf.certificate)

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from hetrl_operator.actions import (
+from hetrl_operator.model.actions import (
     Action,
     Delete,
     RequeueWorkload,
     SubmitWorkload,
     TellWorkload,
 )
-from hetrl_operator.observe import job_seen
-from hetrl_operator.observed import JobSeen
-from hetrl_operator.queueing.admission import QueueingSeen, WorkloadSeen, workload_seen
-from hetrl_operator.queueing.kueue import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadSeen, workload_seen
+from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.model.observed import JobSeen
+from hetrl_operator.model.parse import job_seen
 from tests.controller.values import a_job_object
 
 SERVED = QueueingSeen(off="")

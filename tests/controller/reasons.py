@@ -3,7 +3,7 @@
 Each name is a test on a real API server.
 """
 
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 
 CONDITIONS = {
     ConditionType.ACCEPTED: "test_a_job_says_what_holds_from_its_plan_to_its_end",

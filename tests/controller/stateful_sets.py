@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from hetrl_operator.observe import pod_seen
-from hetrl_operator.observed import PodSeen
+from hetrl_operator.model.observed import PodSeen
+from hetrl_operator.model.parse import pod_seen
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ import pytest
 
 from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import MemoryUse, Plan
-from hetrl_operator.decide.adoption import START_SECONDS, Stakes, Unit, weigh
-from hetrl_operator.decide.moves import Moves, moves
-from hetrl_operator.reasons import ReplanOutcome
+from hetrl_operator.decide.plan.pod_diff import Moves, moves
+from hetrl_operator.decide.plan.replan_cost import START_SECONDS, Stakes, Unit, weigh
+from hetrl_operator.model.reasons import ReplanOutcome
 from tests.controller.values import a_plan
 
 STAY = a_plan().prediction

@@ -9,14 +9,14 @@ from prometheus_client import CollectorRegistry
 
 from e2e.cluster.cluster import Cluster
 from hetrl_api.job.status import Phase
-from hetrl_operator.actions import WriteStatus
-from hetrl_operator.apply import Writer
-from hetrl_operator.kubernetes_api import KubernetesApi
-from hetrl_operator.metrics import Metrics
-from hetrl_operator.observe import job_seen
-from hetrl_operator.observed import JobSeen
-from hetrl_operator.outcomes import Done, TryAgain
-from hetrl_operator.throttle import Throttle
+from hetrl_operator.http.metrics import Metrics
+from hetrl_operator.kube.client import KubernetesApi
+from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.write_results import Done, TryAgain
+from hetrl_operator.kube.writer import Writer
+from hetrl_operator.model.actions import WriteStatus
+from hetrl_operator.model.observed import JobSeen
+from hetrl_operator.model.parse import job_seen
 from tests.api.objects import a_job
 
 pytestmark = pytest.mark.cluster

@@ -4,7 +4,7 @@ import pytest
 
 from hetrl_api.fleet.place import Absence
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
-from hetrl_operator.asked import Standing
+from hetrl_operator.planning.request import Standing
 from tests.builders import a_kind
 from tests.controller.values import a_plan
 

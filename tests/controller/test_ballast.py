@@ -1,7 +1,7 @@
 from kopf._cogs.structs import bodies
 
-from hetrl_operator.ballast import drop_ballast
-from hetrl_operator.observe import job_seen, key_of_job
+from hetrl_operator.kopf_adapter.slimming import drop_ballast
+from hetrl_operator.model.parse import job_seen, key_of_job
 from tests.controller.values import a_job_object
 
 

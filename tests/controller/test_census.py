@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from hetrl_operator import census as census_module
-from hetrl_operator.census import Census
-from hetrl_operator.kubernetes_api import KubernetesApi, Reply
-from hetrl_operator.recent import Place
-from hetrl_operator.views import Views
+from hetrl_operator.cache import missed_deletes as census_module
+from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.missed_deletes import Census
+from hetrl_operator.cache.pending_writes import Place
+from hetrl_operator.kube.client import KubernetesApi, Reply
 from tests.controller.values import a_job_object
 
 POD: Place = ("Pod", "a", "sums-trainer-0")

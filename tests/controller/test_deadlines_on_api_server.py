@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import COORDINATOR, not_ready, pod_of, report, start, tells, uids
 from tests.controller.operator_process import Namespace, OperatorProcess, a_job, eventually
 

@@ -8,11 +8,17 @@ import pytest
 from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
-from hetrl_operator.actions import AnnotatePlan, Delete, ReserveGpus, StartPlanning
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.labels import IN_FORCE
-from hetrl_operator.observed import Occupied, PlannerTrouble
-from hetrl_operator.reasons import ConditionType, EventReason, Reason, ReplanOutcome, ReplanReason
+from hetrl_operator.model.actions import AnnotatePlan, Delete, ReserveGpus, StartPlanning
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.labels import IN_FORCE
+from hetrl_operator.model.observed import Occupied, PlannerTrouble
+from hetrl_operator.model.reasons import (
+    ConditionType,
+    EventReason,
+    Reason,
+    ReplanOutcome,
+    ReplanReason,
+)
 from tests.controller.cluster_model import (
     ClusterModel,
     a_cluster,

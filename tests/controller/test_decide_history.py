@@ -2,8 +2,8 @@
 
 import pytest
 
-from hetrl_operator.actions import AnnotatePlan, Delete, StartPlanning
-from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
+from hetrl_operator.model.actions import AnnotatePlan, Delete, StartPlanning
+from hetrl_operator.model.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, uids
 from tests.controller.values import a_job, a_plan
 

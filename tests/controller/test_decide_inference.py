@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, reason_of, uids
 from tests.controller.values import a_job, a_plan
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
-from hetrl_operator.actions import Apply, DeleteJob, LiftGate, ReserveGpus
-from hetrl_operator.decide.conditions import condition, holds
-from hetrl_operator.observed import Occupied, PlannerTrouble
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.model.actions import Apply, DeleteJob, LiftGate, ReserveGpus
+from hetrl_operator.model.conditions import condition, holds
+from hetrl_operator.model.observed import Occupied, PlannerTrouble
+from hetrl_operator.model.reasons import ConditionType, Reason
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
 

@@ -7,9 +7,9 @@ import pytest
 
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
-from hetrl_operator.actions import Action, ReserveGpus, StartPlanning, SubmitWorkload
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.model.actions import Action, ReserveGpus, StartPlanning, SubmitWorkload
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, reason_of
 from tests.controller.queueing import Queue, a_queued_job
 from tests.controller.values import a_job, a_plan, a_report

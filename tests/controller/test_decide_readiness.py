@@ -3,9 +3,9 @@
 import pytest
 
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.observed import PodSeen
-from hetrl_operator.reasons import ConditionType
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.observed import PodSeen
+from hetrl_operator.model.reasons import ConditionType
 from tests.controller.values import (
     NOW,
     PODS,

@@ -6,11 +6,17 @@ import pytest
 
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
-from hetrl_operator.actions import StartPlanning
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.decide.drift import SETTLE_SECONDS
-from hetrl_operator.observed import Alternatives, PlannerTrouble
-from hetrl_operator.reasons import ConditionType, EventReason, Reason, ReplanOutcome, ReplanReason
+from hetrl_operator.decide.plan.drift import SETTLE_SECONDS
+from hetrl_operator.model.actions import StartPlanning
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.observed import Alternatives, PlannerTrouble
+from hetrl_operator.model.reasons import (
+    ConditionType,
+    EventReason,
+    Reason,
+    ReplanOutcome,
+    ReplanReason,
+)
 from tests.controller.cluster_model import ClusterModel, a_running_job, uids
 from tests.controller.values import a_job, a_plan
 

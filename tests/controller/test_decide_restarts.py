@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_operator.actions import Delete, LiftGate
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.model.actions import Delete, LiftGate
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
 from tests.controller.values import a_job
 

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from hetrl_operator.actions import StartPlanning
-from hetrl_operator.decide.conditions import condition
-from hetrl_operator.decide.retry import FIRST_SECONDS, JITTER, MOST_SECONDS, pause_seconds
-from hetrl_operator.observed import PlannerTrouble
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.decide.plan.backoff import FIRST_SECONDS, JITTER, MOST_SECONDS, pause_seconds
+from hetrl_operator.model.actions import StartPlanning
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.observed import PlannerTrouble
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan
 

@@ -7,8 +7,8 @@ import pytest
 
 from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.telling import can_wait
-from hetrl_operator.observed import PlanningSeen, PodSeen
+from hetrl_operator.decide.status.debounce import can_wait
+from hetrl_operator.model.observed import PlanningSeen, PodSeen
 from tests.controller.values import (
     NOW,
     PODS,

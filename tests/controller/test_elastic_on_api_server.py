@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import (
     COORDINATOR,
     L4,

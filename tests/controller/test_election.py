@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from hetrl_operator.election import Candidate, Election, Terms
-from hetrl_operator.kubernetes_api import KubernetesApi, Reply
+from hetrl_operator.kube.client import KubernetesApi, Reply
+from hetrl_operator.kube.leader_election import Candidate, Election, Terms
 
 TERMS = Terms(lease_seconds=12, renew_within_seconds=8, retry_seconds=2)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hetrl_operator.ending import Ending
+from hetrl_operator.kopf_adapter.shutdown import Ending
 
 
 async def run(*, ends_in_time: bool) -> list[str]:

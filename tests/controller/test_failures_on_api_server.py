@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import COORDINATOR, old_enough_to_fail, pod_of, start, tells, uids
 from tests.controller.operator_process import Namespace, eventually
 

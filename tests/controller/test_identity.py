@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from hetrl_core.task import Role
-from hetrl_operator.identity import Identity, issue, service_names
+from hetrl_operator.render.tls import Identity, issue, service_names
 from tests.controller.values import NOW
 
 SEED, ANOTHER_SEED = b"a" * 32, b"b" * 32

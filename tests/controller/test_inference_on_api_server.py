@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.model.reasons import ConditionType, Reason
 from tests.controller.api_server import (
     ONLY_PLANNED,
     followed,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_operator.job_metrics import JobMetrics, JobShown, PodsShown
-from hetrl_operator.metrics import Metrics
+from hetrl_operator.http.job_metrics import JobMetrics, JobShown, PodsShown
+from hetrl_operator.http.metrics import Metrics
 from tests.controller.values import a_plan
 
 JOB = ("team", "math")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.ledger import Ledger, gpus_by_machine, without
+from hetrl_operator.planning.reservations import Ledger, gpus_by_machine, without
 from tests.builders import a_fleet
 from tests.controller.values import a_plan
 

@@ -6,8 +6,8 @@ import pytest
 
 from hetrl_api.fleet.departure import NOTICES, departure
 from hetrl_api.job.runtime import TaintEffect, Toleration, TolerationOperator
-from hetrl_operator.nodes import must_leave, untolerated
-from hetrl_operator.observe import slim_node
+from hetrl_operator.model.nodes import must_leave, untolerated
+from hetrl_operator.model.parse import slim_node
 from tests.controller.values import NOW, a_pod
 
 EVERYTHING = (Toleration(operator=TolerationOperator.EXISTS),)

@@ -6,10 +6,10 @@ import pytest
 
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
-from hetrl_operator import observe
-from hetrl_operator.decide.pods import trouble
-from hetrl_operator.labels import plan_name
-from hetrl_operator.observed import PlanSeen, UnreadablePlan
+from hetrl_operator.model import parse
+from hetrl_operator.model.labels import plan_name
+from hetrl_operator.model.observed import PlanSeen, UnreadablePlan
+from hetrl_operator.model.pods import trouble
 from hetrl_operator.render import plan_manifest
 from tests.controller.values import NOW, a_job, a_job_object, a_plan
 
@@ -28,7 +28,7 @@ def a_pod_object(**status: Any) -> dict[str, Any]:
 
 
 def test_a_pod_is_known_by_its_labels_and_number() -> None:
-    pod = observe.pod_seen(a_pod_object())
+    pod = parse.pod_seen(a_pod_object())
 
     assert pod
     assert (pod.role, pod.pod_set, pod.ordinal) == (Role.ROLLOUT, "rollout-l4-0", 11)
@@ -40,14 +40,14 @@ def test_a_pod_of_somebody_else_is_not_seen() -> None:
     body = a_pod_object()
     body["metadata"]["labels"] = {"app": "web"}
 
-    assert observe.pod_seen(body) is None
+    assert parse.pod_seen(body) is None
 
 
 def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen() -> None:
     body = a_pod_object()
     body["metadata"]["name"] = "sums-trainer-0-wd72r"
 
-    assert observe.pod_seen(body) is None
+    assert parse.pod_seen(body) is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
 ) -> None:
     body = a_pod_object(**status)
     body["spec"] = {}
-    pod = observe.pod_seen(body)
+    pod = parse.pod_seen(body)
 
     assert pod
     assert trouble(pod) == words
@@ -99,7 +99,7 @@ def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
 def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
     spec: dict[str, Any], said: str
 ) -> None:
-    job = observe.job_seen(a_job_object(**spec))
+    job = parse.job_seen(a_job_object(**spec))
 
     assert job.wish is None
     assert said in job.problem
@@ -108,20 +108,20 @@ def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
 def test_a_status_that_we_cannot_read_counts_as_empty() -> None:
     body = a_job_object() | {"status": {"phase": "FromAnotherRelease"}}
 
-    assert observe.job_seen(body).status.phase is None
+    assert parse.job_seen(body).status.phase is None
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
     job, plan = a_job(), a_plan(trainers=3, rollouts=("l4-0", "l4-1"))
     manifest = a_stored_plan(plan)
 
-    seen = observe.plan_seen(manifest)
+    seen = parse.plan_seen(manifest)
 
     assert isinstance(seen, PlanSeen)
     assert (seen.plan, seen.planned_for, seen.key) == (plan, "s", "k" * 32)
     assert seen.made_for == job.uid
     assert not seen.is_past
-    assert observe.key_of_plan(manifest) == ("default", "math")
+    assert parse.key_of_plan(manifest) == ("default", "math")
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
 def test_a_plan_that_somebody_else_wrote_is_nobodys(changes: dict[str, Any]) -> None:
     manifest = a_stored_plan(a_plan(), **changes)
 
-    seen = observe.plan_seen(manifest)
+    seen = parse.plan_seen(manifest)
 
     assert isinstance(seen, PlanSeen)
     assert (seen.made_for, seen.planned_for) == ("", "")
-    assert observe.key_of_plan(manifest) == ("default", "")
+    assert parse.key_of_plan(manifest) == ("default", "")
 
 
 def test_a_plan_that_means_nothing_says_why() -> None:
     manifest = a_stored_plan(a_plan(), name="mine")
     manifest["spec"]["groups"][0]["replicas"] = 9
 
-    seen = observe.plan_seen(manifest)
+    seen = parse.plan_seen(manifest)
 
     assert isinstance(seen, UnreadablePlan)
     assert seen.problem == "spec.groups[0].placements must place 9 replicas, got 1"
@@ -158,7 +158,7 @@ def test_a_plan_of_billions_of_machines_is_refused_before_they_are_counted_out()
     ranges = ",".join(["00000-99999"] * 300)
     placement["runs"] = [{"machines": f"a[{ranges}]", "times": 1024}]
 
-    seen = observe.plan_seen(manifest)
+    seen = parse.plan_seen(manifest)
 
     assert isinstance(seen, UnreadablePlan)
     assert seen.problem.startswith("spec.groups must name at most 100000 machines")
@@ -176,7 +176,7 @@ def a_stored_plan(plan: Plan, **metadata: Any) -> dict[str, Any]:
 def test_a_report_is_read_as_protobuf_writes_it() -> None:
     report = {"step": "3", "total_steps": "10", "version": "3", "reward_mean": 0.25}
 
-    seen = observe.progress_seen(report, at=NOW)
+    seen = parse.progress_seen(report, at=NOW)
 
     assert (seen.step, seen.total_steps, seen.reward, seen.finished) == (3, 10, 0.25, False)
 
@@ -184,11 +184,11 @@ def test_a_report_is_read_as_protobuf_writes_it() -> None:
 @pytest.mark.parametrize("report", [{}, {"step": "many", "total_steps": 1}, {"step": None}])
 def test_a_report_that_is_none_is_refused(report: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"progress report|invalid literal"):
-        observe.progress_seen(report, at=NOW)
+        parse.progress_seen(report, at=NOW)
 
 
 def test_of_a_node_only_what_planning_reads_is_kept() -> None:
-    node = observe.slim_node(
+    node = parse.slim_node(
         {
             "metadata": {
                 "name": "n",
@@ -237,12 +237,12 @@ def test_a_pod_says_where_it_may_go_until_it_has_gone_there() -> None:
     body = a_pod_object()
     body["spec"] |= {"affinity": {"nodeAffinity": required}}
 
-    waiting = observe.pod_seen(body)
+    waiting = parse.pod_seen(body)
     assert waiting
     assert waiting.may_be_on("l4-0", hostname="l4-0")
     assert not waiting.may_be_on("l4-1", hostname="l4-1")
     body["spec"] |= {"nodeName": "l4-0"}
-    bound = observe.pod_seen(body)
+    bound = parse.pod_seen(body)
     assert bound
     assert bound.may_be_on("l4-0", hostname="anything")
     assert not bound.may_be_on("l4-1", hostname="l4-1")
@@ -252,7 +252,7 @@ def test_a_pod_is_pinned_to_the_host_that_its_gate_was_lifted_for() -> None:
     body = a_pod_object()
     body["spec"] |= {"nodeSelector": {"kubernetes.io/hostname": "host-0"}}
 
-    pod = observe.pod_seen(body)
+    pod = parse.pod_seen(body)
 
     assert pod
     assert pod.may_be_on("l4-0", hostname="host-0")
@@ -261,7 +261,7 @@ def test_a_pod_is_pinned_to_the_host_that_its_gate_was_lifted_for() -> None:
 
 def test_a_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
     ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-31T12:02:00Z"}
-    pod = observe.pod_seen(
+    pod = parse.pod_seen(
         a_pod_object(phase="Failed", reason="Evicted", message="out of memory", conditions=[ready])
     )
 
@@ -276,6 +276,6 @@ def test_a_pod_that_kubernetes_ended_whole_counts_as_ended() -> None:
 def test_a_node_is_lost_since_it_stopped_to_answer(status: str, is_lost: bool) -> None:
     at = "2026-01-31T12:00:00Z"
     ready = {"type": "Ready", "status": status, "lastTransitionTime": at}
-    node = observe.slim_node({"metadata": {"name": "n"}, "status": {"conditions": [ready]}})
+    node = parse.slim_node({"metadata": {"name": "n"}, "status": {"conditions": [ready]}})
 
-    assert (observe.lost_since(node) is not None) == is_lost
+    assert (parse.lost_since(node) is not None) == is_lost

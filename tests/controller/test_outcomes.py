@@ -2,9 +2,16 @@
 
 import pytest
 
-from hetrl_operator.kubernetes_api import Reply
-from hetrl_operator.outcomes import Done, Outcome, Refused, TryAgain, outcome_of, outcome_of_reading
-from hetrl_operator.reasons import Reason
+from hetrl_operator.kube.client import Reply
+from hetrl_operator.kube.write_results import (
+    Done,
+    Outcome,
+    Refused,
+    TryAgain,
+    outcome_of,
+    outcome_of_reading,
+)
+from hetrl_operator.model.reasons import Reason
 
 NEW_CRDS = (
     'cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion '

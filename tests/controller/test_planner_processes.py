@@ -12,10 +12,10 @@ import pytest
 from pebble.pool.process import PoolManager
 
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.asked import Asked
-from hetrl_operator.observed import Answer, PlannerTrouble
-from hetrl_operator.planner_processes import PlannerProcesses
-from hetrl_operator.reasons import Reason
+from hetrl_operator.model.observed import Answer, PlannerTrouble
+from hetrl_operator.model.reasons import Reason
+from hetrl_operator.planning.process_pool import PlannerProcesses
+from hetrl_operator.planning.request import Asked
 from hetrl_operator.settings import PlannerSettings
 from tests.builders import a_fleet
 from tests.controller.values import a_job, wish_of

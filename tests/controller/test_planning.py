@@ -12,9 +12,9 @@ from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_api.job.status import Progress
 from hetrl_api.load import parse
 from hetrl_core.job.spec import MeetDeadline
-from hetrl_operator.metrics import Metrics
-from hetrl_operator.observe import Body, slim_node
-from hetrl_operator.planning import Planning, from_now, planning_key
+from hetrl_operator.http.metrics import Metrics
+from hetrl_operator.model.parse import Body, slim_node
+from hetrl_operator.planning.service import Planning, from_now, planning_key
 from hetrl_operator.settings import PlannerSettings
 from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, later, wish_of
 

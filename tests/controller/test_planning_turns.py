@@ -12,13 +12,13 @@ from e2e.cluster.fake_nodes import nodes
 from e2e.cluster.machines import KINDS, NodePool
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.actions import StartPlanning
-from hetrl_operator.asked import Asked
-from hetrl_operator.metrics import Metrics
-from hetrl_operator.observe import Body, JobKey, slim_node
-from hetrl_operator.observed import Answer, JobSeen, Occupied
-from hetrl_operator.planner_processes import PlannerProcesses
-from hetrl_operator.planning import Planning
+from hetrl_operator.http.metrics import Metrics
+from hetrl_operator.model.actions import StartPlanning
+from hetrl_operator.model.observed import Answer, JobSeen, Occupied
+from hetrl_operator.model.parse import Body, JobKey, slim_node
+from hetrl_operator.planning.process_pool import PlannerProcesses
+from hetrl_operator.planning.request import Asked
+from hetrl_operator.planning.service import Planning
 from hetrl_operator.settings import PlannerSettings
 from tests.controller.values import a_job, wish_of
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from hetrl_operator.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.model.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.api_server import (
     ONLY_PLANNED,
     followed,

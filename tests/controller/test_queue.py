@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_operator.metrics import Workqueue
-from hetrl_operator.queue import WorkQueue
+from hetrl_operator.http.metrics import Workqueue
+from hetrl_operator.reconcile.workqueue import WorkQueue
 
 
 @pytest.fixture

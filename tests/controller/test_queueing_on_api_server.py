@@ -14,7 +14,7 @@ import yaml
 
 from e2e.cluster.build import KUEUE_KINDS, folder_of_module
 from e2e.cluster.cluster import Cluster
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import tells
 from tests.controller.operator_process import (
     Namespace,

@@ -10,7 +10,7 @@ import pytest
 
 from hetrl_api.job.job import JobSpec
 from hetrl_api.job.lifecycle import FailurePolicy
-from hetrl_operator import reasons
+from hetrl_operator.model import reasons
 from tests.controller.reasons import CONDITIONS, DEADLINES, EVENTS, REASONS
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hetrl_operator.recent import FORGOTTEN_AFTER_SECONDS, RecentWrites
+from hetrl_operator.cache.pending_writes import FORGOTTEN_AFTER_SECONDS, RecentWrites
 
 POD = ("Pod", "default", "math-trainer-0")
 

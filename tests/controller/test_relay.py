@@ -10,17 +10,17 @@ import pytest
 from aiohttp import web
 
 from hetrl_cli.run.ports import free_ports
-from hetrl_operator import identity
-from hetrl_operator.endpoints import served
-from hetrl_operator.progress import server_tls
-from hetrl_operator.relay import RELAYED, Relay
+from hetrl_operator.http.forward_to_leader import RELAYED, Relay
+from hetrl_operator.http.health import served
+from hetrl_operator.http.progress import server_tls
+from hetrl_operator.render import tls
 
 HOST = "hetrl.hetrl-system.svc"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    issued = identity.issue(
+    issued = tls.issue(
         seed=os.urandom(32), job="operator", dns_names=(HOST,), now=datetime.now(UTC)
     )
     leaf = issued.leaves[0][1]

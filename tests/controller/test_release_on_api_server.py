@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import (
     COORDINATOR,
     events,

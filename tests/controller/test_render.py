@@ -8,7 +8,7 @@ import pytest
 from hetrl_api.job.status import JobStatus, Phase
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.labels import SPEC_HASH, child_name
+from hetrl_operator.model.labels import SPEC_HASH, child_name
 from hetrl_operator.render import Deployment, children, digests
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.deployments import a_deployment

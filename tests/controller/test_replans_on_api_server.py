@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from e2e.cluster.cluster import Cluster
-from hetrl_operator.decide.drift import SETTLE_SECONDS
-from hetrl_operator.reasons import EventReason, ReplanOutcome, ReplanReason
+from hetrl_operator.decide.plan.drift import SETTLE_SECONDS
+from hetrl_operator.model.reasons import EventReason, ReplanOutcome, ReplanReason
 from tests.controller.api_server import events, nodes_of, silent, start, tells, uids
 from tests.controller.operator_process import Namespace, OperatorProcess, eventually
 

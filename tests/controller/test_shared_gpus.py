@@ -9,8 +9,8 @@ from hetrl_core.launch import Launch, from_json
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
-from hetrl_operator.decide.moves import moves
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.decide.plan.pod_diff import moves
+from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.render import children
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.cluster_model import ClusterModel, a_cluster, reason_of, uids

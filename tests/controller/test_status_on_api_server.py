@@ -13,7 +13,7 @@ import yaml
 
 from e2e.cluster.build import program
 from e2e.cluster.errors import CommandFailedError
-from hetrl_operator.reasons import EventReason, Reason
+from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import (
     conditions,
     events,

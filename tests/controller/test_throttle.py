@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hetrl_operator.throttle import Throttle
+from hetrl_operator.kube.rate_limiter import Throttle
 
 
 async def test_so_many_pass_at_once_and_the_others_in_turn() -> None:

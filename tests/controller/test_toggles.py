@@ -3,7 +3,7 @@ from collections.abc import Iterable
 
 from kopf._core.reactor import orchestration
 
-from hetrl_operator.toggles import Lists, ToggleSet
+from hetrl_operator.kopf_adapter.initial_sync import Lists, ToggleSet
 
 NUM_OBJECTS = 500
 

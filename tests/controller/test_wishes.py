@@ -9,8 +9,8 @@ import pytest
 
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
-from hetrl_operator import observe
-from hetrl_operator.observed import JobSeen
+from hetrl_operator.model import parse
+from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.render import Deployment, digests
 from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, wish_of
 
@@ -27,16 +27,16 @@ def a_deployment(job: JobSeen) -> Deployment:
 
 
 def test_a_job_whose_status_changes_is_parsed_once() -> None:
-    first = observe.job_seen(a_job_object())
-    later = observe.job_seen({**a_job_object(), "status": {"phase": "Running"}})
+    first = parse.job_seen(a_job_object())
+    later = parse.job_seen({**a_job_object(), "status": {"phase": "Running"}})
 
     assert later.status != first.status
     assert later.wish is first.wish
 
 
 def test_another_spec_is_another_wish() -> None:
-    first = observe.job_seen(a_job_object())
-    second = observe.job_seen(a_job_object(training={"steps": 11}))
+    first = parse.job_seen(a_job_object())
+    second = parse.job_seen(a_job_object(training={"steps": 11}))
 
     assert wish_of(second).written.training.steps == 11
     assert wish_of(first).written.training.steps != 11
@@ -45,7 +45,7 @@ def test_another_spec_is_another_wish() -> None:
 def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, object] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)
-    job = observe.job_seen(a_job_object(training={"steps": 12}))
+    job = parse.job_seen(a_job_object(training={"steps": 12}))
     wish = ref(wish_of(job))
     digests(a_deployment(job))
     assert len(remembered) == 1
@@ -63,7 +63,7 @@ def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatc
 def test_a_job_that_is_replanned_often_has_few_digests(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, dict[object, object]] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)
-    deployment = a_deployment(observe.job_seen(a_job_object()))
+    deployment = a_deployment(parse.job_seen(a_job_object()))
 
     for number in range(20):
         digests(replace(deployment, plan=replace(deployment.plan, uid=f"plan-{number}")))

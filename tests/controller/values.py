@@ -16,8 +16,7 @@ from hetrl_core.plan.plan import (
     Share,
 )
 from hetrl_core.task import Role, Task
-from hetrl_operator.observe import job_seen
-from hetrl_operator.observed import (
+from hetrl_operator.model.observed import (
     JobSeen,
     Observed,
     PlanningSeen,
@@ -27,7 +26,8 @@ from hetrl_operator.observed import (
     Termination,
     Wish,
 )
-from hetrl_operator.planning import planning_key
+from hetrl_operator.model.parse import job_seen
+from hetrl_operator.planning.service import planning_key
 from hetrl_operator.settings import PodSettings
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)

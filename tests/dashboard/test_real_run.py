@@ -26,7 +26,7 @@ from hetrl_cli.dashboard.runs import Runs
 from hetrl_cli.dashboard.source import Source, Span
 from hetrl_cli.run.folder import RunFolder
 from hetrl_core.task import Task
-from hetrl_operator.metrics import Metrics
+from hetrl_operator.http.metrics import Metrics
 from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split

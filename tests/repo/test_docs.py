@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from hetrl_cli.main import OWN_COMMANDS
-from hetrl_operator.reasons import Reason
+from hetrl_operator.model.reasons import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 

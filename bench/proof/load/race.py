@@ -15,8 +15,8 @@ from e2e.load.stage import NAMESPACE, Stage
 from hetrl_api.load import parse
 from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import to_plan
-from hetrl_operator.labels import JOB_UID, PLANNED_FOR
-from hetrl_operator.ledger import gpus_by_machine
+from hetrl_operator.model.labels import JOB_UID, PLANNED_FOR
+from hetrl_operator.planning.reservations import gpus_by_machine
 
 _MOST_SECONDS = 900.0
 _PATHS = {kind: path.format(NAMESPACE) for kind, path in PATHS.items()}

@@ -21,7 +21,7 @@ from e2e.faults.life import a_job
 from e2e.load.client import Client, all_of, client, until
 from e2e.load.process import load_average
 from e2e.load.stage import NAMESPACE, Stage
-from hetrl_operator.labels import MANAGED_BY
+from hetrl_operator.model.labels import MANAGED_BY
 
 NUM_JOBS = 50
 TRAINERS, ROLLOUTS = 2, 4

@@ -119,7 +119,7 @@ PLAN = Kind(
     short_name="hrp",
     scope="Namespaced",
     columns=(
-        # As the operator writes them (hetrl_operator.labels): a plan's status is annotations.
+        # As the operator writes them (hetrl_operator.model.labels): a plan's status is annotations.
         Column("Job", "string", r".metadata.labels.hetrl\.dev/job-name"),
         Column("In force for", "string", r".metadata.annotations.hetrl\.dev/in-force"),
         Column("Strategy", "string", ".spec.strategy"),

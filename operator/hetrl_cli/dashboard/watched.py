@@ -24,7 +24,7 @@ from hetrl_cli.run.exposition import series_of
 from hetrl_cli.run.folder import RunFolder, record_of
 from hetrl_cli.run.recording import Identity, Recorder
 from hetrl_core.launch import JobIdentity
-from hetrl_operator.labels import POOL, ROLE
+from hetrl_operator.model.labels import POOL, ROLE
 from hetrl_operator.render.deployment import MORE_METRICS
 
 _PORT = "metrics"

@@ -19,7 +19,7 @@ from hetrl_cli.connection import Connection, Object
 from hetrl_cli.run.exposition import series_of
 from hetrl_cli.run.recording import Identity
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.job_metrics import JobMetrics, job_shown
+from hetrl_operator.http.job_metrics import JobMetrics, job_shown
 
 
 class WholeJob:

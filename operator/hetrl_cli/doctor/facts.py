@@ -11,8 +11,8 @@ from http import HTTPStatus
 from typing import Any
 
 from hetrl_cli.connection import Connection, Object, Refused
-from hetrl_operator.labels import API_VERSION, GROUP
-from hetrl_operator.queueing import kueue
+from hetrl_operator.model import kueue_api
+from hetrl_operator.model.labels import API_VERSION, GROUP
 
 Objects = tuple[Object, ...]
 
@@ -183,7 +183,7 @@ def _job(connection: Connection, name: str) -> JobFacts:
 
 
 def _queues(connection: Connection, job: Object) -> Objects | Refused:
-    if kueue.QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
+    if kueue_api.QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
         return ()
-    found = connection.look(f"{kueue.PATH}/namespaces/{connection.namespace}/localqueues")
+    found = connection.look(f"{kueue_api.PATH}/namespaces/{connection.namespace}/localqueues")
     return found if isinstance(found, Refused) else tuple(found["items"])

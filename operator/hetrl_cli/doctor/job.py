@@ -8,8 +8,8 @@ from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_cli.doctor.pods import Pod, disk_trouble, image_trouble, is_ready, name_of
 from hetrl_cli.jobs.standing import Standing, moment, span
 from hetrl_core.task import Role
-from hetrl_operator.labels import ROLE
-from hetrl_operator.reasons import ConditionType
+from hetrl_operator.model.labels import ROLE
+from hetrl_operator.model.reasons import ConditionType
 
 MOST_SILENCE = timedelta(seconds=60)
 """Coordinators report every few seconds."""

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from hetrl_api.fleet.fleet import GPU_RESOURCE, Fleet
 from hetrl_api.fleet.place import PRODUCT_LABEL
 from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_cli.cluster.fleet import fleet_of_cluster
 from hetrl_cli.doctor.facts import Facts
 from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_core.job.spec import ResourcesSpec
-from hetrl_operator.fleet import fleet_of_cluster
 
 _REMEDIES = (
     (f"has no {GPU_RESOURCE}",

@@ -7,8 +7,8 @@ from hetrl_cli.connection import Object, Refused
 from hetrl_cli.doctor.facts import Facts, JobFacts, Objects
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.jobs.standing import Standing
-from hetrl_operator.queueing.kueue import QUEUE_LABEL
-from hetrl_operator.reasons import ConditionType
+from hetrl_operator.model.kueue_api import QUEUE_LABEL
+from hetrl_operator.model.reasons import ConditionType
 
 
 def findings(facts: Facts) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import click
 from hetrl_cli.connection import Connection, connect
 from hetrl_cli.jobs.options import moments, on_a_cluster
 from hetrl_cli.jobs.standing import Standing
-from hetrl_operator.reasons import ConditionType
+from hetrl_operator.model.reasons import ConditionType
 
 _waits = click.option(
     "--wait/--no-wait", "is_waiting", default=True, show_default=True,

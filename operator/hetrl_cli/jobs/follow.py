@@ -8,7 +8,7 @@ import click
 from hetrl_cli.connection import Connection, event_time
 from hetrl_cli.jobs.options import moments
 from hetrl_cli.jobs.standing import Standing, figure
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.model.reasons import ConditionType, Reason
 
 WELL, BADLY, NO_PLAN = 0, 1, 2
 """Exit codes, as of ``hetrl plan``."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hetrl_operator.reasons import ConditionType
+from hetrl_operator.model.reasons import ConditionType
 
 UNKNOWN = "-"
 _FINISHED = {ConditionType.COMPLETE: True, ConditionType.FAILED: False}

@@ -13,7 +13,7 @@ from hetrl_cli.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, pod_columns, span
-from hetrl_operator.labels import REPLACED_AT, REPLACED_BECAUSE
+from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
 _STYLES = {

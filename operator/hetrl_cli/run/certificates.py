@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hetrl_operator.identity import issue
+from hetrl_operator.render.tls import issue
 
 _OWNER_ONLY = 0o600
 

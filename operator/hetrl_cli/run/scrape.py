@@ -25,7 +25,7 @@ from hetrl_core.launch import JobIdentity
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import programs_of
-from hetrl_operator.job_metrics import JobMetrics, JobShown, PodsShown
+from hetrl_operator.http.job_metrics import JobMetrics, JobShown, PodsShown
 
 _LEAST_SECONDS = 1.0
 _LOOKS_PER_AGE = 1000

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.job.conditions import Condition, ConditionStatus
 from hetrl_api.job.job import JobSpec
-from hetrl_operator.decide.conditions import condition, holds
-from hetrl_operator.decide.pods import names_and_reasons
-from hetrl_operator.observed import Observed, PodSeen
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.model.conditions import condition, holds
+from hetrl_operator.model.observed import Observed, PodSeen
+from hetrl_operator.model.pods import names_and_reasons
+from hetrl_operator.model.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

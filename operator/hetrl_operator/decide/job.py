@@ -4,25 +4,28 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import JobStatus
-from hetrl_operator.actions import Decision, WriteStatus
-from hetrl_operator.decide import plans, queueing, stage, terminal
-from hetrl_operator.decide.conditions import announcements, settled
-from hetrl_operator.decide.in_force import in_force
-from hetrl_operator.decide.phase import phase
-from hetrl_operator.decide.progress import progress
-from hetrl_operator.decide.queueing import is_ours
-from hetrl_operator.decide.readiness import (
+from hetrl_operator.decide import terminal
+from hetrl_operator.decide.kueue import queueing
+from hetrl_operator.decide.kueue.queueing import is_ours
+from hetrl_operator.decide.plan import auto
+from hetrl_operator.decide.plan.active_plan import in_force
+from hetrl_operator.decide.pods import running_roles
+from hetrl_operator.decide.pods.restarts import unchanged
+from hetrl_operator.decide.round import Round, acceptance, sets_of
+from hetrl_operator.decide.running import active
+from hetrl_operator.decide.status.phase import phase
+from hetrl_operator.decide.status.progress import progress
+from hetrl_operator.decide.status.readiness import (
     inference_status,
     pod_set_statuses,
     rollout_status,
     trainer_status,
 )
-from hetrl_operator.decide.restarts import unchanged
-from hetrl_operator.decide.round import Round, acceptance, sets_of
-from hetrl_operator.decide.running import active
 from hetrl_operator.decide.stopping import deleted, ended, queued, suspended
-from hetrl_operator.observed import Observed
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.model.actions import Decision, WriteStatus
+from hetrl_operator.model.conditions import announcements, settled
+from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.settings import PodSettings
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ def _status(seen: Observed, round_: Round, now: "datetime") -> JobStatus:
         restarts=restarted.count,
         recent_restarts=restarted.records,
         conditions=conditions,
-        plan=plans.plan_status(round_.plan) if round_.plan else None,
+        plan=auto.plan_status(round_.plan) if round_.plan else None,
         last_replan=round_.replan or before.last_replan,
         progress=progress(seen, now),
         trainer=trainer_status(shown),
@@ -92,7 +95,7 @@ def _status(seen: Observed, round_: Round, now: "datetime") -> JobStatus:
 
 def _start_time(before: JobStatus, round_: Round, now: "datetime") -> "datetime | None":
     """Return when the pods were first created since the last resume; kept after the end."""
-    if round_.running == stage.ALL_ROLES:
+    if round_.running == running_roles.ALL_ROLES:
         return before.start_time or now
     suspended = any(each.type == ConditionType.SUSPENDED for each in round_.findings)
     return None if suspended else before.start_time

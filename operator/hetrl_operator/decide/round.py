@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from hetrl_api.job.status import LastReplan
 from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.actions import Action, Event
-from hetrl_operator.decide.conditions import Finding, condition
-from hetrl_operator.decide.restarts import Restarts
-from hetrl_operator.observed import Observed, PlanSeen
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.decide.pods.restarts import Restarts
+from hetrl_operator.model.actions import Action, Event
+from hetrl_operator.model.conditions import Finding, condition
+from hetrl_operator.model.observed import Observed, PlanSeen
+from hetrl_operator.model.reasons import ConditionType, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

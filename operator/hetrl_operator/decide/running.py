@@ -7,31 +7,33 @@ from typing import TYPE_CHECKING
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.pod_sets import PodSet
-from hetrl_operator.actions import Event
-from hetrl_operator.decide import degraded as watch
-from hetrl_operator.decide import plans, queueing, stage
-from hetrl_operator.decide.advance import advance, next_stall_seconds
-from hetrl_operator.decide.conditions import Finding
 from hetrl_operator.decide.deadlines import next_deadline_seconds
-from hetrl_operator.decide.gang import lifts
-from hetrl_operator.decide.planned import Planned
-from hetrl_operator.decide.progress import next_write_seconds, progress
-from hetrl_operator.decide.readiness import role_findings
-from hetrl_operator.decide.release import hold
-from hetrl_operator.decide.replacements import (
+from hetrl_operator.decide.kueue import queueing
+from hetrl_operator.decide.plan import auto
+from hetrl_operator.decide.plan.planned import Planned
+from hetrl_operator.decide.pods import running_roles
+from hetrl_operator.decide.pods.finalizer import hold
+from hetrl_operator.decide.pods.gang import lifts
+from hetrl_operator.decide.pods.replacements import (
     Wanted,
     next_loss_seconds,
     next_stuck_seconds,
     replacements,
 )
-from hetrl_operator.decide.replacements import events as replacement_events
-from hetrl_operator.decide.resources import resources
-from hetrl_operator.decide.restarts import events as restart_events
-from hetrl_operator.decide.restarts import restarts
+from hetrl_operator.decide.pods.replacements import events as replacement_events
+from hetrl_operator.decide.pods.resources import resources
+from hetrl_operator.decide.pods.restarts import events as restart_events
+from hetrl_operator.decide.pods.restarts import restarts
 from hetrl_operator.decide.round import Round, sets_of
+from hetrl_operator.decide.status import degraded as watch
+from hetrl_operator.decide.status.progress import next_write_seconds, progress
+from hetrl_operator.decide.status.readiness import role_findings
+from hetrl_operator.decide.status.stalled import advance, next_stall_seconds
 from hetrl_operator.decide.stopping import queued
-from hetrl_operator.observed import Observed, Wish
-from hetrl_operator.reasons import ConditionType, EventReason
+from hetrl_operator.model.actions import Event
+from hetrl_operator.model.conditions import Finding
+from hetrl_operator.model.observed import Observed, Wish
+from hetrl_operator.model.reasons import ConditionType, EventReason
 from hetrl_operator.render import Deployment, digests
 from hetrl_operator.settings import PodSettings
 
@@ -43,10 +45,10 @@ def active(
     seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> Round:
     """Plan the job, and deploy it as soon as there is a plan to be run."""
-    planned = plans.planned(seen, wish, now)
+    planned = auto.planned(seen, wish, now)
     plan = planned.plan.plan if planned.plan else None
     quota = queueing.finding(seen, wish, plan)
-    findings = (accepted, planned.finding, *quota, *stage.resumed_finding(seen))
+    findings = (accepted, planned.finding, *quota, *running_roles.resumed_finding(seen))
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
     if planned.plan is None or only:
         return Round(
@@ -60,7 +62,7 @@ def active(
         return queued(seen, wish, accepted, now, settings)
     deployment = Deployment(
         job=seen.job, wish=wish, plan=planned.plan, sets=sets_of(planned.plan),
-        running=stage.ALL_ROLES, settings=settings,
+        running=running_roles.ALL_ROLES, settings=settings,
     )  # fmt: skip
     return _deployed(seen, planned, deployment, findings, now)
 
@@ -99,7 +101,7 @@ def _deployed(
         ),
         plan=planned.plan,
         sets=sets,
-        running=stage.ALL_ROLES,
+        running=running_roles.ALL_ROLES,
         replan=planned.replan,
         restarts=restarted,
         wake_after=(

@@ -7,19 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hetrl_core.task import Role
-from hetrl_operator.actions import Action, Delete, DeleteJob, Event, LetJobGo, ReleaseGpus
-from hetrl_operator.decide import history, plans, queueing, stage, terminal
-from hetrl_operator.decide.conditions import Finding, condition
+from hetrl_operator.decide import terminal
 from hetrl_operator.decide.deadlines import ttl_left_seconds
-from hetrl_operator.decide.in_force import in_force
-from hetrl_operator.decide.readiness import stopped_findings
-from hetrl_operator.decide.release import forced, hold, left_seconds, let_go
-from hetrl_operator.decide.replacements import next_loss_seconds, on_lost_nodes
-from hetrl_operator.decide.resources import resources, stops
+from hetrl_operator.decide.kueue import queueing
+from hetrl_operator.decide.plan import auto, history
+from hetrl_operator.decide.plan.active_plan import in_force
+from hetrl_operator.decide.pods import running_roles
+from hetrl_operator.decide.pods.finalizer import forced, hold, left_seconds, let_go
+from hetrl_operator.decide.pods.replacements import next_loss_seconds, on_lost_nodes
+from hetrl_operator.decide.pods.resources import resources, stops
 from hetrl_operator.decide.round import Round, as_before, sets_of
-from hetrl_operator.labels import child_name
-from hetrl_operator.observed import Observed, Wish
-from hetrl_operator.reasons import ConditionType, EventReason, Reason
+from hetrl_operator.decide.status.readiness import stopped_findings
+from hetrl_operator.model.actions import Action, Delete, DeleteJob, Event, LetJobGo, ReleaseGpus
+from hetrl_operator.model.conditions import Finding, condition
+from hetrl_operator.model.labels import child_name
+from hetrl_operator.model.observed import Observed, Wish
+from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from hetrl_operator.render import Deployment
 from hetrl_operator.settings import PodSettings
 
@@ -40,11 +43,16 @@ def queued(
 ) -> Round:
     """Wait for the job's queue; pods that there still are stop as for a suspension."""
     stopped = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings, last=()
+        seen,
+        wish,
+        running=running_roles.roles_while_stopping(seen),
+        now=now,
+        settings=settings,
+        last=(),
     )
     if seen.pods:
         return _evicted(seen, wish, accepted, stopped)
-    planned = plans.planned(seen, wish, now)
+    planned = auto.planned(seen, wish, now)
     plan = planned.plan.plan if planned.plan else None
     return replace(
         stopped,
@@ -77,7 +85,7 @@ def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> R
             accepted,
             *((kept,) if kept else ()),
             *queueing.finding(seen, wish, stopped.plan.plan if stopped.plan else None),
-            stage.suspended_finding(seen),
+            running_roles.suspended_finding(seen),
             created,
             *stopped_findings(seen, Reason.EVICTED, text),
         ),
@@ -94,7 +102,7 @@ def suspended(
     )
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
     round_ = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        seen, wish, running=running_roles.roles_while_stopping(seen), now=now, settings=settings,
         last=(*queueing.gives_back(seen), *let_go(seen, now)),
     )  # fmt: skip
     return replace(
@@ -103,7 +111,7 @@ def suspended(
             accepted,
             planned,
             *((queueing.returned(),) if _has_quota_condition(seen) else ()),
-            stage.suspended_finding(seen),
+            running_roles.suspended_finding(seen),
             created,
             *stopped_findings(seen, Reason.SUSPENDED, text),
         ),
@@ -116,7 +124,7 @@ def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> Round:
     if wish is None:
         return Round(findings=(), actions=(LetJobGo(),))
     round_ = _stopped(
-        seen, wish, running=stage.roles_while_stopping(seen), now=now, settings=settings,
+        seen, wish, running=running_roles.roles_while_stopping(seen), now=now, settings=settings,
         last=(*queueing.gives_back(seen), *history.clear(seen), *let_go(seen, now)),
     )  # fmt: skip
     kept = tuple(as_before(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
@@ -141,7 +149,7 @@ def ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodS
         round_ = _stopped(
             seen,
             wish,
-            running=stage.NO_ROLE,
+            running=running_roles.NO_ROLE,
             now=now,
             settings=settings,
             last=(*told, *let_go(seen, now)),

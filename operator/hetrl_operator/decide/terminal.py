@@ -12,14 +12,14 @@ from hetrl_api.job.conditions import ConditionStatus
 from hetrl_api.job.lifecycle import FailureAction
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
-from hetrl_operator.decide.conditions import condition
 from hetrl_operator.decide.deadlines import overrun
-from hetrl_operator.decide.failures import Failure, Response
-from hetrl_operator.decide.pods import names_and_reasons
-from hetrl_operator.decide.queueing import waits
-from hetrl_operator.decide.restarts import excess, responses, restarts
-from hetrl_operator.observed import Observed, ProgressSeen
-from hetrl_operator.reasons import ConditionType, Reason
+from hetrl_operator.decide.kueue.queueing import waits
+from hetrl_operator.decide.pods.failures import Failure, Response
+from hetrl_operator.decide.pods.restarts import excess, responses, restarts
+from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.observed import Observed, ProgressSeen
+from hetrl_operator.model.pods import names_and_reasons
+from hetrl_operator.model.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,9 +11,8 @@ from typing import Any
 from hetrl_core.launch import to_json
 from hetrl_core.plan.pod_sets import PodSet, inference_tasks
 from hetrl_core.task import Role
-from hetrl_operator.actions import IssueCertificates, Manifest
-from hetrl_operator.identity import service_names
-from hetrl_operator.labels import (
+from hetrl_operator.model.actions import IssueCertificates, Manifest
+from hetrl_operator.model.labels import (
     COMPONENT,
     IDENTITY,
     JOB_NAME,
@@ -27,6 +26,7 @@ from hetrl_operator.labels import (
 from hetrl_operator.render.contract import LAUNCH_FILE, launch
 from hetrl_operator.render.deployment import METRICS_PORT, Deployment, Json
 from hetrl_operator.render.pod import pod_labels, pod_template
+from hetrl_operator.render.tls import service_names
 
 
 def children(deployment: Deployment) -> tuple[Manifest, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from weakref import finalize
 
-from hetrl_operator.labels import SPEC_HASH
-from hetrl_operator.observed import Wish
+from hetrl_operator.model.labels import SPEC_HASH
+from hetrl_operator.model.observed import Wish
 from hetrl_operator.render.children import children
 from hetrl_operator.render.deployment import Deployment
 from hetrl_operator.render.restart import restart_hash

@@ -2,8 +2,8 @@
 
 from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.actions import Manifest
-from hetrl_operator.labels import (
+from hetrl_operator.model.actions import Manifest
+from hetrl_operator.model.labels import (
     API_VERSION,
     FLEET_HASH,
     IN_FORCE,
@@ -14,7 +14,7 @@ from hetrl_operator.labels import (
     REPLACES_BECAUSE,
     of_child,
 )
-from hetrl_operator.observed import JobSeen
+from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.render.deployment import owner_of
 
 

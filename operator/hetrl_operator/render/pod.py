@@ -3,7 +3,7 @@
 from hetrl_api.job.runtime import Compute, EnvironmentVariable
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
-from hetrl_operator.labels import (
+from hetrl_operator.model.labels import (
     COMPONENT,
     GANG_GATE,
     LAUNCH_HASH,
@@ -14,7 +14,7 @@ from hetrl_operator.labels import (
     ROLE,
     of_child,
 )
-from hetrl_operator.observed import Wish
+from hetrl_operator.model.observed import Wish
 from hetrl_operator.render.contract import LAUNCH_DIRECTORY, LAUNCH_FILE
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,

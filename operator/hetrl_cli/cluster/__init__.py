@@ -1,0 +1,1 @@
+"""Access to a cluster: the connection, and the fleet that its nodes describe."""

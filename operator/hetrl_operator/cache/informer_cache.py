@@ -1,0 +1,235 @@
+"""The cluster as the watches show it, with our own latest writes laid over.
+
+Holds values, not objects; filled by kopf's indexes, read once a round.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_operator.cache.pending_writes import Place, RecentWrites
+from hetrl_operator.model.kueue_admission import WorkloadSeen
+from hetrl_operator.model.nodes import Tolerations, must_leave
+from hetrl_operator.model.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
+from hetrl_operator.model.parse import Body, JobKey, lost_since
+
+Index = Mapping[Any, Iterable[Any]]
+"""A kopf index: values by key, live."""
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+CHILD_KINDS = ("StatefulSet", "Service", "ConfigMap")
+
+
+@dataclass(slots=True)
+class Views:
+    """Live indexes, and the writes that they do not show yet."""
+
+    jobs: Index
+    plans: Index
+    pods: Index
+    children: Mapping[str, Index]
+    """By kind."""
+
+    node_index: Index
+    topology_index: Index
+    plan_homes: Index = field(default_factory=dict)
+    """Where in ``plans`` a HetRLPlan is, by namespace and name."""
+
+    followers: Index = field(default_factory=dict)
+    """Jobs that name a HetRLPlan, by its namespace and name."""
+
+    workloads: Index | None = None
+    """Of Kueue; None where it is not used."""
+
+    recent: RecentWrites[Any] = field(default_factory=RecentWrites)
+    gone: set[Place] = field(default_factory=set)
+    """What the indexes show though it is not there any more; ``census`` finds it out."""
+
+    _fleet_version: int = 0
+    _fleet_changed_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    _gone: dict[str, datetime] = field(default_factory=dict)
+    """When a node that jobs stand on was first missed; Kubernetes does not say."""
+
+    def job(self, key: JobKey) -> JobSeen | None:
+        """Return a job, with the status that we wrote last."""
+        if ("HetRLJob", *key) in self.gone:
+            return None
+        # Of a job that was deleted and created again two may be shown for a moment.
+        shown: Iterable[JobSeen] = self.jobs.get(key, ())
+        found = max(shown, key=lambda each: each.created_at, default=None)
+        written: JobSeen | None = self.recent.get(("HetRLJob", *key))
+        if found is None or written is None or written.uid != found.uid:
+            return found
+        return written if written.generation >= found.generation else found
+
+    def plans_of(self, job: JobSeen) -> tuple[PlanSeen | UnreadablePlan, ...]:
+        """Return the plans that were made for a job, or are in force for it, or that it names."""
+        found = {each.name: each for each in self._laid_over("HetRLPlan", self.plans, job)}
+        named = job.wish.written.planning.plan_ref if job.wish else None
+        follows = job.status.plan.name if job.status.plan else None
+        for name in {named, follows} - {None} - found.keys():
+            found.update((each.name, each) for each in self._plans_at((job.namespace, name)))
+        return tuple(found.values())
+
+    def followers_of(self, namespace: str, plan: str) -> set[JobKey]:
+        """Return the jobs that name a HetRLPlan as theirs."""
+        return set(self.followers.get((namespace, plan), ()))
+
+    def pods_of(self, job: JobSeen) -> tuple[PodSeen, ...]:
+        """Return the pods of a job, in the order of their names."""
+        pods: list[PodSeen] = list(self._laid_over("Pod", self.pods, job))
+        return tuple(sorted(pods, key=lambda each: each.name))
+
+    def has_pods(self, key: JobKey) -> bool:
+        """Tell whether pods of a job of that name are left, also when the job is gone."""
+        shown = self.pods.get(key, ())
+        return any(("Pod", key[0], each.name) not in self.gone for each in shown)
+
+    def children_of(self, job: JobSeen) -> tuple[ChildSeen, ...]:
+        """Return the StatefulSets, Services and ConfigMaps of a job."""
+        return tuple(
+            each for kind in CHILD_KINDS for each in self._laid_over(kind, self.children[kind], job)
+        )
+
+    def workload_of(self, job: JobSeen) -> WorkloadSeen | None:
+        """Return the Workload that waits for a job, or holds its quota."""
+        if self.workloads is None:
+            return None
+        found: Iterable[WorkloadSeen] = self._laid_over("Workload", self.workloads, job)
+        return next(
+            (each for each in found if each.owner_uid == job.uid and not each.is_deleting), None
+        )
+
+    def all_jobs(self) -> Iterator[JobSeen]:
+        """Return every job."""
+        for key, store in self.jobs.items():
+            if ("HetRLJob", *key) not in self.gone:
+                yield from store
+
+    def owner_of(self, place: Place) -> JobKey | None:
+        """Return the key of the job that an object belongs to, as the indexes have it."""
+        kind, namespace, name = place
+        for key, store in self._owned(kind).items():
+            # A plan that nobody follows is under the name of no job.
+            if key[0] == namespace and key[1] and any(each.name == name for each in store):
+                return key[0], key[1]
+        return None
+
+    def places(self, kind: str) -> set[Place]:
+        """Return where the indexes show objects of a kind."""
+        found: set[Place]
+        match kind:
+            case "HetRLJob":
+                found = {(kind, *key) for key in self.jobs}
+            case "Node" | "HetRLTopology":
+                index = self.node_index if kind == "Node" else self.topology_index
+                found = {(kind, "", name) for name in index}
+            case _:
+                found = {
+                    (kind, namespace, each.name)
+                    for (namespace, _), store in self._owned(kind).items()
+                    for each in store
+                }
+        return found - self.gone
+
+    def hostnames(self, machines: Iterable[str]) -> dict[str, str]:
+        """Return the hostname labels of nodes that have one."""
+        found = {}
+        for name in machines:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            label = node and node["metadata"]["labels"].get(HOSTNAME_LABEL)
+            if label:
+                found[name] = label
+        return found
+
+    def labels(self, machines: Iterable[str], keys: Collection[str]) -> dict[str, dict[str, str]]:
+        """Return some labels of some nodes, of those that there are."""
+        found = {}
+        for name in machines:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is not None:
+                labels = node["metadata"]["labels"]
+                found[name] = {key: labels[key] for key in sorted(keys) if key in labels}
+        return found
+
+    def lost_nodes(self, names: Iterable[str], now: datetime) -> dict[str, datetime]:
+        """Return those of some nodes that are gone or do not answer, and since when."""
+        found = {}
+        for name in names:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            since = self._gone.setdefault(name, now) if node is None else lost_since(node)
+            if node is not None:
+                self._gone.pop(name, None)
+            if since is not None:
+                found[name] = since
+        return found
+
+    def leaving_nodes(
+        self, names: Iterable[str], tolerations: Tolerations, pods: Iterable[PodSeen]
+    ) -> dict[str, str]:
+        """Return those of some nodes on which a job's pods cannot stay, and why."""
+        found = {}
+        for name in names:
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is not None and (why := must_leave(node, tolerations, pods)):
+                found[name] = why
+        return found
+
+    def jobs_on(self, node: str) -> set[JobKey]:
+        """Return the jobs with pods on a node."""
+        return {key for key, store in self.pods.items() if any(each.node == node for each in store)}
+
+    def nodes(self) -> Iterable[Body]:
+        """Return slim Nodes."""
+        return self._there("Node", self.node_index)
+
+    def topologies(self) -> Iterable[HetRLTopology]:
+        """Return every readable HetRLTopology."""
+        return self._there("HetRLTopology", self.topology_index)
+
+    def fleet_version(self) -> int:
+        """Return a number that changes with the nodes or the topologies."""
+        return self._fleet_version
+
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+        return self._fleet_changed_at
+
+    def fleet_changed(self) -> None:
+        """Note that nodes or topologies are not what they were."""
+        self._fleet_version += 1
+        self._fleet_changed_at = datetime.now(UTC)
+
+    def _plans_at(self, place: tuple[str, str | None]) -> list[PlanSeen | UnreadablePlan]:
+        namespace, name = place
+        if ("HetRLPlan", namespace, name) in self.gone:
+            return []
+        return [
+            each
+            for home in self.plan_homes.get(place, ())
+            for each in self.plans.get(home, ())
+            if each.name == name
+        ]
+
+    def _owned(self, kind: str) -> Index:
+        """Return the index of a kind that belongs to jobs."""
+        ours = {"HetRLPlan": self.plans, "Pod": self.pods, "Workload": self.workloads or {}}
+        return {**ours, **self.children}[kind]
+
+    def _there(self, kind: str, index: Index) -> list[Any]:
+        return [
+            each
+            for name, store in index.items()
+            for each in store
+            if (kind, "", name) not in self.gone
+        ]
+
+    def _laid_over(self, kind: str, index: Index, job: JobSeen) -> Iterable[Any]:
+        shown = {
+            each.name: each
+            for each in index.get((job.namespace, job.name), ())
+            if (kind, job.namespace, each.name) not in self.gone
+        }
+        return {**shown, **self.recent.of(kind, job.uid)}.values()

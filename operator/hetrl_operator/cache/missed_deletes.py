@@ -1,0 +1,159 @@
+"""Which objects are still there: what a watch that began anew does not tell.
+
+A watch that falls too far behind lists everything again. What was deleted meanwhile is in no list,
+kopf hears of no deletion, and its indexes would show a ghost for ever. A census lists the names of
+a kind and marks those as gone that the indexes have and the API server has not. A list that is
+older than what a watch has shown of an object says nothing about it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.pending_writes import Place
+from hetrl_operator.kube.client import NAMES_ONLY, KubernetesApi
+from hetrl_operator.model import kueue_api
+from hetrl_operator.model.labels import FIELD_MANAGER, MANAGED_BY
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 1.0
+"""From a doubt to a census: a list comes in pieces, and a watch may only be a moment late."""
+
+EVERY_SECONDS = 600.0
+"""Between two censuses of every kind, should no doubt ever come up."""
+
+_PAGE_OBJECTS = 500
+_OURS = {"labelSelector": f"{MANAGED_BY}={FIELD_MANAGER}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    group: str
+    plural: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_namespaced: bool = True
+
+
+_HETRL = "/apis/hetrl.dev/v1alpha1"
+_KINDS = {
+    "HetRLJob": _Kind(group=_HETRL, plural="hetrljobs"),
+    "HetRLPlan": _Kind(group=_HETRL, plural="hetrlplans"),
+    "Pod": _Kind(group="/api/v1", plural="pods", query=_OURS),
+    "StatefulSet": _Kind(group="/apis/apps/v1", plural="statefulsets", query=_OURS),
+    "Service": _Kind(group="/api/v1", plural="services", query=_OURS),
+    "ConfigMap": _Kind(group="/api/v1", plural="configmaps", query=_OURS),
+    "Workload": _Kind(group=kueue_api.PATH, plural="workloads", query=_OURS),
+    "Node": _Kind(group="/api/v1", plural="nodes", is_namespaced=False),
+    "HetRLTopology": _Kind(group=_HETRL, plural="hetrltopologies", is_namespaced=False),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Census:
+    """Counts the kinds that are in doubt, one after another."""
+
+    api: KubernetesApi
+    views: Views
+    namespaces: tuple[str, ...]
+    """Those that we serve; none: all."""
+
+    left: Callable[[Place], None]
+    """Called for every object that turned out to be gone."""
+
+    _listed: set[Place] = field(default_factory=set)
+    _met: set[Place] | None = None
+    """What watches have shown since the count that runs began: one of that name may be new."""
+
+    _doubted: set[str] = field(default_factory=set)
+    _something: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def saw(self, place: Place, type_: str | None) -> None:
+        """Take an event of a watch; a second listing of an object means a watch that began anew."""
+        if type_ == "DELETED":
+            self._listed.discard(place)
+            return
+        self.views.gone.discard(place)
+        if self._met is not None:
+            self._met.add(place)
+        if type_ is None and place in self._listed:
+            self.doubt(place[0])
+        self._listed.add(place)
+
+    def doubt(self, kind: str) -> None:
+        """Have a kind counted soon."""
+        self._doubted.add(kind)
+        self._something.set()
+
+    async def work(self) -> None:
+        """Count for ever what is in doubt, and now and then everything."""
+        while True:
+            try:
+                async with asyncio.timeout(EVERY_SECONDS):
+                    await self._something.wait()
+            except TimeoutError:
+                self._doubted.update(self._kinds())
+            await asyncio.sleep(SETTLE_SECONDS)
+            self._something.clear()
+            doubted, self._doubted = self._doubted, set()
+            for kind in sorted(doubted):
+                await self._count(kind)
+
+    def _kinds(self) -> set[str]:
+        """Return what there is to be counted: Workloads only where they are watched."""
+        return set(_KINDS) - (set() if self.views.workloads is not None else {"Workload"})
+
+    async def _count(self, kind: str) -> None:
+        # First what we know, then what there is: the reverse would take newcomers for ghosts.
+        self._met = set()
+        known = self.views.places(kind)
+        found, version = await self._places(kind)
+        met, self._met = self._met, None
+        if found is None:
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.doubt, kind)
+            return
+        for place in known - found - met:
+            if self.views.recent.is_newer(place, version):
+                continue
+            log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
+            self.views.gone.add(place)
+            self._listed.discard(place)
+            self.left(place)
+
+    async def _places(self, kind: str) -> tuple[set[Place] | None, int]:
+        """List the names of a kind; None where the API server did not tell.
+
+        Returns:
+            They, and the version of the oldest list that they are from.
+        """
+        spaces = self.namespaces if _KINDS[kind].is_namespaced and self.namespaces else ("",)
+        found, versions = set[Place](), []
+        for space in spaces:
+            following = ""
+            while True:
+                page = await self._page(_KINDS[kind], space, following)
+                if page is None:
+                    return None, 0
+                versions.append(int(page["metadata"].get("resourceVersion") or 0))
+                found |= {_place(kind, each) for each in page.get("items") or ()}
+                following = page["metadata"].get("continue") or ""
+                if not following:
+                    break
+        return found, min(versions)
+
+    async def _page(self, kind: _Kind, space: str, following: str) -> Mapping[str, Any] | None:
+        scope = f"/namespaces/{space}" if space else ""
+        query = {**kind.query, "limit": str(_PAGE_OBJECTS)}
+        if following:
+            query["continue"] = following
+        path = f"{kind.group}{scope}/{kind.plural}"
+        reply = await self.api.request("GET", path, query=query, accept=NAMES_ONLY)
+        return reply.body if reply.is_success else None
+
+
+def _place(kind: str, body: Mapping[str, Any]) -> Place:
+    metadata = body["metadata"]
+    return kind, metadata.get("namespace", ""), metadata["name"]

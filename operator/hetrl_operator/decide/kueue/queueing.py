@@ -1,0 +1,279 @@
+"""When a job may run that names a queue of Kueue, and what its Workload is told.
+
+A job is planned first, on the whole fleet: the queue decides whose turn it is, and what it decides
+about is what the plan takes. Until the Workload is admitted nothing is reserved and no pod is made;
+once it is evicted the job stops as for a suspension, and gives the quota back when no pod is left.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hetrl_api.job.job import MANAGER
+from hetrl_api.job.planning import PlanningMode
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import pod_sets
+from hetrl_operator.model import kueue_api
+from hetrl_operator.model.actions import Action, Delete, RequeueWorkload, TellWorkload
+from hetrl_operator.model.conditions import Finding, condition
+from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadCondition, WorkloadSeen
+from hetrl_operator.model.observed import Alternatives, Answer, JobSeen, Observed, Wish
+from hetrl_operator.model.reasons import ConditionType, Reason
+from hetrl_operator.render.kueue_workload import AskedSet, asked_sets, submission, too_many
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def is_ours(job: JobSeen) -> bool:
+    """Tell whether we are the controller that ``spec.managedBy`` names."""
+    return job.wish is None or job.wish.written.managed_by == MANAGER
+
+
+def is_queued(job: JobSeen, queueing: QueueingSeen) -> bool:
+    """Tell whether a queue has a say in when a job runs; one that is only planned takes nothing."""
+    if queueing.off or not job.queue or job.wish is None:
+        return False
+    return job.wish.written.planning.mode is not PlanningMode.PLAN_ONLY
+
+
+def waits(job: JobSeen, queueing: QueueingSeen) -> bool:
+    """Tell whether a job's pods may not run yet, or no longer."""
+    workload = queueing.workload
+    return is_queued(job, queueing) and not (workload and workload.is_admitted)
+
+
+def asked(seen: Observed, wish: Wish, plan: Plan) -> tuple[AskedSet, ...]:
+    """Return what a plan asks of the job's queue."""
+    return asked_sets(wish, pod_sets(plan), seen.queueing.machine_labels)
+
+
+def exceeds(seen: Observed, wish: Wish, plan: Plan) -> str:
+    """Say what a plan takes that the Workload does not ask for; empty where nothing, or no queue.
+
+    A plan that takes less than was admitted is covered: pods cannot be taken off a Workload.
+    """
+    workload = seen.queueing.workload
+    if workload is None or not is_queued(seen.job, seen.queueing):
+        return ""
+    more = [
+        f"{each.count} {each.name} pods instead of {admitted}"
+        for each in asked(seen, wish, plan)
+        if each.count > (admitted := workload.counts.get((each.name, each.digest), 0))
+    ]
+    return ", ".join(more)
+
+
+def answered_plans(answer: Answer | None) -> tuple[Plan, ...]:
+    """Return the plans that an answer of the planner offers."""
+    match answer:
+        case Plan() as plan:
+            return (plan,)
+        case Alternatives(plans=plans):
+            return plans
+        case _:
+            return ()
+
+
+def in_queue(seen: Observed, wish: Wish, plan: Plan) -> tuple[Action, ...]:
+    """Bring the Workload of a job without pods to what its plan asks, and its quota back."""
+    workload, wanted = seen.queueing.workload, asked(seen, wish, plan)
+    if workload is None:
+        return () if too_many(wanted) else (submission(seen.job, wish, wanted),)
+    if workload.queue != seen.job.queue or exceeds(seen, wish, plan):
+        # What a Workload asks for cannot be changed, nor its queue while it holds quota.
+        return gives_back(seen)
+    if workload.is_evicted and workload.holds_quota:
+        return (_requeue(workload),)
+    return ()
+
+
+def gives_back(seen: Observed) -> tuple[Action, ...]:
+    """Delete the Workload of a job that has no pods and is not to have any."""
+    workload = seen.queueing.workload
+    return () if workload is None or seen.pods else (_deletion(workload),)
+
+
+def strays(seen: Observed) -> tuple[Action, ...]:
+    """Delete the Workload of a job that has lost its label, and runs without a queue."""
+    workload = seen.queueing.workload
+    return (_deletion(workload),) if workload and not seen.job.queue else ()
+
+
+def tells(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action, ...]:
+    """Tell an admitted Workload whether its pods are ready, in Kueue's words."""
+    workload = seen.queueing.workload
+    if workload is None or not workload.is_admitted:
+        return ()
+    known = workload.condition(kueue_api.ConditionType.PODS_READY)
+    reason = _pods_ready_reason(known, is_running=is_running)
+    return _told(
+        workload, kueue_api.ConditionType.PODS_READY, reason=reason, holds=is_running, now=now,
+        message="coordinator, trainers and enough rollouts are ready"
+        if is_running else "not all pods are ready",
+    )  # fmt: skip
+
+
+def finishes(
+    seen: Observed, *, succeeded: bool, message: str, now: "datetime"
+) -> tuple[Action, ...]:
+    """Tell the Workload of a job that has ended and has no pods: its quota is free from then."""
+    workload = seen.queueing.workload
+    if workload is None or seen.pods:
+        return ()
+    reason = kueue_api.Reason.SUCCEEDED if succeeded else kueue_api.Reason.FAILED
+    return _told(
+        workload, kueue_api.ConditionType.FINISHED, reason=reason, holds=True, now=now,
+        message=message,
+    )  # fmt: skip
+
+
+def finding(seen: Observed, wish: Wish, plan: Plan | None) -> tuple[Finding, ...]:
+    """Return condition QuotaReserved of a job that is to run, if it names a queue."""
+    if not seen.job.queue:
+        return ()
+    if seen.queueing.off:
+        label = f"label {kueue_api.QUEUE_LABEL}={seen.job.queue}"
+        text = f"{label} is ignored, and the job does not wait: {seen.queueing.off}"
+        return (_quota(Reason.QUEUE_IGNORED, text),)
+    if not is_queued(seen.job, seen.queueing):
+        return ()
+    workload = seen.queueing.workload
+    if workload and workload.is_admitted:
+        text = f"admitted by ClusterQueue {workload.cluster_queue}"
+        return (_quota(Reason.ADMITTED, text, holds=True),)
+    if workload is None:
+        return (_unsubmitted(seen, wish, plan),)
+    return (_pending(workload),)
+
+
+def returned() -> Finding:
+    """Return condition QuotaReserved of a job that is not to run."""
+    return _quota(Reason.QUOTA_RETURNED, "no quota is held")
+
+
+def waiting_suspended(seen: Observed) -> tuple[Finding, ...]:
+    """Return condition Suspended of a job without pods that waits to go on, if it ever ran."""
+    if condition(seen.job.status, ConditionType.SUSPENDED) is None:
+        return ()
+    text = "no pod is left; the job goes on when its queue admits it again"
+    return (
+        Finding(
+            type=ConditionType.SUSPENDED, holds=True, reason=Reason.QUEUED, message=text
+        ),
+    )  # fmt: skip
+
+
+def _unsubmitted(seen: Observed, wish: Wish, plan: Plan | None) -> Finding:
+    refused = too_many(asked(seen, wish, plan)) if plan else ""
+    if refused:
+        return _quota(Reason.WAITING_FOR_QUOTA, refused)
+    if plan and seen.trouble:
+        return _quota(seen.trouble.reason, seen.trouble.message)
+    wanted = "a plan, which says what the queue is asked for" if plan is None else "its Workload"
+    return _quota(Reason.WAITING_FOR_QUOTA, f"the job waits for {wanted}")
+
+
+def _pending(workload: WorkloadSeen) -> Finding:
+    evicted = workload.condition(kueue_api.ConditionType.EVICTED)
+    if not workload.is_active:
+        said = f": {evicted.message}" if evicted and evicted.message else ""
+        text = f"spec.active of Workload {workload.name} is false{said}"
+        return _quota(Reason.DEACTIVATED, text)
+    quota = workload.condition(kueue_api.ConditionType.QUOTA_RESERVED)
+    if evicted and evicted.holds:
+        return _taken_back(evicted, quota)
+    if quota is None:
+        return _quota(Reason.WAITING_FOR_QUOTA, f"waiting in LocalQueue {workload.queue}")
+    if quota.holds:
+        text = f"{quota.message}; its admission checks are not ready"
+        return _quota(Reason.WAITING_FOR_QUOTA, text)
+    return _quota(Reason.WAITING_FOR_QUOTA, quota.message)
+
+
+def _taken_back(evicted: WorkloadCondition, quota: WorkloadCondition | None) -> Finding:
+    """Say why until the next admission: who looks only when the pods are gone wants to know too."""
+    preempted = evicted.reason == kueue_api.Reason.PREEMPTED
+    text = evicted.message if preempted else f"{evicted.reason}: {evicted.message}"
+    if quota and not quota.holds and quota.message and quota.message != evicted.message:
+        text = f"{text}; waits again: {quota.message}"
+    return _quota(Reason.PREEMPTED if preempted else Reason.EVICTED, text)
+
+
+def _quota(reason: str, message: str, *, holds: bool = False) -> Finding:
+    return Finding(
+        type=ConditionType.QUOTA_RESERVED, holds=holds, reason=reason, message=message
+    )  # fmt: skip
+
+
+def _requeue(workload: WorkloadSeen) -> RequeueWorkload:
+    """Take an evicted Workload's admission back, as Kueue's own integrations do for their jobs.
+
+    The eviction itself stays on it until the next admission, and so does its place in the queue.
+    """
+    evicted = workload.condition(kueue_api.ConditionType.EVICTED)
+    assert evicted, "only an evicted Workload is requeued"
+    since, words = evicted.since, evicted.message
+    changed = {
+        kueue_api.ConditionType.QUOTA_RESERVED: (kueue_api.Reason.PENDING, words, False),
+        kueue_api.ConditionType.ADMITTED: (
+            kueue_api.Reason.NO_RESERVATION, "The workload has no reservation", False
+        ),
+        kueue_api.ConditionType.REQUEUED: (
+            evicted.reason, words, evicted.reason in kueue_api.QUEUED_AT_ONCE
+        ),
+        kueue_api.ConditionType.PODS_READY: (
+            kueue_api.Reason.WAIT_FOR_START, "the job was evicted", False
+        ),
+    }  # fmt: skip
+    kept = [each for each in workload.conditions if each.type not in changed]
+    fresh = [
+        WorkloadCondition(
+            type=type_, holds=holds, reason=reason, message=message, since=since,
+            generation=workload.generation,
+        )
+        for type_, (reason, message, holds) in changed.items()
+    ]  # fmt: skip
+    return RequeueWorkload(
+        name=workload.name,
+        resource_version=workload.resource_version,
+        conditions=tuple(each.body() for each in (*kept, *fresh)),
+    )
+
+
+def _deletion(workload: WorkloadSeen) -> Delete:
+    why = "its job does not wait for this any more"
+    return Delete(kind="Workload", name=workload.name, uid=workload.uid, why=why)
+
+
+def _pods_ready_reason(known: WorkloadCondition | None, *, is_running: bool) -> str:
+    """Return the word by which Kueue tells a start from a recovery: each has its own time-out."""
+    recovery = {kueue_api.Reason.WAIT_FOR_RECOVERY, kueue_api.Reason.RECOVERED}
+    was_ready = known is not None and (known.holds or known.reason in recovery)
+    if is_running:
+        recovered = known is not None and known.reason in recovery
+        return kueue_api.Reason.RECOVERED if recovered else kueue_api.Reason.STARTED
+    return kueue_api.Reason.WAIT_FOR_RECOVERY if was_ready else kueue_api.Reason.WAIT_FOR_START
+
+
+def _told(
+    workload: WorkloadSeen, type_: str, *, reason: str, holds: bool, message: str, now: "datetime"
+) -> tuple[Action, ...]:
+    """Write a condition of ours where it says something else, beside the others of ours."""
+    ours = (kueue_api.ConditionType.PODS_READY, kueue_api.ConditionType.FINISHED)
+    written: Mapping[str, WorkloadCondition] = {
+        each.type: each for each in workload.conditions if each.type in ours
+    }
+    known = written.get(type_)
+    if known and (known.holds, known.reason) == (holds, reason):
+        return ()
+    since = known.since if known and known.holds == holds else now.replace(microsecond=0)
+    told = WorkloadCondition(
+        type=type_, holds=holds, reason=reason, message=message[:_MOST_CHARACTERS], since=since,
+        generation=workload.generation,
+    )  # fmt: skip
+    conditions = {**written, type_: told}
+    bodies = tuple(each.body() for each in conditions.values())
+    return (TellWorkload(name=workload.name, uid=workload.uid, conditions=bodies),)
+
+
+_MOST_CHARACTERS = 8192

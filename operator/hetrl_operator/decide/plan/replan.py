@@ -1,0 +1,302 @@
+"""How a running job comes to another plan, or why it keeps the one that it has.
+
+The job goes on by its plan until the other's GPUs are reserved. Each search ends with a record in
+the status and an event, whatever came of it; the record is what the next search waits for.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hetrl_api.job.status import LastReplan
+from hetrl_core.job.spec import JobSpec, MeetDeadline, MinimiseCost
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_operator.decide.kueue.queueing import exceeds
+from hetrl_operator.decide.plan.active_plan import base_of
+from hetrl_operator.decide.plan.backoff import pause
+from hetrl_operator.decide.plan.drift import Drift
+from hetrl_operator.decide.plan.history import free_name
+from hetrl_operator.decide.plan.planned import Planned, ready, refusal
+from hetrl_operator.decide.plan.pod_diff import Moves, moves
+from hetrl_operator.decide.plan.replan_cost import Stakes, Weighing, weigh
+from hetrl_operator.model.actions import Apply, Event, ReserveGpus, StartPlanning
+from hetrl_operator.model.observed import (
+    Alternatives,
+    Observed,
+    Occupied,
+    PlannerTrouble,
+    PlanSeen,
+    Wish,
+)
+from hetrl_operator.model.reasons import EventReason, ReplanOutcome, ReplanReason
+from hetrl_operator.render import plan_manifest
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MOST_CHARACTERS = 1024
+"""Of a record's message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """One look at the search for another plan."""
+
+    seen: Observed
+    wish: Wish
+    known: PlanSeen
+    kept: Planned
+    drifts: Drift
+    now: "datetime"
+
+    def goes_on(self, what: str, *, after_seconds: float | None = None) -> Planned:
+        """Keep the plan for now, and say so where that is not as it should be."""
+        # A plan that might only be better is no reason to call a job degraded.
+        drift = "" if self.drifts.must_pay else f"{self.drifts.why}; {what}"
+        return replace(self.kept, drift=drift, wake_after_seconds=after_seconds)
+
+    def record(self, outcome: str, message: str) -> LastReplan:
+        return LastReplan(
+            time=self.now.replace(microsecond=0),
+            plan=self.known.name,
+            reason=self.drifts.reason,
+            outcome=outcome,
+            fleet_hash=self.seen.fleet.key or None,
+            message=message[:MOST_CHARACTERS],
+        )
+
+    def is_news(self, record: LastReplan) -> bool:
+        """Tell whether the status does not say so yet."""
+        last = self.seen.job.status.last_replan
+        return last is None or record.model_copy(update={"time": last.time}) != last
+
+
+def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "datetime") -> Planned:
+    """Look for another plan while the job goes on by the one that it has."""
+    assert kept.plan
+    search = _Search(seen=seen, wish=wish, known=kept.plan, kept=kept, drifts=drifts, now=now)
+    planning = seen.planning
+    if planning.answer_base != drifts.base:
+        return _started(search)
+    if planning.is_running:
+        return search.goes_on("another plan is being made")
+    if drifts.must_pay and planning.answer_fleet != seen.fleet.key:
+        return _outdated(search)
+    match planning.answer:
+        case Plan() as plan:
+            return _moved(search, plan, weighing=None)
+        case Alternatives() as found:
+            return _better(search, found)
+        case Infeasible() | Occupied() as no_plan if _is_about_this_fleet(search):
+            message = refusal(no_plan).message
+            return _kept(search, ReplanOutcome.NO_PLAN, message)
+        case PlannerTrouble(message=message) if wait := pause(seen, now):
+            kept = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
+            return replace(kept, wake_after_seconds=wait.left_seconds)
+        case _:
+            return _started(search)
+
+
+def move_to(
+    seen: Observed,
+    wish: Wish,
+    kept: Planned,
+    given: PlanSeen,
+    now: "datetime",
+    *,
+    look: StartPlanning,
+) -> Planned:
+    """Bring a running job to the plan that it names, once that was looked at and fits.
+
+    The plan returned is that one from when its GPUs are the job's.
+    """
+    assert kept.plan
+    why = f"spec.planning.planRef names {given.name}"
+    drifts = Drift(
+        reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(given), keeps_trainer=False
+    )
+    search = _Search(seen=seen, wish=wish, known=kept.plan, kept=kept, drifts=drifts, now=now)
+    planning = seen.planning
+    if planning.is_running and planning.answer_base == drifts.base:
+        return search.goes_on("it is being looked at")
+    match planning.answer if planning.answer_base == drifts.base else None:
+        case Plan():
+            return _handed_over(search, given)
+        case Infeasible() | Occupied() as no_plan if planning.answer_key == planning.key:
+            return _kept(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
+        case PlannerTrouble(message=message) if wait := pause(seen, now):
+            found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
+            return replace(found, wake_after_seconds=wait.left_seconds)
+        case _:
+            found = search.goes_on("it is being looked at")
+            return replace(found, actions=(*found.actions, look))
+
+
+def _handed_over(search: _Search, given: PlanSeen) -> Planned:
+    """Take the GPUs of the plan that is named; with them it is the one in force."""
+    more = exceeds(search.seen, search.wish, given.plan)
+    if more:
+        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
+    old = search.known.plan
+    change = moves(old, given.plan)
+    text = _change(old, given.plan, change)
+    record = search.record(ReplanOutcome.ADOPTED, text)
+    if search.seen.planning.holds_given:
+        found = replace(search.kept, plan=given, finding=ready(given), drift="")
+    else:
+        found = search.goes_on("its GPUs are being reserved")
+        found = replace(found, actions=(*found.actions, ReserveGpus(plan=given.plan)))
+    if not search.is_news(record):
+        return found
+    return replace(
+        found, replan=record, events=_change_events(change, f"{search.drifts.why}: {text}")
+    )
+
+
+def _is_about_this_fleet(search: _Search) -> bool:
+    planning = search.seen.planning
+    return search.drifts.must_pay or planning.answer_key == planning.key
+
+
+def _started(search: _Search) -> Planned:
+    replan = search.wish.written.planning.replans
+    start = StartPlanning(
+        key=search.seen.planning.key,
+        base=search.drifts.base,
+        standing=search.known.plan,
+        keeps_trainer=search.drifts.keeps_trainer,
+        enough_percent=replan.min_improvement_percent if search.drifts.must_pay else None,
+    )
+    found = search.goes_on("another plan is being made")
+    return replace(found, actions=(*found.actions, start))
+
+
+def _outdated(search: _Search) -> Planned:
+    """Drop an answer for a fleet that is not there any more; ask again after the cooldown."""
+    last, answered_at = search.seen.job.status.last_replan, search.seen.planning.answered_at
+    if last and answered_at and last.time >= answered_at.replace(microsecond=0):
+        return _started(search)
+    return _kept(search, ReplanOutcome.OUTDATED, "the fleet changed again during the search")
+
+
+def _kept(search: _Search, outcome: str, message: str) -> Planned:
+    """Keep the plan, and tell why where that is news."""
+    found, record = search.goes_on(message), search.record(outcome, message)
+    if not search.is_news(record):
+        return found
+    text = f"{search.drifts.why}: {message}"
+    event = Event(
+        reason=EventReason.REPLAN_REJECTED, message=text, is_warning=not search.drifts.must_pay
+    )
+    return replace(found, replan=record, events=(*found.events, event))
+
+
+def _better(search: _Search, found: Alternatives) -> Planned:
+    """Move to the first alternative that pays: the ones that move less come first."""
+    old = search.known.plan
+    ways = [(plan, moves(old, plan)) for plan in found.plans]
+    ways = [(plan, each) for plan, each in ways if not each.is_none]
+    if not ways:
+        text = "nothing better was found than the plan in force"
+        return _kept(search, ReplanOutcome.UNCHANGED, text)
+    stakes = _stakes(search)
+    weighed = [
+        (plan, weigh(found.standing, plan, moves=each, stakes=stakes)) for plan, each in ways
+    ]
+    for plan, weighing in weighed:
+        if weighing.outcome == ReplanOutcome.ADOPTED:
+            return _moved(search, plan, weighing)
+    best = max((weighing for _, weighing in weighed), key=lambda each: each.improvement_percent)
+    return _kept(search, best.outcome, str(best))
+
+
+def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
+    """Reserve the other GPUs and write the plan; the next round finds it and follows it."""
+    impossible = obstacles(plan, search.wish.spec)
+    if impossible:
+        return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
+    more = exceeds(search.seen, search.wish, plan)
+    if more:
+        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
+    planning, known = search.seen.planning, search.known
+    change = moves(known.plan, plan)
+    text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
+    record = search.record(ReplanOutcome.ADOPTED, text)
+    manifest = plan_manifest(
+        search.seen.job,
+        plan,
+        key=planning.answer_key,
+        spec_key=planning.spec_key,
+        left_out=planning.left_out,
+        replaces=known.name,
+        because=f"{record.reason}: {record.message}",
+        fleet=planning.answer_fleet,
+        name=free_name(search.seen, planning.answer_key),
+        in_force=True,
+    )
+    found = search.goes_on("another plan is being written")
+    found = replace(
+        found, actions=(*found.actions, ReserveGpus(plan=plan), Apply(manifest=manifest))
+    )
+    if not search.is_news(record):
+        # Told already: what was to follow was refused, and is tried again.
+        return found
+    events = _change_events(change, f"{search.drifts.why}: {text}")
+    return replace(found, events=events, replan=record)
+
+
+def _not_admitted(more: str) -> str:
+    return f"its queue has not admitted {more}; suspended and resumed, the job waits for them"
+
+
+def _change(old: Plan, new: Plan, change: Moves) -> str:
+    return (
+        f"{old.prediction.samples_per_second:.3g} -> "
+        f"{new.prediction.samples_per_second:.3g} samples/s and "
+        f"${old.prediction.dollars_per_hour:.2f} -> ${new.prediction.dollars_per_hour:.2f}/h "
+        f"predicted; {_rollouts(change)}{_inference(change)}; the trainer "
+        + ("moves, from its last checkpoint" if change.moves_trainer else "stays")
+    )
+
+
+def _rollouts(change: Moves) -> str:
+    return f"{change.num_rollouts_before} -> {change.num_rollouts_after} rollout pods"
+
+
+def _inference(change: Moves) -> str:
+    if not (change.num_inference_before or change.num_inference_after):
+        return ""
+    return f", {change.num_inference_before} -> {change.num_inference_after} inference pods"
+
+
+def _change_events(change: Moves, text: str) -> tuple[Event, ...]:
+    replanned = Event(reason=EventReason.REPLANNED, message=text)
+    if change.num_rollouts_before == change.num_rollouts_after:
+        return (replanned,)
+    return (replanned, Event(reason=EventReason.SCALED_ROLLOUT, message=_rollouts(change)))
+
+
+def _stakes(search: _Search) -> Stakes:
+    written, spec = search.wish.written, search.wish.spec
+    shown = search.seen.job.status.progress
+    done = shown.step if shown else 0
+    return Stakes(
+        replan=written.planning.replans,
+        batch_size=spec.algorithm.global_batch_size,
+        steps_done=done,
+        steps_left=max(0, spec.training.steps - done),
+        required_rate=_required_rate(spec, search, max(1, spec.training.steps - done)),
+        keeps_checkpoints=written.storage.checkpoints.persistent_volume_claim is not None,
+    )
+
+
+def _required_rate(spec: JobSpec, search: _Search, steps_left: int) -> float | None:
+    """Return how many samples a second suffice; None: as many as can be."""
+    match spec.planning.objective:
+        case MinimiseCost(required_samples_per_second=required):
+            return required
+        case MeetDeadline(seconds_left=seconds):
+            left = seconds - (search.now - search.seen.job.created_at).total_seconds()
+            return steps_left * spec.algorithm.global_batch_size / max(1.0, left)
+        case _:
+            return None

@@ -1,0 +1,198 @@
+"""Whether another plan is worth the move: what it gains against what the change costs.
+
+Gains and costs are counted in what the job wants: samples where it wants many, dollars where it
+wants a rate for little. Which plan is asked about, and what follows, is ``replans``'.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hetrl_api.job.planning import Replan
+from hetrl_core.plan.plan import Plan, Prediction
+from hetrl_core.task import TRAINING_TASKS
+from hetrl_core.units import GIGA
+from hetrl_operator.decide.plan.pod_diff import Moves
+from hetrl_operator.model.reasons import ReplanOutcome
+
+START_SECONDS = 60.0
+"""From a pod's deletion to its successor's process, where the image is there. Ours."""
+
+READ_BYTES_PER_SECOND = 1 * GIGA
+"""At which a trainer's pod reads its part of a checkpoint: a network disk's. Ours."""
+
+SAME_RATE = 0.01
+"""Share by which rates may differ and still count as the same: cost models know no better."""
+
+_HOUR = 3600.0
+
+
+class Unit(StrEnum):
+    """What gains and costs are counted in."""
+
+    SAMPLES = "samples"
+    DOLLARS = "dollars"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stakes:
+    """What of a job weighs against a move."""
+
+    replan: Replan
+    batch_size: int
+    """Samples of one step."""
+
+    steps_done: int = 0
+    steps_left: int
+    required_rate: float | None = None
+    """Samples a second that suffice; None: as many as can be."""
+
+    keeps_checkpoints: bool = True
+    """Whether a trainer that stops can go on from where it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """The arithmetic of one move. Costs and gain are in ``unit``."""
+
+    unit: Unit
+    before: float
+    """Samples a second, or dollars an hour, if the job stays as it is."""
+
+    after: float
+    window_seconds: float
+    """In which the other plan gains: from the end of the change."""
+
+    cost_of_starts: float
+    """What is not generated, or trained, while pods start."""
+
+    cost_of_weights: float
+    """The same while weights and checkpoints are read."""
+
+    cost_of_lost_work: float
+    """What had been begun and is begun again."""
+
+    least_percent: float
+
+    @property
+    def gain_per_second(self) -> float:
+        """What is gained in a second of the window."""
+        if self.unit is Unit.SAMPLES:
+            return self.after - self.before
+        return (self.before - self.after) / _HOUR
+
+    @property
+    def gain(self) -> float:
+        """What is gained in the whole window."""
+        return self.gain_per_second * self.window_seconds
+
+    @property
+    def cost(self) -> float:
+        """What the change costs."""
+        return self.cost_of_starts + self.cost_of_weights + self.cost_of_lost_work
+
+    @property
+    def improvement_percent(self) -> float:
+        """The gain as a share of what is."""
+        if self.before <= 0:
+            return 100.0 if self.gain_per_second > 0 else 0.0
+        gained = self.after - self.before if self.unit is Unit.SAMPLES else self.before - self.after
+        return 100 * gained / self.before
+
+    @property
+    def outcome(self) -> str:
+        """A ``ReplanOutcome``."""
+        if self.gain_per_second <= 0 or self.improvement_percent < self.least_percent:
+            return ReplanOutcome.TOO_LITTLE
+        return ReplanOutcome.ADOPTED if self.gain > self.cost else ReplanOutcome.TOO_DEAR
+
+    def __str__(self) -> str:
+        verdict = {
+            ReplanOutcome.ADOPTED: "adopted",
+            ReplanOutcome.TOO_DEAR: "rejected, it does not pay",
+            ReplanOutcome.TOO_LITTLE: (
+                f"rejected, {self.improvement_percent:.3g}% is less than the "
+                f"{self.least_percent:.3g}% of spec.planning.replan.minImprovementPercent"
+            ),
+        }[self.outcome]
+        return (
+            f"gains {self._rate()} over {self.window_seconds:.0f} s = {self._sum(self.gain)}; "
+            f"costs {self._sum(self.cost)} (pod starts {self.cost_of_starts:.4g}, weights "
+            f"{self.cost_of_weights:.4g}, lost work {self.cost_of_lost_work:.4g}): {verdict}"
+        )
+
+    def _rate(self) -> str:
+        if self.unit is Unit.SAMPLES:
+            gained = self.after - self.before
+            return f"{gained:.3g} samples/s ({self.before:.3g} -> {self.after:.3g})"
+        return f"${self.before - self.after:.2f}/h (${self.before:.2f} -> ${self.after:.2f})"
+
+    def _sum(self, value: float) -> str:
+        return f"{value:.0f} samples" if self.unit is Unit.SAMPLES else f"${value:.2f}"
+
+
+def weigh(standing: Prediction, new: Plan, *, moves: Moves, stakes: Stakes) -> Weighing:
+    """Return what moving to another plan gains and costs.
+
+    The gain counts from the end of the change until the fleet is taken to change again, or until
+    the job's end. During the change rollouts that stop generate nothing; a trainer that moves
+    stops everything, and half a step with it on average. Without a claim for checkpoints all steps
+    are lost. Half of what a rollout was generating is.
+
+    Args:
+        standing: what the plan in force is expected to do on the fleet as it is now.
+        new: the other plan.
+        moves: which pods would be others.
+        stakes: what of the job weighs against it.
+    """
+    rate = standing.samples_per_second
+    stopped = rate if moves.moves_trainer else rate * moves.stopped_share
+    weights_seconds = new.prediction.weight_sync_seconds if moves.num_started else 0.0
+    if moves.moves_trainer:
+        weights_seconds += _reading_seconds(new)
+    start_seconds = START_SECONDS if moves.num_started else 0.0
+    left_seconds = stakes.steps_left * stakes.batch_size / rate
+    window = min(float(stakes.replan.stability_window_seconds), left_seconds)
+    unit = _unit(standing, new.prediction, stakes)
+    # A sample is worth what the job pays for one now.
+    value = 1.0 if unit is Unit.SAMPLES else standing.dollars_per_hour / _HOUR / rate
+    in_samples = unit is Unit.SAMPLES
+    return Weighing(
+        unit=unit,
+        before=rate if in_samples else standing.dollars_per_hour,
+        after=new.prediction.samples_per_second if in_samples else new.prediction.dollars_per_hour,
+        window_seconds=max(0.0, window - start_seconds - weights_seconds),
+        cost_of_starts=value * stopped * start_seconds,
+        cost_of_weights=value * stopped * weights_seconds,
+        cost_of_lost_work=value * _lost_samples(moves, stakes),
+        least_percent=stakes.replan.min_improvement_percent,
+    )
+
+
+def _unit(standing: Prediction, new: Prediction, stakes: Stakes) -> Unit:
+    """Count in samples while these are short, in dollars where there are enough of them."""
+    before, after = standing.samples_per_second, new.samples_per_second
+    needed = before if stakes.required_rate is None else stakes.required_rate
+    suffices = min(before, after) >= needed * (1 - SAME_RATE)
+    is_same = stakes.required_rate is not None or after <= before * (1 + SAME_RATE)
+    return Unit.DOLLARS if suffices and is_same else Unit.SAMPLES
+
+
+def _lost_samples(moves: Moves, stakes: Stakes) -> float:
+    generating = moves.stopped_concurrency / 2
+    if not moves.moves_trainer:
+        return generating
+    steps = 0.5 if stakes.keeps_checkpoints else stakes.steps_done + 0.5
+    return generating + steps * stakes.batch_size
+
+
+def _reading_seconds(new: Plan) -> float:
+    """Return how long the fullest GPU's weights and optimizer take from the checkpoint."""
+    most = max(
+        (
+            group.memory.weights_bytes + group.memory.optimizer_bytes
+            for group in new.groups
+            if TRAINING_TASKS & set(group.tasks)
+        ),
+        default=0,
+    )
+    return most / READ_BYTES_PER_SECOND

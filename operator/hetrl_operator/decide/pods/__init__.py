@@ -1,0 +1,1 @@
+"""Decisions about a job's pods: creation, gang start, failures, restarts, replacement, release."""

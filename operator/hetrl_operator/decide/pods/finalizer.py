@@ -1,0 +1,48 @@
+"""How a job that may hold GPUs is let go: our finalizer stays until its pods have stopped.
+
+Without it the pods of a deleted job would go all at once: a trainer could not write its last
+checkpoint, and its GPUs would be promised to others while it still holds them.
+"""
+
+from typing import TYPE_CHECKING
+
+from hetrl_operator.model.actions import Action, Event, HoldJob, LetJobGo
+from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.reasons import EventReason
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def hold(seen: Observed) -> tuple[Action, ...]:
+    """Return what must be done before a job holds anything: GPUs, or a place in a queue."""
+    return () if seen.job.has_finalizer else (HoldJob(),)
+
+
+def let_go(seen: Observed, now: "datetime") -> tuple[Action, ...]:
+    """Return what lets a job go that should have no pods; nothing while it has some."""
+    is_free = not seen.pods or is_overdue(seen, now)
+    return (LetJobGo(),) if seen.job.has_finalizer and is_free else ()
+
+
+def is_overdue(seen: Observed, now: "datetime") -> bool:
+    """Tell whether a deleted job has waited for its pods for long enough."""
+    left = left_seconds(seen, now)
+    return left is not None and left <= 0
+
+
+def left_seconds(seen: Observed, now: "datetime") -> float | None:
+    """Return how long a deleted job still waits for its pods; None where it is not deleted."""
+    if seen.job.deleted_at is None or seen.job.wish is None:
+        return None
+    limit = seen.job.wish.written.release_deadline_seconds
+    return limit - (now - seen.job.deleted_at).total_seconds()
+
+
+def forced(seen: Observed, now: "datetime") -> tuple[Event, ...]:
+    """Announce that a job is let go though pods are left."""
+    if not seen.pods or not seen.job.has_finalizer or not is_overdue(seen, now):
+        return ()
+    left = ", ".join(sorted(pod.name for pod in seen.pods))
+    text = f"spec.releaseDeadlineSeconds is over; left behind: {left}"
+    return (Event(reason=EventReason.RELEASE_FORCED, message=text, is_warning=True),)

@@ -1,0 +1,110 @@
+"""Which objects of a job are written, and which are in the way."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from hetrl_operator.model.actions import Action, Apply, Delete
+from hetrl_operator.model.conditions import Finding
+from hetrl_operator.model.observed import ChildSeen, Observed
+from hetrl_operator.model.reasons import ConditionType, Reason
+from hetrl_operator.render import Deployment, certificates, children, digests, identity
+
+_Key = tuple[str, str]
+"""Kind and name of an object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What is to be written for a job, and whether that is all."""
+
+    finding: Finding
+    actions: tuple[Action, ...] = ()
+
+
+def resources(seen: Observed, deployment: Deployment) -> Resources:
+    """Bring the objects of a job to what its plan says, writing only what differs."""
+    ours = {(each.kind, each.name): each for each in seen.children}
+    wanted = digests(deployment).objects
+    in_the_way = _in_the_way(seen, wanted, ours)
+    if in_the_way:
+        return Resources(finding=_finding(Reason.CONFLICT, in_the_way))
+    differ = {key for key, digest in wanted.items() if _differs(digest, ours.get(key))}
+    writes = _writes(deployment, differ)
+    actions = (*_identity(deployment, ours), *writes, *_surplus(seen, wanted))
+    if seen.trouble:
+        return Resources(
+            finding=_finding(seen.trouble.reason, seen.trouble.message), actions=actions
+        )
+    if actions:
+        text = f"{len(writes)} of {len(wanted)} objects are to be written"
+        return Resources(finding=_finding(Reason.APPLYING, text), actions=actions)
+    return Resources(
+        finding=Finding(
+            type=ConditionType.RESOURCES_CREATED,
+            holds=True,
+            reason=Reason.CHILDREN_APPLIED,
+            message=f"all {len(wanted)} objects are as planned",
+        )
+    )
+
+
+def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
+    """Write only the StatefulSets that still stand: the other objects go with their job."""
+    standing = {
+        (each.kind, each.name): each
+        for each in seen.children
+        if each.kind == "StatefulSet" and not each.is_deleting and each.owner_uid == seen.job.uid
+    }
+    wanted = digests(deployment).objects
+    differ = {
+        key for key in wanted.keys() & standing.keys() if _differs(wanted[key], standing[key])
+    }
+    return _writes(deployment, differ)
+
+
+def _writes(deployment: Deployment, keys: set[_Key]) -> tuple[Apply, ...]:
+    """Render the objects that are to be written, if there are any."""
+    if not keys:
+        return ()
+    return tuple(
+        Apply(manifest=each)
+        for each in children(deployment)
+        if (each["kind"], each["metadata"]["name"]) in keys
+    )
+
+
+def _differs(digest: str, child: ChildSeen | None) -> bool:
+    return child is None or child.spec_hash != digest
+
+
+def _in_the_way(seen: Observed, wanted: Collection[_Key], ours: Mapping[_Key, ChildSeen]) -> str:
+    """Name an object that has our name and is not ours, as after a quick delete and create."""
+    for key in wanted:
+        child = ours.get(key)
+        if child and (child.is_deleting or child.owner_uid != seen.job.uid):
+            whose = "is being deleted" if child.is_deleting else "belongs to somebody else"
+            return f"{child.kind} {child.name} {whose}; waiting until the name is free"
+    return ""
+
+
+def _identity(deployment: Deployment, ours: Mapping[_Key, ChildSeen]) -> tuple[Action, ...]:
+    """Issue certificates before the Service says that they exist."""
+    service = ours.get(("Service", deployment.service))
+    issued = service is not None and service.identity == identity(deployment)
+    return () if issued else (certificates(deployment),)
+
+
+def _surplus(seen: Observed, wanted: Collection[_Key]) -> tuple[Delete, ...]:
+    return tuple(
+        Delete(kind=each.kind, name=each.name, uid=each.uid, why="not in the plan any more")
+        for each in seen.children
+        if (each.kind, each.name) not in wanted
+        and each.owner_uid == seen.job.uid
+        and not each.is_deleting
+    )
+
+
+def _finding(reason: str, message: str) -> Finding:
+    return Finding(
+        type=ConditionType.RESOURCES_CREATED, holds=False, reason=reason, message=message
+    )

@@ -1,0 +1,1 @@
+"""Decisions about a job's status: conditions, phase, progress, and when to write it."""

@@ -1,0 +1,1 @@
+"""What the operator serves over HTTP: health, metrics, and progress reports of coordinators."""

@@ -1,0 +1,1 @@
+"""The only package that knows kopf: handlers, trimming of watched objects, start and shutdown."""

@@ -1,0 +1,315 @@
+"""What kopf calls: indexes that keep the views, and events that feed the queue.
+
+Only low-level handlers: those for creation and update would be edge-triggered, and would
+write annotations of kopf's own into every job. Nothing is decided here.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.load import parse
+from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.pending_writes import Place, RecentWrites
+from hetrl_operator.kopf_adapter.slimming import drop_ballast
+from hetrl_operator.model import kueue_api
+from hetrl_operator.model import parse as observe
+from hetrl_operator.model.kueue_admission import NOT_STARTED, WorkloadSeen, workload_seen
+from hetrl_operator.model.labels import FIELD_MANAGER, GROUP, MANAGED_BY
+from hetrl_operator.model.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
+from hetrl_operator.model.parse import Body, JobKey
+from hetrl_operator.model.plain import plain
+from hetrl_operator.reconcile.reconciler import Controller
+
+log = logging.getLogger(__name__)
+
+JOBS = f"hetrljobs.v1alpha1.{GROUP}"
+PLANS = f"hetrlplans.v1alpha1.{GROUP}"
+TOPOLOGIES = f"hetrltopologies.v1alpha1.{GROUP}"
+CHILD_RESOURCES = {
+    "StatefulSet": "statefulsets.v1.apps",
+    "Service": "services.v1",
+    "ConfigMap": "configmaps.v1",
+}
+_OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What handlers need: the controller, once there are views for it."""
+
+    make_controller: Callable[[Views, str], Controller]
+    watch_silence_seconds: float
+    queues_off: str = NOT_STARTED
+    """Why Workloads are not to be watched; empty: they are. Known before watches start."""
+
+    controller: Controller | None = None
+    _nodes: dict[str, Body] = field(default_factory=dict)
+    _has_begun: bool = False
+
+    def started(self, indices: Mapping[str, Any]) -> None:
+        """Build the controller over kopf's live indexes."""
+        views = Views(
+            jobs=indices["jobs"],
+            plans=indices["plans"],
+            pods=indices["pods"],
+            children={kind: indices[kind.lower()] for kind in CHILD_RESOURCES},
+            node_index=indices["nodes"],
+            topology_index=indices["topologies"],
+            plan_homes=indices["plan-homes"],
+            followers=indices["followers"],
+            workloads=indices["workloads"] if not self.queues_off else None,
+            recent=RecentWrites(),
+        )
+        self.controller = self.make_controller(views, self.queues_off)
+
+    def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
+        """Have a job looked at because something of it happened."""
+        controller = self._ready(kind, event)
+        metadata = event["object"]["metadata"]
+        controller.views.recent.shown(
+            _place(kind, event),
+            resource_version=metadata.get("resourceVersion", ""),
+            is_deleted=event["type"] == "DELETED",
+        )
+        if key is not None:
+            controller.queue.add(key)
+        if kind == "HetRLPlan":
+            for follower in controller.views.followers_of(metadata["namespace"], metadata["name"]):
+                controller.queue.add(follower)
+
+    def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
+        """Have jobs without a plan looked at, if planning would see a difference."""
+        # One that was taken for gone is news though it looks as before.
+        was_gone = self.controller and _place(kind, event) in self.controller.views.gone
+        controller = self._ready(kind, event)
+        body = event["object"]
+        name = body["metadata"]["name"]
+        if kind == "Node":
+            node = observe.slim_node(body) if event["type"] != "DELETED" else None
+            if self._nodes.get(name) == node and not was_gone:
+                return
+            if node is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = node
+        controller.fleet_changed()
+        if kind == "Node":
+            controller.look_at_jobs_on(name)
+
+    def _ready(self, kind: str, event: Mapping[str, Any]) -> Controller:
+        assert self.controller, "kopf runs start-up handlers before all others"
+        if not self._has_begun:
+            self._begin(self.controller)
+        self.controller.census.saw(_place(kind, event), event["type"])
+        self.controller.metrics.watched(resource=kind, type_=event["type"] or "LISTED")
+        return self.controller
+
+    def _begin(self, controller: Controller) -> None:
+        """Take up what is there: the first event of all comes after every index is filled."""
+        self._has_begun = True
+        controller.restore()
+        # A list tells of every node. As news, each would have the fleet digested anew.
+        self._nodes = {each["metadata"]["name"]: each for each in controller.views.nodes()}
+        controller.fleet_changed()
+
+
+def _place(kind: str, event: Mapping[str, Any]) -> Place:
+    metadata = event["object"]["metadata"]
+    return kind, metadata.get("namespace", ""), metadata["name"]
+
+
+def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    """Register every handler."""
+    _register_start(registry, hooks)
+    _register_indexes(registry, has_kueue=not hooks.queues_off)
+    _register_events(registry, hooks)
+
+
+def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) -> None:
+    """Set kopf up; each line says what happens without it."""
+    # Our own names on objects, should a handler ever need them.
+    settings.persistence.finalizer = f"{GROUP}/finalizer"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    # Without this every object is copied whole at every event, to be compared with nothing.
+    settings.persistence.diffbase_storage = _NoDiffs()
+    # Events are ours, and few; log lines do not become Events.
+    settings.posting.enabled = False
+    # A watch that has died silently is noticed, and each is renewed every 10 min anyway.
+    settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = watch_silence_seconds
+    settings.watching.server_timeout = 10 * 60
+    settings.watching.client_timeout = 11 * 60
+    # Lists in pages: one answer of 10,000 pods would need hundreds of MiB.
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 10
+    # A number would deadlock with indexes: they wait for every object of the first list.
+    settings.queueing.worker_limit = None
+    # Whoever handles an object keeps its last event whole for so long: of pods that come up by the
+    # thousand, tens of MiB with kopf's own five seconds.
+    settings.queueing.idle_timeout = 0.2
+    # Without the right to list CRDs and namespaces, a rescan would stop the operator.
+    settings.scanning.disabled = True
+    # Filters of decorators work on our side only: every pod of the cluster would be sent.
+    for resource in ("pods.v1", *CHILD_RESOURCES.values(), kueue_api.RESOURCE):
+        settings.watching.label_selectors[resource] = _OURS
+
+
+class _NoDiffs(kopf.DiffBaseStorage):  # type: ignore[misc]  # kopf ships no types
+    """What objects were last handled like: of use to handlers of changes only, and we have none."""
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    async def start(settings: kopf.OperatorSettings, **indices: Any) -> None:
+        configure(settings, watch_silence_seconds=hooks.watch_silence_seconds)
+        hooks.started(indices)
+
+    async def login(**kwargs: Any) -> Any:
+        # Without the client libraries' own logins, which differ in what they read.
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+    kopf.on.startup(registry=registry)(start)
+    kopf.on.login(registry=registry)(login)
+
+
+def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> None:
+    # In this order: the last of a kind's indexes leaves little for others to read.
+    indexes = {
+        "jobs": (JOBS, _job_index),
+        "followers": (JOBS, _lightening(_follower_index)),
+        "plans": (PLANS, _plan_index),
+        "plan-homes": (PLANS, _lightening(_plan_home_index)),
+        "pods": ("pods.v1", _lightening(_pod_index)),
+        "nodes": ("nodes.v1", _node_index),
+        "topologies": (TOPOLOGIES, _topology_index),
+        **({"workloads": (kueue_api.RESOURCE, _lightening(_workload_index))} if has_kueue else {}),
+        **{
+            kind.lower(): (name, _lightening(_child_index(kind)))
+            for kind, name in CHILD_RESOURCES.items()
+        },
+    }
+    for name, (resource, index) in indexes.items():
+        kopf.index(resource, id=name, registry=registry)(index)
+
+
+def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
+    children = {"Pod": "pods.v1", **CHILD_RESOURCES}
+    if not hooks.queues_off:
+        children["Workload"] = kueue_api.RESOURCE
+    handlers = {
+        "HetRLJob": (JOBS, _job_event(hooks)),
+        "HetRLPlan": (PLANS, _plan_event(hooks)),
+        **{kind: (resource, _child_event(kind, hooks)) for kind, resource in children.items()},
+        "Node": ("nodes.v1", _fleet_event("Node", hooks)),
+        "HetRLTopology": (TOPOLOGIES, _fleet_event("HetRLTopology", hooks)),
+    }
+    for kind, (resource, handler) in handlers.items():
+        kopf.on.event(resource, id=f"on-{kind.lower()}", registry=registry)(handler)
+
+
+def _lightening(index: Any) -> Any:
+    """Return an index after which only an object's metadata is left."""
+
+    async def lightened(body: Body, **_: Any) -> Any:
+        found = await index(body)
+        drop_ballast(body)
+        return found
+
+    return lightened
+
+
+async def _job_index(body: Body, **_: Any) -> dict[JobKey, JobSeen]:
+    return {observe.key_of_job(body): observe.job_seen(body)}
+
+
+async def _plan_index(body: Body, **_: Any) -> dict[JobKey, PlanSeen | UnreadablePlan] | None:
+    seen = observe.plan_seen(body)
+    return {observe.key_of_plan(body): seen} if seen else None
+
+
+async def _plan_home_index(body: Body, **_: Any) -> dict[tuple[str, str], JobKey]:
+    metadata = body["metadata"]
+    return {(metadata["namespace"], metadata["name"]): observe.key_of_plan(body)}
+
+
+async def _follower_index(body: Body, **_: Any) -> dict[tuple[str, str], JobKey] | None:
+    namespace, name = observe.key_of_job(body)
+    plan = (body["spec"].get("planning") or {}).get("planRef")
+    return {(namespace, plan): (namespace, name)} if plan else None
+
+
+async def _pod_index(body: Body, **_: Any) -> dict[JobKey, PodSeen] | None:
+    key, seen = observe.key_of_owner(body), observe.pod_seen(body)
+    return {key: seen} if key and seen else None
+
+
+async def _workload_index(body: Body, **_: Any) -> dict[JobKey, WorkloadSeen] | None:
+    key = observe.key_of_owner(body)
+    return {key: workload_seen(body)} if key else None
+
+
+async def _node_index(body: Body, **_: Any) -> dict[str, Body]:
+    return {body["metadata"]["name"]: observe.slim_node(body)}
+
+
+async def _topology_index(body: Body, **_: Any) -> dict[str, HetRLTopology] | None:
+    name = body["metadata"]["name"]
+    copy = plain(body)
+    copy.pop("status", None)
+    try:
+        return {name: parse(HetRLTopology, copy)}
+    except InvalidObjectError as error:
+        log.warning("topology left out: name=%s reason=%s", name, error)
+        return None
+
+
+def _child_index(kind: str) -> Any:
+    async def index(body: Body, **_: Any) -> dict[JobKey, ChildSeen] | None:
+        key = observe.key_of_owner(body)
+        return {key: observe.child_seen(kind, body)} if key else None
+
+    return index
+
+
+def _job_event(hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        hooks.happened("HetRLJob", observe.key_of_job(body), event)
+
+    return handler
+
+
+def _plan_event(hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        key = observe.key_of_plan(body)
+        hooks.happened("HetRLPlan", key if key[1] else None, event)
+
+    return handler
+
+
+def _child_event(kind: str, hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], body: Body, **_: Any) -> None:
+        hooks.happened(kind, observe.key_of_owner(body), event)
+
+    return handler
+
+
+def _fleet_event(kind: str, hooks: Hooks) -> Any:
+    async def handler(event: Mapping[str, Any], **_: Any) -> None:
+        hooks.fleet_changed(kind, event)
+
+    return handler

@@ -1,0 +1,1 @@
+"""Requests to the API server: the client, its rate limit, the only writer, leader election."""

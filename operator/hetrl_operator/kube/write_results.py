@@ -1,0 +1,97 @@
+"""What came of a write: done, to be tried again, or refused with a reason that somebody must mend.
+
+Reads one answer of the API server at a time. When to look again is left to ``controller``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hetrl_operator.kube.client import Reply
+from hetrl_operator.model.reasons import Reason
+
+_NOT_FOUND, _CONFLICT, _FORBIDDEN = 404, 409, 403
+_PASSING = {0, 401, 408, 410, 429}
+"""No answer, a token that has just expired, and three that say: not now."""
+
+_SERVER_ERROR = 500
+
+_CHANGED_MEANWHILE = "the object has been modified"
+
+_KIND_UNKNOWN_YET = "cannot find RESTMapping"
+"""Admission looks up the kind of an owner in a copy of discovery that it renews every ten seconds.
+
+While it is older than our CRDs, every object of a job is forbidden.
+"""
+_KIND_UNKNOWN_YET_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """It is as it was asked, or what it was about is gone already."""
+
+    object: Mapping[str, Any]
+    """As the API server has it now; empty where it has none."""
+
+    is_missing: bool = False
+    """It was gone already, which the watches did not show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryAgain:
+    """It may work when we look again."""
+
+    message: str
+    after_seconds: float = 0.0
+    is_missing: bool = False
+    """What was to be changed is not there, which the watches do not show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The API server will not do it; somebody has to change something."""
+
+    reason: str
+    """A reason of condition ResourcesCreated."""
+
+    message: str
+
+
+Outcome = Done | TryAgain | Refused
+
+
+def outcome_of(reply: Reply, *, kind: str) -> Outcome:
+    """Read the answer to a write of ``kind``, which are words for the message."""
+    if reply.is_success:
+        return Done(object=reply.body)
+    text = f"{kind}: {reply.message}"
+    if reply.status == _CONFLICT and _CHANGED_MEANWHILE in reply.message:
+        return TryAgain(message=text)
+    if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and not _is_field_conflict(reply)):
+        # Gone, or another object of that name by now.
+        return TryAgain(message=text, is_missing=True)
+    if reply.status in _PASSING or reply.status >= _SERVER_ERROR:
+        return TryAgain(message=text, after_seconds=reply.retry_after_seconds or 0.0)
+    if reply.status == _FORBIDDEN and _KIND_UNKNOWN_YET in reply.message:
+        return TryAgain(message=text, after_seconds=_KIND_UNKNOWN_YET_SECONDS)
+    return Refused(reason=_reason(reply), message=text)
+
+
+def outcome_of_reading(reply: Reply, *, kind: str) -> Outcome:
+    """Say why something could not be read; what does not exist is for somebody to make."""
+    if reply.status == _NOT_FOUND:
+        return Refused(reason=Reason.APPLY_FAILED, message=f"{kind} does not exist")
+    return outcome_of(reply, kind=kind)
+
+
+def _is_field_conflict(reply: Reply) -> bool:
+    causes = (reply.body.get("details") or {}).get("causes") or ()
+    return any(each.get("reason") == "FieldManagerConflict" for each in causes)
+
+
+def _reason(reply: Reply) -> str:
+    if reply.status == _CONFLICT:
+        return Reason.CONFLICT
+    if reply.status == _FORBIDDEN:
+        return Reason.QUOTA_EXCEEDED if "quota" in reply.message else Reason.FORBIDDEN
+    return Reason.APPLY_FAILED

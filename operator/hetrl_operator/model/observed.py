@@ -1,0 +1,350 @@
+"""What we saw of one job and everything around it, as frozen values.
+
+``observe`` makes these from Kubernetes objects; deciding and rendering read nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hetrl_api.job.job import JobSpec as WrittenSpec
+from hetrl_api.job.status import JobStatus
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan, Prediction
+from hetrl_core.task import Role
+from hetrl_operator.model.kueue_admission import QueueingSeen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Wish:
+    """What a job asks, as it was written and as the core understands it.
+
+    What is remembered of a wish (``wishes``, ``render.digests``) goes when nobody has it any more.
+    """
+
+    written: WrittenSpec
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSeen:
+    """A HetRLJob: its identity, what it asks, and the status that it shows."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+    """Its resourceVersion, by which the API server tells what is older than what it has."""
+
+    generation: int
+    created_at: datetime
+    deleted_at: datetime | None = None
+    """When somebody deleted it; it is there until its finalizers are gone."""
+
+    has_finalizer: bool = False
+    """Whether it waits for us to let it go."""
+
+    wish: Wish | None
+    """None where the spec cannot be worked on; ``problem`` says why."""
+
+    problem: str = ""
+    status: JobStatus
+    queue: str = ""
+    """The LocalQueue of Kueue that its label names; empty: none."""
+
+    queue_priority: str = ""
+    """The WorkloadPriorityClass that its label names; empty: none."""
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether somebody deleted it."""
+        return self.deleted_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSeen:
+    """A StatefulSet, Service or ConfigMap of the job's names."""
+
+    kind: str
+    name: str
+    uid: str
+    owner_uid: str
+    spec_hash: str = ""
+    identity: str = ""
+    """What names the job's certificates were issued for; on the Service only."""
+
+    is_deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Termination:
+    """How a container ended last."""
+
+    exit_code: int
+    reason: str = ""
+    """In Kubernetes' words: ``Error``, ``OOMKilled``, ``Evicted``."""
+
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSeen:
+    """A pod of the job, reduced to what decisions need."""
+
+    name: str
+    uid: str
+    pod_set: str
+    role: Role
+    ordinal: int
+    created_at: datetime
+    node: str = ""
+    """Where it was bound to; empty while it was not."""
+
+    scheduled_at: datetime | None = None
+    unschedulable_since: datetime | None = None
+    deletion_due_at: datetime | None = None
+    """When it should be gone, its grace over; None unless it is being deleted."""
+
+    is_gated: bool = False
+    is_ready: bool = False
+    restarts: int = 0
+    waiting_reason: str = ""
+    """Why its scheduling or its container does not go on, in Kubernetes' words."""
+
+    waiting_message: str = ""
+    termination: Termination | None = None
+    """The last end of its container, also when it runs again."""
+
+    restart_hash: str = ""
+    """What it was started with; empty: an earlier release made it."""
+
+    affinity_nodes: frozenset[str] = frozenset()
+    """The nodes that its affinity names, while it waits for one of them; empty: any."""
+
+    selected_hostname: str = ""
+    """The one that its gate was lifted for, if any."""
+
+    def may_be_on(self, machine: str, *, hostname: str) -> bool:
+        """Tell whether it is on a machine, or may yet be bound to it."""
+        if self.node:
+            return self.node == machine
+        if self.affinity_nodes and machine not in self.affinity_nodes:
+            return False
+        return self.selected_hostname in {"", hostname}
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether it is being deleted."""
+        return self.deletion_due_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSeen:
+    """A HetRLPlan: one that the operator made for a job, or one that somebody else wrote."""
+
+    name: str
+    uid: str
+    made_for: str = ""
+    """The uid of the job that the operator made it for; empty: somebody else wrote it."""
+
+    planned_for: str
+    """Digest of the planning fields that it answers; empty where somebody else wrote it."""
+
+    key: str
+    """Digest of everything that it was made from; where somebody else wrote it, of its uid."""
+
+    plan: Plan
+    created_at: datetime
+    left_out: str = ""
+    """The nodes that it could not be made with, and why."""
+
+    replaces: str = ""
+    """The plan that it took the place of, if the job ran by one."""
+
+    replaces_because: str = ""
+    """Why it did; empty: an earlier release made it, or somebody else."""
+
+    fleet: str = ""
+    """Digest of the fleet that it was made for; empty: an earlier release made it."""
+
+    in_force_for: str = ""
+    """The name of the job that runs by it, as it says itself."""
+
+    replaced_at: datetime | None = None
+    """Since when the job that it was made for does not follow it; None: it may."""
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is kept only to be looked at, or to be gone back to."""
+        return self.replaced_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadablePlan:
+    """A HetRLPlan that somebody wrote, and that means nothing."""
+
+    name: str
+    uid: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupied:
+    """The job fits the fleet, but not what other jobs leave free of it."""
+
+    reasons: tuple[str, ...]
+    held_gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """What a job that runs could do instead on the fleet as it is now."""
+
+    standing: Prediction
+    """What the plan in force is expected to do there."""
+
+    plans: tuple[Plan, ...]
+    """Those that move less first: other rollouts beside the same trainers, then anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerTrouble:
+    """The planner ended without an answer."""
+
+    reason: str
+    """A reason of condition Planned."""
+
+    message: str
+
+
+Answer = Plan | Alternatives | Infeasible | Occupied | PlannerTrouble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningSeen:
+    """Where planning for this job stands."""
+
+    spec_key: str
+    """Digest of the planning fields as they are now."""
+
+    key: str
+    """Digest of the planning fields and of the fleet that is free for this job now."""
+
+    is_running: bool = False
+    answer: Answer | None = None
+    """The last answer for these planning fields; None where there is none."""
+
+    answer_key: str = ""
+    """What the answer was made from."""
+
+    answer_base: str = ""
+    """What the answer is for; empty for a job that has no plan."""
+
+    answer_fleet: str = ""
+    """Digest of the fleet that it was made for."""
+
+    answered_at: datetime | None = None
+    """When the answer came; None where there is none."""
+
+    num_failures: int = 0
+    """How often in a row the planner ended without an answer to this."""
+
+    left_out: str = ""
+    """The nodes that the answer could not count with, and why."""
+
+    is_reserved: bool = False
+    """Whether the ledger holds the plan's GPUs for this job."""
+
+    conflict: str = ""
+    """Why the plan's GPUs cannot be reserved now; empty when they can, or are."""
+
+    holds_given: bool = False
+    """Whether what the ledger holds for this job is just what the plan that it names takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesSeen:
+    """What is wrong with the machines of a plan."""
+
+    lost: Mapping[str, datetime] = field(default_factory=dict)
+    """Those that are gone or do not answer, and since when."""
+
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Those on which the job's pods cannot stay, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSeen:
+    """The machines, prices and links that concern a job, whoever holds them."""
+
+    key: str = ""
+    """Digest of them; empty where nobody asks."""
+
+    differs_since: datetime | None = None
+    """When they were first seen to differ from what the plan was made for; None: they do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressSeen:
+    """The coordinator's last report."""
+
+    step: int
+    total_steps: int
+    policy_version: int
+    samples_per_second: float
+    staleness_p95: float
+    reward: float
+    eta_seconds: float
+    received_at: datetime
+    finished: bool = False
+    outcome: str = ""
+    """``Succeeded`` or ``Failed`` once finished."""
+
+    reason: str = ""
+    message: str = ""
+    waiting_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTrouble:
+    """The last write for this job that the API server refused."""
+
+    reason: str
+    """A reason of condition ResourcesCreated."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One consistent look at a job."""
+
+    job: JobSeen
+    planning: PlanningSeen
+    plans: tuple[PlanSeen, ...] = ()
+    """Those that were made for the job, and those of others that it names or has named."""
+
+    unreadable: tuple[UnreadablePlan, ...] = ()
+    """Those of others that it names and that mean nothing."""
+
+    children: tuple[ChildSeen, ...] = ()
+    pods: tuple[PodSeen, ...] = ()
+    hostnames: Mapping[str, str] = field(default_factory=dict)
+    """Of the plan's machines: node name to its ``kubernetes.io/hostname`` label."""
+
+    lost_nodes: Mapping[str, datetime] = field(default_factory=dict)
+    """Of the plan's machines: those that are gone or do not answer, and since when."""
+
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Of the plan's machines: those on which the job's pods cannot stay, and why."""
+
+    fleet: FleetSeen = field(default_factory=FleetSeen)
+    progress: ProgressSeen | None = None
+    trouble: WriteTrouble | None = None
+    queueing: QueueingSeen = field(default_factory=QueueingSeen)
+
+    @property
+    def nodes(self) -> NodesSeen:
+        """What is wrong with the plan's machines."""
+        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving)

@@ -1,0 +1,357 @@
+"""From Kubernetes objects to the values that decisions read: the reader of their JSON.
+
+Each function takes one object as the API server gives it and keeps the little that matters,
+so that thousands of them fit into memory. What a job asks is left to ``wishes``.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from pydantic import ValidationError
+
+from hetrl_api.fleet.departure import notices_among
+from hetrl_api.job.status import JobStatus
+from hetrl_api.load import parse
+from hetrl_api.plan.plan import HetRLPlan
+from hetrl_api.plan.to_core import to_plan
+from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_core.task import Role
+from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.model.labels import (
+    ANSWERED,
+    FINALIZER,
+    FLEET_HASH,
+    GANG_GATE,
+    IDENTITY,
+    IN_FORCE,
+    JOB_NAME,
+    JOB_UID,
+    LEFT_OUT,
+    PLAN_KEY,
+    PLANNED_FOR,
+    POD_SET,
+    REPLACED_AT,
+    REPLACES,
+    REPLACES_BECAUSE,
+    RESTART_HASH,
+    ROLE,
+    SPEC_HASH,
+    is_plan_name,
+)
+from hetrl_operator.model.observed import (
+    ChildSeen,
+    JobSeen,
+    PlanSeen,
+    PodSeen,
+    ProgressSeen,
+    Termination,
+    UnreadablePlan,
+)
+from hetrl_operator.model.parse_spec import wish_of
+from hetrl_operator.model.plain import plain
+
+Body = Mapping[str, Any]
+JobKey = tuple[str, str]
+"""Namespace and name of a HetRLJob."""
+
+EVICTED_EXIT_CODE = 137
+"""Of a pod that Kubernetes ended whole: SIGKILL's, as no container tells its own."""
+
+
+def key_of_job(body: Body) -> JobKey:
+    """Return the key of a HetRLJob."""
+    return body["metadata"]["namespace"], body["metadata"]["name"]
+
+
+def key_of_owner(body: Body) -> JobKey | None:
+    """Return the key of the job that a child belongs to, by its label."""
+    name = (body["metadata"].get("labels") or {}).get(JOB_NAME)
+    return (body["metadata"]["namespace"], name) if name else None
+
+
+def job_seen(body: Body) -> JobSeen:
+    """Read a HetRLJob; a spec that cannot be worked on becomes a problem in words."""
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    wish, problem = wish_of(body)
+    return JobSeen(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=metadata.get("resourceVersion", ""),
+        generation=int(metadata.get("generation", 0)),
+        created_at=_time(metadata["creationTimestamp"]),
+        deleted_at=_optional_time(metadata.get("deletionTimestamp")),
+        has_finalizer=FINALIZER in (metadata.get("finalizers") or ()),
+        wish=wish,
+        problem=problem,
+        status=_status(body.get("status") or {}),
+        queue=labels.get(QUEUE_LABEL, ""),
+        queue_priority=labels.get(PRIORITY_LABEL, ""),
+    )
+
+
+def child_seen(kind: str, body: Body) -> ChildSeen:
+    """Read a StatefulSet, Service or ConfigMap."""
+    metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
+    owners = metadata.get("ownerReferences") or ()
+    return ChildSeen(
+        kind=kind,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner_uid=next((each["uid"] for each in owners if each.get("controller")), ""),
+        spec_hash=annotations.get(SPEC_HASH, ""),
+        identity=annotations.get(IDENTITY, ""),
+        is_deleting="deletionTimestamp" in metadata,
+    )
+
+
+def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
+    """Read a HetRLPlan, whoever wrote it; None where it is being deleted."""
+    metadata = body["metadata"]
+    if "deletionTimestamp" in metadata:
+        return None
+    name, uid = metadata["name"], metadata["uid"]
+    try:
+        written = parse(HetRLPlan, {**plain(body), "metadata": {"name": name}})
+        plan = to_plan(written.spec)
+    except (InvalidObjectError, ValueError) as error:
+        return UnreadablePlan(name=name, uid=uid, problem=str(error).replace("\n", "; "))
+    annotations = metadata.get("annotations") or {}
+    made_for = _made_for(metadata)
+    read = annotations if made_for else {}
+    return PlanSeen(
+        name=name,
+        uid=uid,
+        made_for=made_for,
+        planned_for=read.get(PLANNED_FOR) or read.get(ANSWERED, ""),
+        key=read.get(PLAN_KEY) or sha256(uid.encode()).hexdigest()[:32],
+        left_out=read.get(LEFT_OUT, ""),
+        replaces=read.get(REPLACES, ""),
+        replaces_because=read.get(REPLACES_BECAUSE, ""),
+        fleet=read.get(FLEET_HASH, ""),
+        plan=plan,
+        created_at=_time(metadata["creationTimestamp"]),
+        in_force_for=annotations.get(IN_FORCE, ""),
+        replaced_at=_replaced_at(metadata) if made_for else None,
+    )
+
+
+def key_of_plan(body: Body) -> JobKey:
+    """Return the key of the job that a plan was made for or is in force for; else no job's name."""
+    metadata = body["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    name = labels.get(JOB_NAME) if _made_for(metadata) else annotations.get(IN_FORCE)
+    return metadata["namespace"], name or ""
+
+
+def _replaced_at(metadata: Body) -> datetime | None:
+    annotations = metadata["annotations"]
+    if PLANNED_FOR in annotations:
+        return None
+    try:
+        return _time(annotations[REPLACED_AT])
+    except (KeyError, ValueError):
+        return _time(metadata["creationTimestamp"])
+
+
+def _made_for(metadata: Body) -> str:
+    """Return the uid of the job that the operator made a plan for.
+
+    A copy that somebody has edited carries our labels and annotations too, but not the name that
+    follows from them.
+    """
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if not {PLANNED_FOR, ANSWERED} & annotations.keys():
+        return ""
+    job, key = labels.get(JOB_NAME, ""), annotations.get(PLAN_KEY, "")
+    return labels.get(JOB_UID, "") if is_plan_name(metadata["name"], job, key) else ""
+
+
+def pod_seen(body: Body) -> PodSeen | None:
+    """Read a pod of a job; None where it does not carry our labels."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    labels = metadata.get("labels") or {}
+    ordinal = metadata["name"].rpartition("-")[2]
+    # Whoever wears our labels without being of a StatefulSet is somebody else's.
+    if ROLE not in labels or POD_SET not in labels or not ordinal.isdecimal():
+        return None
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    container: Body = next(iter(status.get("containerStatuses") or ()), {})
+    reason, message = _waiting(conditions, container)
+    return PodSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        pod_set=labels[POD_SET],
+        role=Role(labels[ROLE]),
+        ordinal=int(ordinal),
+        created_at=_time(metadata["creationTimestamp"]),
+        node=spec.get("nodeName") or "",
+        scheduled_at=_since(conditions, "PodScheduled", status="True"),
+        unschedulable_since=_since(
+            conditions, "PodScheduled", status="False", reason="Unschedulable"
+        ),
+        # The API server writes the time at which the grace ends.
+        deletion_due_at=_optional_time(metadata.get("deletionTimestamp")),
+        is_gated=any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ()),
+        is_ready=conditions.get("Ready", {}).get("status") == "True",
+        restarts=int(container.get("restartCount", 0)),
+        waiting_reason=reason,
+        waiting_message=message,
+        termination=_termination(container) or _eviction(status, conditions),
+        restart_hash=(metadata.get("annotations") or {}).get(RESTART_HASH, ""),
+        affinity_nodes=_affinity_nodes(spec),
+        selected_hostname=(spec.get("nodeSelector") or {}).get("kubernetes.io/hostname", ""),
+    )
+
+
+def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
+    """Read the wire's ``Progress`` message as JSON, with the names of its fields.
+
+    Raises:
+        ValueError: a field is not the number or text that it must be.
+    """
+    try:
+        return ProgressSeen(
+            step=int(report["step"]),
+            total_steps=int(report["total_steps"]),
+            policy_version=int(report.get("version", 0)),
+            samples_per_second=float(report.get("samples_per_second", 0)),
+            staleness_p95=float(report.get("staleness_p95", 0)),
+            reward=float(report.get("reward_mean", 0)),
+            eta_seconds=float(report.get("eta_seconds", 0)),
+            received_at=at,
+            finished=bool(report.get("finished", False)),
+            outcome=str(report.get("outcome", "")),
+            reason=str(report.get("reason", "")),
+            message=str(report.get("message", "")),
+            waiting_for=str(report.get("waiting_for", "")),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a progress report: {error!r}") from error
+
+
+def slim_node(body: Body) -> Body:
+    """Keep of a Node what planning reads: labels, taints, GPUs, what bars it, what ends it."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    conditions = [
+        {
+            "type": each["type"],
+            "status": each["status"],
+            "lastTransitionTime": each.get("lastTransitionTime"),
+        }
+        for each in status.get("conditions") or ()
+        if each["type"] == "Ready"
+    ]
+    gpus = (status.get("allocatable") or {}).get("nvidia.com/gpu")
+    return {
+        "metadata": {
+            "name": metadata["name"],
+            "labels": dict(metadata.get("labels") or {}),
+            "annotations": notices_among(metadata.get("annotations") or {}),
+            "deletionTimestamp": metadata.get("deletionTimestamp"),
+        },
+        "spec": {
+            "unschedulable": bool(spec.get("unschedulable")),
+            "taints": [
+                {"key": each["key"], "value": each.get("value", ""), "effect": each["effect"]}
+                for each in spec.get("taints") or ()
+            ],
+        },
+        "status": {
+            "allocatable": {} if gpus is None else {"nvidia.com/gpu": gpus},
+            "conditions": conditions,
+        },
+    }
+
+
+def _status(written: Body) -> JobStatus:
+    """Read a status; one that another release wrote and we cannot read counts as empty."""
+    try:
+        return JobStatus.model_validate_json(json.dumps(plain(written)))
+    except ValidationError:
+        return JobStatus()
+
+
+def _waiting(conditions: Mapping[str, Body], container: Body) -> tuple[str, str]:
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason", "")), str(scheduled.get("message", ""))
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return str(waiting.get("reason", "")), str(waiting.get("message", ""))
+
+
+def _termination(container: Body) -> Termination | None:
+    now = (container.get("state") or {}).get("terminated")
+    ended = now or (container.get("lastState") or {}).get("terminated")
+    if not ended or not ended.get("finishedAt"):
+        return None
+    return Termination(
+        exit_code=int(ended.get("exitCode", 0)),
+        reason=str(ended.get("reason", "")),
+        message=str(ended.get("message", "")),
+        at=_time(ended["finishedAt"]),
+    )
+
+
+def _affinity_nodes(spec: Body) -> frozenset[str]:
+    """Return the machines that our template names, as ``render.pod`` writes them.
+
+    None once the pod is bound: a large set names thousands, and each of its pods would hold them.
+    """
+    if spec.get("nodeName"):
+        return frozenset()
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return frozenset(
+        name
+        for term in required.get("nodeSelectorTerms") or ()
+        for field in term.get("matchFields") or ()
+        if field["key"] == "metadata.name"
+        for name in field["values"]
+    )
+
+
+def _eviction(status: Body, conditions: Mapping[str, Body]) -> Termination | None:
+    """Read the end of a whole pod, as by eviction: its containers may have none of their own."""
+    if status.get("phase") != "Failed":
+        return None
+    last = conditions.get("Ready", {}).get("lastTransitionTime") or status.get("startTime")
+    if last is None:
+        return None
+    return Termination(
+        exit_code=EVICTED_EXIT_CODE,
+        reason=str(status.get("reason", "")),
+        message=str(status.get("message", "")),
+        at=_time(last),
+    )
+
+
+def _since(
+    conditions: Mapping[str, Body], type_: str, *, status: str, reason: str | None = None
+) -> datetime | None:
+    """Return since when a condition has been so; None where it is not."""
+    found = conditions.get(type_, {})
+    if found.get("status") != status or reason not in {None, found.get("reason")}:
+        return None
+    return _optional_time(found.get("lastTransitionTime"))
+
+
+def lost_since(node: Body) -> datetime | None:
+    """Return since when a slim Node has not answered; None where it does."""
+    for each in node["status"]["conditions"]:
+        if each["type"] == "Ready" and each["status"] != "True":
+            return _optional_time(each["lastTransitionTime"])
+    return None
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return _time(text) if text else None
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,156 @@
+"""The machines that a job's pods may run on: nodes that they tolerate, less what others hold.
+
+Digested once a change, not once a job. Watching nodes is left to ``views``, and who holds what to
+``ledger``.
+"""
+
+import logging
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from hetrl_api.fleet.fleet import Fleet, fleet_of
+from hetrl_api.fleet.place import Absence
+from hetrl_api.fleet.topology import HetRLTopology
+from hetrl_api.job.runtime import Toleration
+from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import ResourcesSpec
+from hetrl_operator.model.nodes import untolerated
+from hetrl_operator.model.observed import Wish
+from hetrl_operator.model.parse import Body
+from hetrl_operator.planning.fleet_digest import fleet_digest
+from hetrl_operator.planning.reservations import Ledger, without
+
+log = logging.getLogger(__name__)
+
+_MOST_REMEMBERED = 64
+"""Snapshots of hundreds of machines each; jobs that are alike share one."""
+
+_Tolerations = tuple[Toleration, ...]
+_Asked = tuple[_Tolerations, ResourcesSpec]
+
+
+class FleetView(Protocol):
+    """What planning reads of the cluster; ``views`` has it."""
+
+    def nodes(self) -> Iterable[Body]:
+        """Return slim Nodes."""
+
+    def topologies(self) -> Iterable[HetRLTopology]:
+        """Return every readable HetRLTopology."""
+
+    def fleet_version(self) -> int:
+        """Return a number that changes with the nodes or the topologies."""
+
+    def fleet_changed_at(self) -> datetime:
+        """Return when it last changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What one set of tolerations makes of the nodes."""
+
+    fleet: Fleet
+    capacity: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Eligible:
+    """Fleets as jobs may use them, remembered until something changes."""
+
+    view: FleetView
+    ledger: Ledger
+    _fleets: dict[_Tolerations, _Known] = field(default_factory=dict)
+    _whole: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
+    _free: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
+    _digests: dict[_Asked, str] = field(default_factory=dict)
+    _fleet_version: int = -1
+    _ledger_version: int = -1
+
+    def left_out(self, wish: Wish) -> tuple[str, ...]:
+        """Return why nodes that a job would take are not among them, a line a reason."""
+        return self._known(wish).fleet.left_out(wish.spec.resources)
+
+    def closed(self, wish: Wish, machines: Container[str]) -> tuple[Absence, ...]:
+        """Return those of some machines that take no new pods of a job."""
+        return self._known(wish).fleet.closed(wish.spec.resources, machines)
+
+    def capacity(self, wish: Wish) -> Mapping[str, int]:
+        """Return the GPUs that there are on each machine, whoever holds them."""
+        return self._known(wish).capacity
+
+    def whole(self, wish: Wish) -> ClusterSnapshot:
+        """Return what a job might use if it were alone."""
+        fleet, asked = self._known(wish).fleet, _asked(wish)
+        if asked not in self._whole:
+            _make_room(self._whole)
+            self._whole[asked] = fleet.snapshot(wish.spec.resources)
+        return self._whole[asked]
+
+    def digest(self, wish: Wish) -> str:
+        """Digest the machines, prices and links that concern a job, whoever holds them."""
+        whole, asked = self.whole(wish), _asked(wish)
+        if asked not in self._digests:
+            _make_room(self._digests)
+            self._digests[asked] = fleet_digest(whole)
+        return self._digests[asked]
+
+    def free(self, uid: str, wish: Wish) -> ClusterSnapshot:
+        """Return what a job may use now: the rest is held by others."""
+        whole, asked = self.whole(wish), _asked(wish)
+        if self.ledger.holds(uid):
+            return without(whole, self.ledger.held_by_others(uid))
+        if self._ledger_version != self.ledger.version:
+            self._free.clear()
+            self._ledger_version = self.ledger.version
+        if asked not in self._free:
+            _make_room(self._free)
+            self._free[asked] = without(whole, self.ledger.held_by_others(uid))
+        return self._free[asked]
+
+    def _known(self, wish: Wish) -> _Known:
+        version = self.view.fleet_version()
+        if self._fleet_version != version:
+            for each in (self._fleets, self._whole, self._free, self._digests):
+                each.clear()
+            self._fleet_version = version
+        tolerations = wish.written.runtime.pod_template.tolerations
+        if tolerations not in self._fleets:
+            fleet = fleet_of(
+                self.view.nodes(),
+                topologies=_usable(self.view.topologies()),
+                bar=lambda node: untolerated(node, tolerations),
+            )
+            capacity = {each.machine.name: each.machine.num_gpus for each in fleet.places}
+            self._fleets[tolerations] = _Known(fleet=fleet, capacity=capacity)
+        return self._fleets[tolerations]
+
+
+def _asked(wish: Wish) -> _Asked:
+    return wish.written.runtime.pod_template.tolerations, wish.spec.resources
+
+
+def _make_room(remembered: dict[_Asked, Any]) -> None:
+    if len(remembered) >= _MOST_REMEMBERED:
+        del remembered[next(iter(remembered))]
+
+
+def _usable(topologies: Iterable[HetRLTopology]) -> list[HetRLTopology]:
+    """Return the topologies without their pools, leaving out those that contradict themselves.
+
+    Pools are for planning without a cluster; here the nodes count. One bad topology must
+    not keep every job from being planned.
+    """
+    usable = []
+    for each in topologies:
+        without_pools = each.spec.model_copy(update={"pools": ()})
+        topology = each.model_copy(update={"spec": without_pools})
+        try:
+            fleet_of((), topologies=[topology])
+        except InvalidObjectError as error:
+            log.warning("topology left out: name=%s reason=%s", each.metadata.name, error)
+        else:
+            usable.append(topology)
+    return usable

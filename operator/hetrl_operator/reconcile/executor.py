@@ -1,0 +1,170 @@
+"""A decision carried out: its status first, then step by step what follows from it.
+
+Who decides is ``decide``; how one object is written is left to ``apply``; how a plan is made, to
+``planning``. What happens after a step that fails, the controller says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hetrl_operator.cache.informer_cache import CHILD_KINDS
+from hetrl_operator.cache.missed_deletes import Census
+from hetrl_operator.cache.pending_writes import FORGOTTEN_AFTER_SECONDS, RecentWrites
+from hetrl_operator.http.metrics import Metrics
+from hetrl_operator.kube.write_results import Done, Outcome, TryAgain
+from hetrl_operator.kube.writer import Writer
+from hetrl_operator.model.actions import (
+    Action,
+    AnnotatePlan,
+    Apply,
+    Decision,
+    Delete,
+    LiftGate,
+    ReleaseGpus,
+    RequeueWorkload,
+    ReserveGpus,
+    StartPlanning,
+    SubmitWorkload,
+    TellWorkload,
+    WriteStatus,
+    steps,
+)
+from hetrl_operator.model.kueue_admission import workload_seen
+from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.parse import JobKey, child_seen, job_seen, plan_seen, pod_seen
+from hetrl_operator.planning.service import Planning
+from hetrl_operator.reconcile.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performer:
+    """Does what was decided for a job."""
+
+    writer: Writer
+    planning: Planning
+    recent: RecentWrites[Any]
+    census: Census
+    queue: WorkQueue[JobKey]
+    metrics: Metrics
+    freed: Callable[[], None]
+    """Told when GPUs are free again that others may wait for."""
+
+    async def carry_out(self, seen: Observed, decision: Decision) -> Outcome:
+        """Carry out a decision up to the first step that fails."""
+        first = decision.status
+        outcome = await self._do(seen, first) if first else Done(object={})
+        if not isinstance(outcome, Done):
+            return outcome
+        self._count_replan(seen, decision)
+        # Events tell what is on record now; what follows need not wait until they are told.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._announce(seen, decision))
+            carried_out = group.create_task(self._act(seen, decision.actions))
+        return carried_out.result()
+
+    async def _act(self, seen: Observed, actions: Sequence[Action]) -> Outcome:
+        outcome: Outcome = Done(object={})
+        for step in steps(actions):
+            outcomes = await asyncio.gather(*(self._do(seen, each) for each in step))
+            if any(isinstance(each, Done) and each.object for each in outcomes):
+                # What fails after this is no longer what failed before: twenty writes of which
+                # each fails once must not wait as long as one that fails twenty times.
+                self.queue.forget((seen.job.namespace, seen.job.name))
+            outcome = next((each for each in outcomes if not isinstance(each, Done)), outcomes[0])
+            if not isinstance(outcome, Done):
+                return outcome
+        return outcome
+
+    def _count_replan(self, seen: Observed, decision: Decision) -> None:
+        last = decision.status.status.last_replan if decision.status else None
+        if last and last != seen.job.status.last_replan:
+            self.metrics.replanned(reason=last.reason, outcome=last.outcome)
+
+    async def _announce(self, seen: Observed, decision: Decision) -> None:
+        """Tell what has turned, once the status that says so is written."""
+        for event in decision.events:
+            log.info(
+                "event: job=%s/%s reason=%s message=%s",
+                seen.job.namespace, seen.job.name, event.reason, event.message,
+            )  # fmt: skip
+            await self.writer.announce(seen.job, event)
+
+    async def _do(self, seen: Observed, action: Action | WriteStatus) -> Outcome:
+        job, wish = seen.job, seen.job.wish
+        match action:
+            case StartPlanning():
+                assert wish, "only a valid job is planned"
+                self.planning.start(job, wish, action)
+                return Done(object={})
+            case ReserveGpus(plan=plan):
+                assert wish, "only a valid job has a plan"
+                conflict = self.planning.reserve(job, wish, plan)
+                return TryAgain(message=conflict) if conflict else Done(object={})
+            case ReleaseGpus():
+                self.planning.ledger.release(job.uid)
+                self.freed()
+                return Done(object={})
+            case _:
+                outcome = await self.writer.perform(job, action, _child(seen, action))
+                self._remember(seen, outcome)
+                if isinstance(outcome, Done | TryAgain) and outcome.is_missing:
+                    self.census.doubt(_kind(action))
+                return outcome
+
+    def _remember(self, seen: Observed, outcome: Outcome) -> None:
+        """Keep what we wrote until the watches show it."""
+        if not isinstance(outcome, Done) or not outcome.object:
+            return
+        body, job = outcome.object, seen.job
+        kind = body.get("kind", "")
+        place = (kind, job.namespace, body.get("metadata", {}).get("name", ""))
+        version = body.get("metadata", {}).get("resourceVersion", "0")
+        value = _read(kind, body)
+        if value is None:
+            return
+        self.recent.wrote(place, value, owner=job.uid, resource_version=version)
+        # Should the watches not show it, what they do show counts from then on.
+        self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
+
+
+def _child(seen: Observed, action: Action | WriteStatus) -> Any:
+    if not isinstance(action, Apply):
+        return None
+    kind, name = action.manifest["kind"], action.manifest["metadata"]["name"]
+    return next((each for each in seen.children if (each.kind, each.name) == (kind, name)), None)
+
+
+def _kind(action: Action | WriteStatus) -> str:
+    match action:
+        case Apply(manifest=manifest):
+            return str(manifest["kind"])
+        case Delete(kind=kind):
+            return kind
+        case AnnotatePlan():
+            return "HetRLPlan"
+        case LiftGate():
+            return "Pod"
+        case SubmitWorkload() | RequeueWorkload() | TellWorkload():
+            return "Workload"
+        case _:
+            return "HetRLJob"
+
+
+def _read(kind: str, body: Mapping[str, Any]) -> Any:
+    """Read what the API server answered to a write, as the watches would show it."""
+    if kind in CHILD_KINDS:
+        return child_seen(kind, body)
+    if kind == "Pod":
+        return pod_seen(body)
+    if kind == "HetRLPlan":
+        return plan_seen(body)
+    if kind == "Workload":
+        return workload_seen(body)
+    if kind == "HetRLJob":
+        return job_seen(body)
+    return None
