@@ -29,7 +29,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.runtime.paced import PacedEngine, PacedLearner
 from bench.runtime.task import LONG, prompts
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 from hetrl_core import launch as contract
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec

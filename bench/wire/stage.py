@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from hetrl_cli.run.ports import LOOPBACK, free_ports
+from hetrl_cli.run.setup.ports import LOOPBACK, free_ports
 from hetrl_core import launch as contract
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec

@@ -21,7 +21,7 @@ from typing import Any
 
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import ClusterError
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 from hetrl_operator.render import tls
 
 _READY_SECONDS = 180.0

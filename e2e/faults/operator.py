@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 
 STOP_SECONDS = 60.0
 

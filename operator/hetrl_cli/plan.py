@@ -15,10 +15,10 @@ from hetrl_api.plan.to_core import from_plan, to_plan
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job
-from hetrl_cli.patience import planning
 from hetrl_cli.picture.option import checked, write_picture
-from hetrl_cli.show import show_frontier, show_plan
-from hetrl_cli.topology import asked_fleet
+from hetrl_cli.tables.plan import show_frontier, show_plan
+from hetrl_cli.topology_option import asked_fleet
+from hetrl_cli.waiting import planning
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.capabilities import obstacles
@@ -110,8 +110,8 @@ def _compare(
     found: Plan, job: JobSpec, other: str, *, context: str | None, notes: Sequence[str]
 ) -> None:
     # Only here is a cluster's job asked about.
-    from hetrl_cli.connection import connect  # noqa: PLC0415
-    from hetrl_cli.difference import show_difference  # noqa: PLC0415
+    from hetrl_cli.cluster.connection import connect  # noqa: PLC0415
+    from hetrl_cli.tables.difference import show_difference  # noqa: PLC0415
 
     connection = connect(context=context, namespace=job.namespace)
     name = other or (connection.job(job.name).get("status") or {}).get("plan", {}).get("name")

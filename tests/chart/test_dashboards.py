@@ -10,9 +10,9 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from hetrl_cli.dashboard.boards import BOARDS
+from hetrl_cli.dashboard.boards.all import BOARDS
+from hetrl_cli.dashboard.boards.panel import Form
 from hetrl_cli.dashboard.generate import texts
-from hetrl_cli.dashboard.panel import Form
 from tests.chart.exposed import exposed, families
 
 DASHBOARDS = sorted(texts())

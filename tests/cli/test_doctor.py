@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.cluster import Cluster
-from hetrl_cli.connection import Refused
+from hetrl_cli.cluster.connection import Refused
 from hetrl_cli.doctor.command import diagnosis
 from hetrl_cli.doctor.facts import Facts, JobFacts
 from hetrl_cli.doctor.installation import own_fields

@@ -5,7 +5,7 @@ import sys
 
 WAITS = """
 import time
-from hetrl_cli.patience import planning
+from hetrl_cli.waiting import planning
 with planning({seconds}) as is_over:
     time.sleep(0.6)
     print(is_over())

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_cli.run.certificates import write_certificates
-from hetrl_cli.run.commands import commands
-from hetrl_cli.run.contracts import Pod, pods
-from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
-from hetrl_cli.run.ports import free_ports
-from hetrl_cli.run.prepare import Experiment
+from hetrl_cli.run.setup.certificates import write_certificates
+from hetrl_cli.run.setup.commands import commands
+from hetrl_cli.run.setup.contracts import Pod, pods
+from hetrl_cli.run.setup.folder import RunFolder, begin, newest_folder, next_folder, resume
+from hetrl_cli.run.setup.ports import free_ports
+from hetrl_cli.run.setup.prepare import Experiment
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
 from hetrl_core.job.spec import Engine, RolloutSpec, TracesSpec
 from hetrl_core.launch import JobIdentity, from_json, to_json

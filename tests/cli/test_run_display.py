@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from hetrl_cli.run.charts import bar, curve
-from hetrl_cli.run.display import Moment, clock, line, view
-from hetrl_cli.run.progress import ProcessProgress, Progress, Progresses
-from hetrl_cli.run.screen import PlainScreen
+from hetrl_cli.run.display.charts import bar, curve
+from hetrl_cli.run.display.panel import Moment, clock, line, view
+from hetrl_cli.run.display.progress import ProcessProgress, Progress, Progresses
+from hetrl_cli.run.display.screen import PlainScreen
 
 
 def a_progress(**changes: Any) -> Progress:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_cli.run.restart import Done, Exit, Restart, RestartPolicy, Terminal, after_exit
+from hetrl_cli.run.processes.restart import Done, Exit, Restart, RestartPolicy, Terminal, after_exit
 
 POLICY = RestartPolicy(
     max_restarts=3, window_seconds=100, first_backoff_seconds=1, max_backoff_seconds=3

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
-from hetrl_cli.run.folder import RunFolder, begin
-from hetrl_cli.run.ports import free_ports
-from hetrl_cli.run.recording import Recording
-from hetrl_cli.run.scrape import Target, read_targets, recorded, write_targets
+from hetrl_cli.run.metrics.recording import Recording
+from hetrl_cli.run.metrics.scrape import Target, read_targets, recorded, write_targets
+from hetrl_cli.run.setup.folder import RunFolder, begin
+from hetrl_cli.run.setup.ports import free_ports
 from tests.controller.values import a_plan
 
 JOB = {"namespace": "default", "hetrljob": "math"}

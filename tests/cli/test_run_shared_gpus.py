@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from hetrl_cli.run.commands import ROLLOUT_PYTHON, commands
-from hetrl_cli.run.contracts import NUM_PORTS, Pod, pods
-from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.scrape import targets
+from hetrl_cli.run.metrics.scrape import targets
+from hetrl_cli.run.setup.commands import ROLLOUT_PYTHON, commands
+from hetrl_cli.run.setup.contracts import NUM_PORTS, Pod, pods
+from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_core.job.spec import Engine
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role, Task

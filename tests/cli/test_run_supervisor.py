@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_cli.run import supervisor
-from hetrl_cli.run.process import Command
-from hetrl_cli.run.restart import RestartPolicy
-from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+from hetrl_cli.run.processes import supervisor
+from hetrl_cli.run.processes.process import Command
+from hetrl_cli.run.processes.restart import RestartPolicy
+from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
 from hetrl_core.task import Role
 
 pytestmark = pytest.mark.slow
@@ -202,7 +202,7 @@ def test_when_the_owner_is_killed_the_warden_ends_its_processes() -> None:
         for _ in range(2)
     ]
     warden = subprocess.Popen(
-        [sys.executable, "-m", "hetrl_cli.run.warden"], stdin=subprocess.PIPE, text=True
+        [sys.executable, "-m", "hetrl_cli.run.processes.warden"], stdin=subprocess.PIPE, text=True
     )
     assert warden.stdin is not None
     kept, forgotten = groups

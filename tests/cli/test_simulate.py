@@ -151,7 +151,7 @@ def test_a_picture_is_drawn(pipeline: Path, tmp_path: Path) -> None:
 def test_a_picture_without_matplotlib_names_the_extra(
     pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "hetrl_cli.simulation_plot", raising=False)
+    monkeypatch.delitem(sys.modules, "hetrl_cli.simulate.plot", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = ask("-p", pipeline, "--plot", tmp_path / "run.png")
     assert result.exit_code == 1

@@ -22,7 +22,7 @@ import yaml
 from e2e.cluster.cluster import Cluster
 from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.machines import evenly
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 from hetrl_operator.render import tls
 
 CRDS = Path(__file__).parents[2] / "crds"

@@ -7,9 +7,9 @@ import pytest
 
 from e2e.cluster.cluster import Cluster
 from e2e.prometheus import SCRAPE_SECONDS, serving
-from hetrl_cli.dashboard.operator_board import OPERATOR_BOARD
-from hetrl_cli.dashboard.prometheus import Prometheus
-from hetrl_cli.dashboard.source import Span
+from hetrl_cli.dashboard.boards.operator import OPERATOR_BOARD
+from hetrl_cli.dashboard.sources.prometheus import Prometheus
+from hetrl_cli.dashboard.sources.source import Span
 from tests.controller.operator_process import (
     Namespace,
     OperatorProcess,

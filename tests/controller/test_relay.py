@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 from hetrl_operator.http.forward_to_leader import RELAYED, Relay
 from hetrl_operator.http.health import served
 from hetrl_operator.http.progress import server_tls

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hetrl_cli.run.folder import RunFolder, begin
-from hetrl_cli.run.recording import Identity, Recorder, identity
+from hetrl_cli.run.metrics.recording import Identity, Recorder, identity
+from hetrl_cli.run.setup.folder import RunFolder, begin
 
 T0 = 1_790_000_000.0
 JOB = {"namespace": "team", "hetrljob": "math"}

@@ -10,14 +10,14 @@ import pytest
 
 from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
 from e2e.prometheus import serving
-from hetrl_cli.dashboard.boards import BOARDS
-from hetrl_cli.dashboard.evaluate import Moments, Samples, evaluate, holds
-from hetrl_cli.dashboard.expression import Expression, Match, Series, quantile, rate, series
-from hetrl_cli.dashboard.panel import Board
-from hetrl_cli.dashboard.prometheus import Prometheus
-from hetrl_cli.dashboard.promql import written
-from hetrl_cli.dashboard.source import Line, Span
-from hetrl_cli.run.recording import Identity
+from hetrl_cli.dashboard.boards.all import BOARDS
+from hetrl_cli.dashboard.boards.expression import Expression, Match, Series, quantile, rate, series
+from hetrl_cli.dashboard.boards.panel import Board
+from hetrl_cli.dashboard.sources.evaluate import Moments, Samples, evaluate, holds
+from hetrl_cli.dashboard.sources.prometheus import Prometheus
+from hetrl_cli.dashboard.sources.promql import written
+from hetrl_cli.dashboard.sources.source import Line, Span
+from hetrl_cli.run.metrics.recording import Identity
 from tests.chart.exposed import families
 from tests.dashboard.recorded import JOB, T0, Looks, a_series, open_metrics
 

@@ -19,12 +19,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
 from e2e.prometheus import SCRAPE_SECONDS, serving
-from hetrl_cli.dashboard.boards import BOARDS
-from hetrl_cli.dashboard.panel import Board
-from hetrl_cli.dashboard.prometheus import Prometheus
-from hetrl_cli.dashboard.runs import Runs
-from hetrl_cli.dashboard.source import Source, Span
-from hetrl_cli.run.folder import RunFolder
+from hetrl_cli.dashboard.boards.all import BOARDS
+from hetrl_cli.dashboard.boards.panel import Board
+from hetrl_cli.dashboard.sources.prometheus import Prometheus
+from hetrl_cli.dashboard.sources.runs import Runs
+from hetrl_cli.dashboard.sources.source import Source, Span
+from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_core.task import Task
 from hetrl_operator.http.metrics import Metrics
 from hetrl_runtime.tiny.dataset import write_dataset

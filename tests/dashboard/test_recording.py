@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from hetrl_cli.run.recording import Recorder, Recording, identity
+from hetrl_cli.run.metrics.recording import Recorder, Recording, identity
 
 STEP = identity("step", {"pod": "trainer-0"})
 BUFFER = identity("buffer", {})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from hetrl_cli.dashboard.runs import Runs
 from hetrl_cli.dashboard.server import application
+from hetrl_cli.dashboard.sources.runs import Runs
 from tests.dashboard.recorded import T0, Looks, a_run, a_series
 
 STEP = a_series("hetrl_trainer_step", role="trainer")

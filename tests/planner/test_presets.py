@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from hetrl_cli.main import hetrl
-from hetrl_cli.topology import named_fleet
+from hetrl_cli.topology_option import named_fleet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_planner.presets.dtfm import CASES, NUM_GPUS

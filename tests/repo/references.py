@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser
 import yaml
 
-from hetrl_cli.dashboard.boards import BOARDS
-from hetrl_cli.dashboard.promql import written
+from hetrl_cli.dashboard.boards.all import BOARDS
+from hetrl_cli.dashboard.sources.promql import written
 from tests.chart.exposed import PROCESSES, Family, families
 
 ROOT = Path(__file__).parents[2]

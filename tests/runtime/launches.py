@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hetrl_cli.run.ports import free_ports
+from hetrl_cli.run.setup.ports import free_ports
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.prepare import Experiment, planned, prepare
-from hetrl_cli.run.process import Command
+from hetrl_cli.run.processes.process import Command
+from hetrl_cli.run.setup.folder import RunFolder
+from hetrl_cli.run.setup.prepare import Experiment, planned, prepare
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
 from hetrl_core.plan.plan import Parallelism, Plan, Replica, ReplicaGroup, Share

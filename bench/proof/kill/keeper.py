@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from bench.proof.kill.starter import Started, Starter
 from bench.proof.kill.story import Story
 from bench.proof.kill.tail import JournalTail
-from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.process import Command
-from hetrl_cli.run.restart import Exit
-from hetrl_cli.run.supervisor import DRAIN_SECONDS, FOLLOW_SECONDS
+from hetrl_cli.run.processes.process import Command
+from hetrl_cli.run.processes.restart import Exit
+from hetrl_cli.run.processes.supervisor import DRAIN_SECONDS, FOLLOW_SECONDS
+from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.task import Role
 from hetrl_runtime.faults import DIE_AT

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from hetrl_cli.run.ports import LOOPBACK, free_ports
+from hetrl_cli.run.setup.ports import LOOPBACK, free_ports
 from hetrl_core.launch import Address, TlsFiles
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
 from hetrl_runtime.wire import hetrl_pb2 as pb

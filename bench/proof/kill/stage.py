@@ -12,7 +12,7 @@ from bench.proof.kill.keeper import Keeper, Kill
 from bench.proof.kill.starter import Starter
 from bench.proof.kill.story import Story
 from bench.proof.kill.tail import JournalTail
-from hetrl_cli.run.folder import RunFolder
+from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_core.plan.pod_sets import COORDINATOR
 from hetrl_core.task import Role
 

@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import AsyncIterator
 
-from hetrl_cli.run.process import Command, last_line
-from hetrl_cli.run.restart import Exit
+from hetrl_cli.run.processes.process import Command, last_line
+from hetrl_cli.run.processes.restart import Exit
 
 
 class Started:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hetrl_cli.dashboard.panel import Board, Curve, Form, Panel
-from hetrl_cli.dashboard.source import Line, Source, Span, Values
+from hetrl_cli.dashboard.boards.panel import Board, Curve, Form, Panel
+from hetrl_cli.dashboard.sources.source import Line, Source, Span, Values
 
 NUM_POINTS = 240
 """Moments that a chart has: about one for two pixels of a panel on a laptop."""

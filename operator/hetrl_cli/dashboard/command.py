@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from aiohttp import web
 
-from hetrl_cli.connection import connect
-from hetrl_cli.dashboard.prometheus import Prometheus
-from hetrl_cli.dashboard.runs import Runs
+from hetrl_cli.cluster.connection import connect
 from hetrl_cli.dashboard.server import application
-from hetrl_cli.dashboard.source import Source
-from hetrl_cli.dashboard.watched import Watched
+from hetrl_cli.dashboard.sources.prometheus import Prometheus
+from hetrl_cli.dashboard.sources.runs import Runs
+from hetrl_cli.dashboard.sources.source import Source
+from hetrl_cli.dashboard.sources.watched import Watched
 from hetrl_cli.jobs.options import on_a_cluster
 
 PORT = 8642

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hetrl_cli.dashboard.boards import BOARDS
+from hetrl_cli.dashboard.boards.all import BOARDS
 from hetrl_cli.dashboard.grafana import as_json
 
 ROOT = Path(__file__).parents[3]

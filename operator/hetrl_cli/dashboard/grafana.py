@@ -18,8 +18,8 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models import heatmap as heatmap_models
 from grafana_foundation_sdk.models import prometheus as query_models
 
-from hetrl_cli.dashboard.panel import NUM_COLUMNS, Board, Curve, Form, Panel, Row, Variable
-from hetrl_cli.dashboard.promql import written
+from hetrl_cli.dashboard.boards.panel import NUM_COLUMNS, Board, Curve, Form, Panel, Row, Variable
+from hetrl_cli.dashboard.sources.promql import written
 
 _SOURCE = kinds.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _FIGURE_LINES, _PLOT_LINES = 4, 8

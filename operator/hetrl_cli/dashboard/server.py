@@ -8,8 +8,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from hetrl_cli.dashboard.answer import definition, filled, span
-from hetrl_cli.dashboard.panel import Board
-from hetrl_cli.dashboard.source import Source, SourceError
+from hetrl_cli.dashboard.boards.panel import Board
+from hetrl_cli.dashboard.sources.source import Source, SourceError
 
 _PAGE = files(__package__) / "page"
 _TYPES = {

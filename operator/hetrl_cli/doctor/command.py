@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 from rich.text import Text
 
-from hetrl_cli.connection import connect
+from hetrl_cli.cluster.connection import connect
 from hetrl_cli.console import console
 from hetrl_cli.doctor import installation, job, machines, queue
 from hetrl_cli.doctor.facts import Facts, facts_of

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from hetrl_cli.connection import Connection, Object, Refused
+from hetrl_cli.cluster.connection import Connection, Object, Refused
 from hetrl_operator.model import kueue_api
 from hetrl_operator.model.labels import API_VERSION, GROUP
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from hetrl_api.crds.schema import structural_schema
 from hetrl_api.job.job import HetRLJob
-from hetrl_cli.connection import Refused
+from hetrl_cli.cluster.connection import Refused
 from hetrl_cli.doctor.facts import Facts, dotted
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.doctor.pods import image_trouble, name_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from hetrl_cli.connection import Object, Refused
+from hetrl_cli.cluster.connection import Object, Refused
 from hetrl_cli.doctor.facts import Facts, JobFacts, Objects
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.jobs.standing import Standing

@@ -2,7 +2,7 @@
 
 import click
 
-from hetrl_cli.connection import Connection, connect
+from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.options import moments, on_a_cluster
 from hetrl_cli.jobs.standing import Standing
 from hetrl_operator.model.reasons import ConditionType

@@ -2,7 +2,7 @@
 
 import click
 
-from hetrl_cli.connection import Object, connect, event_time
+from hetrl_cli.cluster.connection import Object, connect, event_time
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import ago
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import click
 
-from hetrl_cli.connection import Connection, event_time
+from hetrl_cli.cluster.connection import Connection, event_time
 from hetrl_cli.jobs.options import moments
 from hetrl_cli.jobs.standing import Standing, figure
 from hetrl_operator.model.reasons import ConditionType, Reason

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 import click
 
-from hetrl_cli.connection import Connection, connect
+from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_core.task import Role
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetrl_cli.connection import Connection, Object, connect, event_time
+from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, pod_columns, span

@@ -9,7 +9,7 @@ import click
 from hetrl_api.load import read_job
 from hetrl_api.validation.documents import documents
 from hetrl_api.validation.errors import InvalidObjectError
-from hetrl_cli.connection import Connection, connect
+from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.files import read_text
 from hetrl_cli.jobs.follow import Until, follow
 from hetrl_cli.jobs.options import on_a_cluster

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hetrl_cli.connection import Connection, connect
+from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.console import console
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_cli.jobs.standing import Standing, figure, pod_columns

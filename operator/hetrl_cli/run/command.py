@@ -13,15 +13,15 @@ from rich.console import Console
 
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.picture.option import write_picture
-from hetrl_cli.run.display import clock
+from hetrl_cli.run.display.panel import clock
+from hetrl_cli.run.display.progress import Progresses
+from hetrl_cli.run.display.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.execute import Ended, Limits, Shown, execute
-from hetrl_cli.run.folder import RunFolder
-from hetrl_cli.run.prepare import Experiment, Prepared, given, planned, prepare
-from hetrl_cli.run.progress import Progresses
-from hetrl_cli.run.scrape import recorded
-from hetrl_cli.run.screen import LiveScreen, PlainScreen
+from hetrl_cli.run.metrics.scrape import recorded
+from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded
+from hetrl_cli.run.setup.folder import RunFolder
+from hetrl_cli.run.setup.prepare import Experiment, Prepared, given, planned, prepare
 from hetrl_cli.run.start import choose_folder, fill
-from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import COORDINATOR, pod_sets

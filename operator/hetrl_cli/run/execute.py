@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hetrl_cli.run.display import Moment
-from hetrl_cli.run.process import Command
-from hetrl_cli.run.progress import Progress, Progresses
-from hetrl_cli.run.restart import RestartPolicy
-from hetrl_cli.run.screen import Screen
-from hetrl_cli.run.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+from hetrl_cli.run.display.panel import Moment
+from hetrl_cli.run.display.progress import Progress, Progresses
+from hetrl_cli.run.display.screen import Screen
+from hetrl_cli.run.processes.process import Command
+from hetrl_cli.run.processes.restart import RestartPolicy
+from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
 
 _LOOK_SECONDS = 0.5
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from hetrl_cli.run.certificates import write_certificates
-from hetrl_cli.run.commands import commands
-from hetrl_cli.run.contracts import NUM_PORTS, pods
-from hetrl_cli.run.folder import RunFolder, begin, newest_folder, next_folder, resume
-from hetrl_cli.run.ports import free_ports
-from hetrl_cli.run.prepare import Prepared
-from hetrl_cli.run.process import Command
-from hetrl_cli.run.scrape import targets, write_targets
+from hetrl_cli.run.metrics.scrape import targets, write_targets
+from hetrl_cli.run.processes.process import Command
+from hetrl_cli.run.setup.certificates import write_certificates
+from hetrl_cli.run.setup.commands import commands
+from hetrl_cli.run.setup.contracts import NUM_PORTS, pods
+from hetrl_cli.run.setup.folder import RunFolder, begin, newest_folder, next_folder, resume
+from hetrl_cli.run.setup.ports import free_ports
+from hetrl_cli.run.setup.prepare import Prepared
 from hetrl_core.launch import to_json
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets

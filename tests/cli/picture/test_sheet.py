@@ -7,10 +7,10 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from hetrl_cli.picture.draw import to_bytes
-from hetrl_cli.picture.lettering import text_width
-from hetrl_cli.picture.shapes import Box, Drawing, Label, PanelKind
-from hetrl_cli.picture.sheet import sheet
+from hetrl_cli.picture.drawing.draw import to_bytes
+from hetrl_cli.picture.drawing.lettering import text_width
+from hetrl_cli.picture.drawing.shapes import Box, Drawing, Label, PanelKind
+from hetrl_cli.picture.drawing.sheet import sheet
 from tests.cli.picture.plans import (
     CASES,
     GENERATE,

@@ -1,0 +1,1 @@
+"""Dashboards as values: boards, panels and the expressions that they query."""

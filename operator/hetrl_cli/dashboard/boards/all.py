@@ -1,0 +1,7 @@
+"""Every board, in the order in which people look at them."""
+
+from hetrl_cli.dashboard.boards.fleet import FLEET_BOARD
+from hetrl_cli.dashboard.boards.job import JOB_BOARD
+from hetrl_cli.dashboard.boards.operator import OPERATOR_BOARD
+
+BOARDS = (JOB_BOARD, FLEET_BOARD, OPERATOR_BOARD)

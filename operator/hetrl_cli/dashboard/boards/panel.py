@@ -1,0 +1,136 @@
+"""Panels and boards as values: what is asked, what it means, in which unit, how wide.
+
+Nothing here draws. Widths are columns of 24, as Grafana counts them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hetrl_cli.dashboard.boards.expression import Expression, Match
+
+NUM_COLUMNS = 24
+
+
+class Unit(StrEnum):
+    """What a figure is counted in; values are Grafana's names."""
+
+    COUNT = "short"
+    SHARE = "percentunit"
+    """0 to 1, shown as per cent."""
+
+    SECONDS = "s"
+    DOLLARS = "currencyUSD"
+    BYTES = "bytes"
+
+
+class Form(StrEnum):
+    """How a panel is drawn."""
+
+    FIGURE = "stat"
+    """The newest value, large."""
+
+    LINES = "timeseries"
+    STACK = "stacked"
+    """Lines on top of each other: shares of one whole."""
+
+    HEATMAP = "heatmap"
+    """Counts by bucket over time; its only curve keeps ``le``."""
+
+    BARS = "bargauge"
+    """The newest value of each series."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One query of a panel."""
+
+    asks: Expression
+    legend: str = ""
+    """``{{pool}}`` stands for a label's value, as in Grafana."""
+
+    is_limit: bool = False
+    """What the others are read against, as a bound or a prediction: dashed, and never stacked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """What is seen at once, under one title."""
+
+    title: str
+    """Unique on its board."""
+
+    says: str
+    """What a reader must know to read it, in a sentence or two."""
+
+    form: Form = Form.LINES
+    unit: Unit = Unit.COUNT
+    decimals: int | None = None
+    """None: as many as the value needs."""
+
+    top: float | None = None
+    """Where the axis ends; None: where the values do."""
+
+    width: int = 8
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Panels under one heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """What a reader may choose on a board."""
+
+    name: str
+    label: str
+    asks: str
+    """The series whose label of that name gives the choices."""
+
+    is_multiple: bool = False
+    within: tuple[str, ...] = ()
+    """Variables whose choice narrows this one's."""
+
+    @property
+    def match(self) -> Match:
+        """The condition that a choice puts on every series."""
+        return Match(self.name, f"${self.name}", is_pattern=self.is_multiple)
+
+    def chosen(self, value: str) -> Match:
+        """Return the condition that this choice puts on every series."""
+        if not self.is_multiple:
+            return Match(self.name, value)
+        return Match(self.name, re.escape(value) if value else ".*", is_pattern=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """A dashboard."""
+
+    name: str
+    """Part of file names and addresses: ``job``."""
+
+    title: str
+    says: str
+    variables: tuple[Variable, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def panels(self) -> Iterator[Panel]:
+        """Every panel, row by row."""
+        return (panel for row in self.rows for panel in row.panels)
+
+    @property
+    def scope(self) -> tuple[Match, ...]:
+        """The conditions of whatever is chosen, in Grafana's words."""
+        return tuple(each.match for each in self.variables)
+
+    def chosen(self, choice: Mapping[str, str]) -> tuple[Match, ...]:
+        """Return the conditions of a choice; where many may be chosen and none is, any will do."""
+        return tuple(each.chosen(choice.get(each.name, "")) for each in self.variables)

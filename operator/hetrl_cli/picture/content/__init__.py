@@ -1,0 +1,1 @@
+"""What a picture of a plan shows, as values: machines, tasks, flows, colours."""

@@ -1,0 +1,1 @@
+"""The display of a local run: progress, charts, a live panel or plain lines."""

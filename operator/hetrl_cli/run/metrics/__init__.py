@@ -1,0 +1,1 @@
+"""Metrics of a local run: scraped from its processes and recorded in its folder."""

@@ -1,0 +1,1 @@
+"""The processes of a local run: start, restart, supervision, and clean-up."""

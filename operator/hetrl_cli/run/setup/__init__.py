@@ -1,0 +1,1 @@
+"""Everything that a local run needs before its processes start: folder, contracts, ports."""

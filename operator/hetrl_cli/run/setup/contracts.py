@@ -1,0 +1,157 @@
+"""What each local process is told: the pods of a plan, with loopback addresses.
+
+Pure. The operator's manifests and this module read the same pod sets, so a process cannot
+tell the two apart.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hetrl_cli.run.setup.folder import RunFolder
+from hetrl_cli.run.setup.ports import LOOPBACK
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import PodSet, inference_tasks, pod_sets, weights_cross_regions
+from hetrl_core.plan.training_split import critic_split, training_split
+from hetrl_core.task import Role
+
+NUM_PORTS = 3
+"""Of the coordinator, the weights and the trainers' rendezvous; metrics have one a process more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One process, named and numbered as its pod would be."""
+
+    name: str
+    ordinal: int
+    launch: Launch
+    gpu_kind: str = ""
+    """Empty for the coordinator."""
+
+
+def pods(
+    plan: Plan,
+    job: JobSpec,
+    *,
+    identity: JobIdentity,
+    folder: RunFolder,
+    ports: tuple[int, ...],
+    startup_deadline_seconds: float,
+    encrypted: bool,
+) -> tuple[Pod, ...]:
+    """Return the processes of a plan, the coordinator first.
+
+    Args:
+        plan: who does what where.
+        job: what they are told of the job.
+        identity: which run it is.
+        folder: where they read and write.
+        ports: free ones: those of ``NUM_PORTS``, then one for each process's metrics; where they
+            end, a process takes any.
+        startup_deadline_seconds: how long they wait for each other.
+        encrypted: whether they have certificates.
+    """
+    sets = pod_sets(plan)
+    metrics_ports = iter(ports[NUM_PORTS:])
+    shared = replace(
+        _shared(plan, job, sets, identity=identity, folder=folder, ports=ports),
+        startup_deadline_seconds=startup_deadline_seconds,
+    )
+    return tuple(
+        pod
+        for each in sets
+        for pod in _of_set(
+            each,
+            replace(
+                shared,
+                region=each.region,
+                weights_cross_regions=weights_cross_regions(each, sets),
+            ),
+            folder,
+            metrics_ports,
+            encrypted=encrypted,
+        )
+    )
+
+
+def _shared(
+    plan: Plan,
+    job: JobSpec,
+    sets: tuple[PodSet, ...],
+    *,
+    identity: JobIdentity,
+    folder: RunFolder,
+    ports: tuple[int, ...],
+) -> Launch:
+    """Return what every process is told alike, with the coordinator's name on it."""
+    coordinator, weights, rendezvous = (
+        Address(host=LOOPBACK, port=port) for port in ports[:NUM_PORTS]
+    )
+    rollouts = [each for each in sets if each.generates]
+    return Launch(
+        job=identity,
+        pod_set="",
+        role=Role.COORDINATOR,
+        training_split=training_split(plan),
+        critic_split=critic_split(plan),
+        num_rollout_pods=sum(each.num_pods for each in rollouts),
+        inference_tasks=inference_tasks(sets),
+        max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
+        listen_host=LOOPBACK,
+        coordinator=coordinator,
+        weights=weights,
+        weight_transport=job.weight_transport,
+        rendezvous=rendezvous,
+        metrics_port=0,
+        model=ModelFiles(
+            source=job.model.source, is_path=job.model.is_path, revision=job.model.revision
+        ),
+        engine=job.engine,
+        algorithm=job.algorithm,
+        data=job.data,
+        training=job.training,
+        state_path=str(folder.path),
+        checkpoint_path=job.training.checkpoint_path or str(folder.checkpoints),
+        predicted_step_seconds=plan.prediction.step_seconds,
+        traces=job.traces,
+    )
+
+
+def _of_set(
+    pods: PodSet,
+    shared: Launch,
+    folder: RunFolder,
+    metrics_ports: Iterator[int],
+    *,
+    encrypted: bool,
+) -> Iterator[Pod]:
+    for ordinal in range(pods.num_pods):
+        name = f"{pods.name}-{ordinal}"
+        yield Pod(
+            name=name,
+            ordinal=ordinal,
+            gpu_kind=pods.gpu_kind,
+            launch=replace(
+                shared,
+                pod_set=pods.name,
+                role=pods.role,
+                ranks=pods.ranks,
+                concurrency=pods.concurrency,
+                kv_cache_bytes=pods.kv_cache_bytes,
+                # Every process of a machine would else listen on the same one.
+                metrics_port=next(metrics_ports, 0),
+                more_metrics_ports=tuple(next(metrics_ports, 0) for _ in pods.programs[1:]),
+                state_path=str(folder.state(name)),
+                tls=_tls(folder, pods.role) if encrypted else None,
+            ),
+        )
+
+
+def _tls(folder: RunFolder, role: Role) -> TlsFiles:
+    return TlsFiles(
+        ca=str(folder.tls / "ca.crt"),
+        certificate=str(folder.tls / f"{role}.crt"),
+        key=str(folder.tls / f"{role}.key"),
+    )

@@ -1,0 +1,173 @@
+"""From files to a job that can start here: everything that may be refused is refused now.
+
+The job is read with the API server's own rules; paths are looked at before a process could
+stumble over them. Planning is the planner's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hetrl_api.job.job import HetRLJob
+from hetrl_api.job.planning import PlanningMode
+from hetrl_api.job.runtime import Traces
+from hetrl_api.job.to_core import to_spec
+from hetrl_api.load import read_fleet, read_job, read_plan
+from hetrl_cli.files import read_text, with_architecture
+from hetrl_cli.waiting import planning
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import Engine, JobSpec, TracesSpec
+from hetrl_core.plan.capabilities import obstacles
+from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
+from hetrl_planner.replan.validate import misfits
+
+_CONFIG = "config.json"
+_THIS_MACHINE = files(__package__) / "this-machine.yaml"
+
+
+class NotStartableError(ValueError):
+    """A job that cannot start here; the message names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A job that may be planned, and the fleet to plan it on."""
+
+    text: str
+    """The job as it was written."""
+
+    document: HetRLJob
+    spec: JobSpec
+    fleet: ClusterSnapshot
+    left_out: tuple[str, ...] = ()
+    """Why nodes of the fleet's file are not in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What one run does differently from the job's file: the means of a fair comparison."""
+
+    engine: Engine | None = None
+    steps: int | None = None
+    seed: int | None = None
+    learning_rate: float | None = None
+    shuffle_rewards: bool = False
+    """Deal each batch's rewards out at random, so that nothing can be learned from them."""
+
+    traces: str | None = None
+    """Where spans of every trajectory go."""
+
+    def applied_to(self, job: JobSpec) -> JobSpec:
+        """Return the job with what differs."""
+        training, rate = job.training, self.learning_rate
+        return replace(
+            job,
+            engine=self.engine or job.engine,
+            traces=_every_trajectory(self.traces) if self.traces else job.traces,
+            training=replace(
+                training,
+                steps=self.steps or training.steps,
+                seed=training.seed if self.seed is None else self.seed,
+                learning_rate=training.learning_rate if rate is None else rate,
+                shuffle_rewards=self.shuffle_rewards,
+            ),
+        )
+
+
+def _every_trajectory(endpoint: str) -> TracesSpec:
+    try:
+        return TracesSpec(endpoint=Traces(endpoint=endpoint).endpoint, sample_ratio=1.0)
+    except ValidationError as error:
+        raise NotStartableError(
+            f"--traces must be a collector's address such as http://localhost:4318, got {endpoint}"
+        ) from error
+
+
+def prepare(
+    job_file: Path,
+    *,
+    topology: Path | None,
+    claims: Mapping[str, Path],
+    experiment: Experiment,
+) -> Prepared:
+    """Read a job and a fleet, and look at every path that the job names.
+
+    Raises:
+        ValueError: the job or the fleet is not valid, or something that it names is missing.
+    """
+    text = read_text(job_file)
+    document = read_job(text)
+    if document.spec.planning.mode is PlanningMode.MANUAL:
+        raise NotStartableError(
+            "spec.planning.mode Manual names a HetRLPlan of a cluster: set mode Auto, and give "
+            "the plan with --plan FILE"
+        )
+    if document.spec.failure_policy.rules_by_role:
+        raise NotStartableError(
+            "spec.failurePolicy.rules are followed on a cluster only: here each process is "
+            "restarted alone, within maxRestarts"
+        )
+    spec = to_spec(
+        document, base_path=job_file.resolve().parent, claims=claims, now=datetime.now(UTC)
+    )
+    _require_files(spec)
+    spec = experiment.applied_to(replace(spec, model=with_architecture(spec.model)))
+    fleet = read_fleet(read_text(topology) if topology else _THIS_MACHINE.read_text())
+    return Prepared(
+        text=text,
+        document=document,
+        spec=spec,
+        fleet=fleet.snapshot(spec.resources),
+        left_out=fleet.left_out(spec.resources),
+    )
+
+
+def planned(prepared: Prepared) -> Plan:
+    """Plan a job with what this release can run.
+
+    Raises:
+        NotStartableError: there is no such plan; every reason in words.
+    """
+    with planning(prepared.spec.planning.time_budget_seconds) as is_over:
+        outcome = plan(prepared.fleet, prepared.spec, should_stop=is_over, runnable_only=True)
+    if isinstance(outcome, Infeasible):
+        reasons = (*outcome.reasons, *prepared.left_out)
+        raise NotStartableError("the job fits nowhere: " + "; ".join(reasons))
+    found = obstacles(outcome, prepared.spec)
+    if found:
+        raise NotStartableError("this release cannot run the plan: " + "; ".join(found))
+    return outcome
+
+
+def given(prepared: Prepared, plan_file: Path) -> Plan:
+    """Read the plan that a job is to run by.
+
+    Raises:
+        NotStartableError: it does not fit the job or the fleet; every misfit in words.
+        ValueError: the file is not one of a plan.
+    """
+    found = read_plan(read_text(plan_file))
+    if why := misfits(found, prepared.fleet, prepared.spec):
+        raise NotStartableError(f"plan {plan_file} does not fit: " + "; ".join(why))
+    return found
+
+
+def _require_files(spec: JobSpec) -> None:
+    model = spec.model
+    if model.is_path and not (Path(model.source) / _CONFIG).is_file():
+        raise NotStartableError(f"spec.model.source: there is no {model.source}/{_CONFIG}")
+    prompts, code = Path(spec.data.prompts), spec.data.python
+    # The shards of a split have a pattern for a name.
+    is_here = spec.data.dataset is None
+    if is_here and not any(each.is_file() for each in prompts.parent.glob(prompts.name)):
+        raise NotStartableError(f"spec.data.prompts: there is no file {prompts}")
+    judges = spec.data.model
+    if judges and judges.is_path and not (Path(judges.source) / _CONFIG).is_file():
+        raise NotStartableError(f"spec.data.model.source: there is no {judges.source}/{_CONFIG}")
+    if code and not Path(code.file).is_file():
+        raise NotStartableError(f"spec.data.python.source: there is no file {code.file}")

@@ -1,0 +1,1 @@
+"""``hetrl simulate``: the command and its plot."""

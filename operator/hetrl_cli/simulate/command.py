@@ -1,0 +1,280 @@
+"""``hetrl simulate``: a plan, or a pipeline told by its rates, played forward. Nothing runs.
+
+This reads the question and prints the answer; how a run goes is ``hetrl_planner.simulator``'s.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from pydantic.alias_generators import to_camel
+
+from hetrl_api.load import read_plan
+from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
+from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_cli.console import console
+from hetrl_cli.files import read_job, read_text
+from hetrl_cli.tables.simulation import show_simulation
+from hetrl_cli.topology_option import asked_fleet
+from hetrl_cli.waiting import planning
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import JobSpec
+from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_planner.plan_job import plan
+from hetrl_planner.problem.lengths import (
+    Constant,
+    Empirical,
+    Lengths,
+    Uniform,
+    lognormal_of_max,
+    lognormal_of_p95,
+    lognormal_of_variation,
+)
+from hetrl_planner.simulator.measurement.result import SimulationResult
+from hetrl_planner.simulator.pipeline.compile import compile_plan
+from hetrl_planner.simulator.pipeline.pipeline import (
+    Failures,
+    Pipeline,
+    ReplicaLoss,
+    TrainerSpec,
+    WeightRoute,
+)
+from hetrl_planner.simulator.pipeline.rates import GROUP, REGION, rollouts_of_rates
+from hetrl_planner.simulator.simulate import simulate
+
+DEFAULT_STEPS = 100
+TABLE_WIDTH = 120
+"""Columns where nobody's terminal tells a width."""
+
+_FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to play, and for how long."""
+
+    pipeline: Pipeline
+    steps: int
+    warmup_steps: int | None
+    predicted_step_seconds: float | None = None
+    """By the plan; None where there is none."""
+
+
+@click.command("simulate")
+@click.option("-f", "--file", "job_file", type=_FILE, help="The HetRLJob whose plan is played.")
+@click.option(
+    "-p", "--pipeline", "pipeline_file", type=_FILE,
+    help="A pipeline told by its rates, in place of a job.",
+)  # fmt: skip
+@click.option(
+    "--plan", "plan_file", type=_FILE,
+    help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: one is made.",
+)  # fmt: skip
+@click.option(
+    "-t", "--topology", type=_FILE,
+    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
+    "Unset: the nodes of the current cluster.",
+)  # fmt: skip
+@click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
+@click.option(
+    "--steps", type=click.IntRange(min=1, max=1_000_000),
+    help="Versions to play. Unset: the pipeline's, or the job's up to 100.",
+)  # fmt: skip
+@click.option(
+    "--warmup-steps", type=click.IntRange(min=0),
+    help="First versions that are not measured. Unset: the bound and two more.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+@click.option(
+    "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw staleness and idle shares into a PNG or SVG file.",
+)  # fmt: skip
+def command(
+    *,
+    job_file: Path | None,
+    pipeline_file: Path | None,
+    plan_file: Path | None,
+    topology: Path | None,
+    context: str | None,
+    steps: int | None,
+    warmup_steps: int | None,
+    seed: int,
+    output: str,
+    plot_file: Path | None,
+) -> None:
+    """Play a plan or a pipeline forward: throughput, idle shares, staleness, dollars.
+
+    Ends 0 with figures, 2 where there is no plan, 1 when the question is wrong. The same
+    question with the same seed gives the same figures.
+    """
+    if (job_file is None) == (pipeline_file is None):
+        raise click.UsageError("give either --file with a job or --pipeline, not both")
+    try:
+        if pipeline_file is not None:
+            _refuse_plan_options(plan=plan_file, topology=topology, context=context)
+            question = _of_rates(load_pipeline(read_text(pipeline_file)))
+        else:
+            assert job_file is not None
+            question = _of_job(job_file, plan_file, topology, context=context)
+        result = simulate(
+            question.pipeline,
+            steps=steps or question.steps,
+            warmup_steps=question.warmup_steps if warmup_steps is None else warmup_steps,
+            generator=np.random.default_rng(seed),
+        )
+    except InvalidObjectError as error:
+        raise click.ClickException("; ".join(error.messages)) from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    _print(result, question, output=output)
+    if plot_file is not None:
+        _plot(result, plot_file)
+
+
+def as_document(result: SimulationResult) -> dict[str, Any]:
+    """Return a result as JSON shows it: the same fields in camel case."""
+    document = _camel(asdict(result))
+    document["work"]["discarded"] = result.work.discarded
+    return dict(document)
+
+
+def _of_rates(asked: RatePipeline) -> Question:
+    lengths = _lengths(asked.response_tokens)
+    rollouts = rollouts_of_rates(
+        concurrency=asked.concurrency,
+        batch_size=asked.global_batch_size,
+        rate_ratio=asked.rate_ratio,
+        mean_tokens=lengths.mean_tokens,
+        replicas=asked.replicas,
+        train_step_seconds=asked.train_step_seconds,
+        load_sensitivity=asked.load_sensitivity,
+    )
+    pipeline = Pipeline(
+        batch_size=asked.global_batch_size,
+        group_size=asked.group_size,
+        max_staleness=asked.max_staleness,
+        lengths=lengths,
+        rollouts=(rollouts,),
+        trainer=TrainerSpec(
+            step_seconds=asked.train_step_seconds,
+            minibatches=asked.minibatches,
+            streams_minibatches=asked.streams_minibatches,
+            checkpoint_every_steps=asked.checkpoint_every_steps,
+        ),
+        routes=(WeightRoute(region=REGION, load_seconds=asked.weight_sync_seconds),),
+        queue_capacity=asked.queue_capacity,
+        checks_consumption=asked.strict_check,
+        is_interruptible=asked.interruptible,
+        lends_groups=asked.lend_groups,
+        filtered_share=asked.filtered_share,
+        lease_seconds=asked.lease_seconds,
+        renews_leases=asked.renews_leases,
+        failures=_failures(asked),
+    )
+    return Question(pipeline=pipeline, steps=asked.steps, warmup_steps=asked.warmup_steps)
+
+
+def _failures(asked: RatePipeline) -> Failures:
+    return Failures(
+        replicas=tuple(
+            ReplicaLoss(
+                group=GROUP,
+                replica=each.replica,
+                at_seconds=each.at_seconds,
+                returns_after_seconds=each.returns_after_seconds,
+            )
+            for each in asked.failures.replicas
+        ),
+        trainer_at_seconds=asked.failures.trainer_at_seconds,
+        replica_mean_seconds=asked.failures.replica_mean_seconds,
+        trainer_mean_seconds=asked.failures.trainer_mean_seconds,
+        replica_return_seconds=asked.failures.replica_return_seconds,
+        trainer_restart_seconds=asked.failures.trainer_restart_seconds,
+    )
+
+
+def _lengths(asked: ResponseTokens) -> Lengths:
+    if asked.constant is not None:
+        return Constant(tokens=asked.constant)
+    if asked.uniform is not None:
+        return Uniform(min_tokens=asked.uniform.min, max_tokens=asked.uniform.max)
+    if asked.empirical is not None:
+        return Empirical(tokens=asked.empirical)
+    assert asked.lognormal is not None
+    mean, most = asked.lognormal.mean, asked.lognormal.max
+    if asked.lognormal.p95 is not None:
+        return lognormal_of_p95(mean_tokens=mean, p95_tokens=asked.lognormal.p95, max_tokens=most)
+    if asked.lognormal.cv is not None:
+        return lognormal_of_variation(
+            mean_tokens=mean, variation=asked.lognormal.cv, max_tokens=most
+        )
+    return lognormal_of_max(mean_tokens=mean, max_tokens=most)
+
+
+def _of_job(
+    job_file: Path, plan_file: Path | None, topology: Path | None, *, context: str | None
+) -> Question:
+    job = read_job(job_file)
+    fleet = asked_fleet(topology, context=context).snapshot(job.resources)
+    found = _plan(job, fleet) if plan_file is None else read_plan(read_text(plan_file))
+    return Question(
+        pipeline=compile_plan(found, job, fleet),
+        steps=min(job.training.steps, DEFAULT_STEPS),
+        warmup_steps=None,
+        predicted_step_seconds=found.prediction.step_seconds,
+    )
+
+
+def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
+    with planning(job.planning.time_budget_seconds) as is_over:
+        outcome = plan(fleet, job, should_stop=is_over)
+    if isinstance(outcome, Infeasible):
+        click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
+        raise SystemExit(2)
+    return outcome
+
+
+def _refuse_plan_options(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} belongs to --file: a pipeline has no plan")
+
+
+def _print(result: SimulationResult, question: Question, *, output: str) -> None:
+    if output == "json":
+        document = as_document(result)
+        document["predictedStepSeconds"] = question.predicted_step_seconds
+        click.echo(json.dumps(document, indent=1))
+        return
+    show_simulation(
+        console(width=TABLE_WIDTH), result, predicted_step_seconds=question.predicted_step_seconds,
+        max_staleness=question.pipeline.max_staleness,
+    )  # fmt: skip
+
+
+def _plot(result: SimulationResult, path: Path) -> None:
+    try:
+        from hetrl_cli.simulate.plot import draw  # noqa: PLC0415
+    except ImportError as error:
+        raise click.ClickException(
+            f"--plot needs {error.name}: install hetrl with its report extra"
+        ) from error
+    try:
+        draw(result, path)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"cannot draw {path}: {error}") from error
+    click.echo(f"drawn: {path}", err=True)
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {to_camel(name): _camel(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_camel(each) for each in value]
+    return value

@@ -1,0 +1,1 @@
+"""Plans and simulated runs as text tables."""
