@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 from torch import Tensor
 
 from hetrl_runtime.metrics.trainer import TrainerMetrics
-from hetrl_runtime.trainer.checkpoint import CheckpointFolder
-from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
+from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.wire.values import ResumePoint
 
 ROUNDS = 3

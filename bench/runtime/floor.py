@@ -22,7 +22,7 @@ import torch
 from bench.runtime import steps, task
 from bench.runtime.parts import Floor, Parts
 from bench.runtime.turns import Turn
-from hetrl_runtime import memory
+from hetrl_runtime.compute import memory
 
 RUNS = Path("runs/proof-speed-floor")
 CASE = next(each for each in steps.CASES if (each.size, each.lengths) == (task.LARGE, task.SHORT))

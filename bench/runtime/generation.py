@@ -60,7 +60,7 @@ async def main() -> None:
 async def _ours(told: dict[str, Any]) -> Answer:
     import torch  # noqa: PLC0415
 
-    from hetrl_runtime import memory  # noqa: PLC0415
+    from hetrl_runtime.compute import memory  # noqa: PLC0415
     from hetrl_runtime.rollout.engine import EngineSettings, GenerationRequest  # noqa: PLC0415
     from hetrl_runtime.rollout.engines.transformers import TransformersEngine  # noqa: PLC0415
 

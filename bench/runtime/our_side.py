@@ -22,15 +22,15 @@ from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
 from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
 from hetrl_core.task import Role
-from hetrl_runtime import memory
+from hetrl_runtime.compute import memory
 from hetrl_runtime.rollout.engine import EngineSettings, Generation, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
 from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.learner import Learner
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.processes.peers import Peers
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 

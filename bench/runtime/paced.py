@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.runtime.task import Lengths
 from hetrl_runtime.rollout.engine import FinishReason, Generation, GenerationRequest
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights.regions import Bytes
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bench.runtime.steps import CASES, LENT, ROUNDED
-from hetrl_runtime.precision import cpu_multiplies_bfloat16
+from hetrl_runtime.compute.precision import cpu_multiplies_bfloat16
 
 ENGINES = {
     "ours": "HetRL, `transformers` engine",

@@ -18,7 +18,7 @@ import torch
 
 from bench.runtime.task import LARGE, LONG, SHORT, SMALL, Lengths, Size
 from bench.runtime.turns import Side, Turn
-from hetrl_runtime.precision import cpu_multiplies_bfloat16
+from hetrl_runtime.compute.precision import cpu_multiplies_bfloat16
 
 ORACLES = Path(".venv-oracles/bin/python")
 OURS = Path(sys.executable)

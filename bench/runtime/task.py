@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from hetrl_runtime.precision import cpu_multiplies_bfloat16
+from hetrl_runtime.compute.precision import cpu_multiplies_bfloat16
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 
 PROMPT_TOKENS = 12

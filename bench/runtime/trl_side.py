@@ -19,7 +19,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from bench.runtime import task
 from bench.runtime.turns import Turn, await_turn, say
-from hetrl_runtime import memory
+from hetrl_runtime.compute import memory
 
 
 class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no types that we read

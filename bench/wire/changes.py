@@ -16,8 +16,8 @@ import torch
 from bench.runtime import task
 from bench.runtime.our_side import _learner
 from hetrl_runtime.trainer.batch import collate
-from hetrl_runtime.transport import patch
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights import patch
+from hetrl_runtime.transport.weights.regions import Bytes
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 LEARNING_RATES = (1e-6, 1e-5)

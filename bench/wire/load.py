@@ -19,7 +19,7 @@ from bench.wire.stage import LEASE_TRAJECTORIES, NUM_WORKERS, Cost, Stage, as_ro
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import open_channel
-from hetrl_runtime.transport.coordinator_link import HEARTBEAT_SECONDS
+from hetrl_runtime.transport.clients.coordinator_link import HEARTBEAT_SECONDS
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorStub

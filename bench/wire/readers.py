@@ -25,12 +25,12 @@ from hetrl_core import launch as contract
 from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
-from hetrl_runtime import memory
 from hetrl_runtime.broadcast.receiver import Receiver
 from hetrl_runtime.broadcast.sender import Sender
-from hetrl_runtime.buffers import Buffers
-from hetrl_runtime.transport.fetching import fetch_weights
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.compute import memory
+from hetrl_runtime.compute.buffers import Buffers
+from hetrl_runtime.transport.weights.fetching import fetch_weights
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 
 NUM_READERS = (1, 2, 4)
 _MODULE = "bench.wire.readers"

@@ -23,8 +23,8 @@ from bench.wire.stage import launch_in
 from hetrl_core.job.spec import TracesSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.coordinator.roster import Member
+from hetrl_runtime.coordinator.rules.members import Member
+from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable

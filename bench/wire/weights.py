@@ -26,11 +26,11 @@ from bench.wire.stage import as_role, cores, cpu_seconds, launch_in, peer
 from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
-from hetrl_runtime import memory
-from hetrl_runtime.buffers import Buffers
+from hetrl_runtime.compute import memory
+from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
-from hetrl_runtime.transport.fetching import fetch_weights
-from hetrl_runtime.transport.weights import CHUNK_BYTES, Snapshot, WeightServer
+from hetrl_runtime.transport.weights.fetching import fetch_weights
+from hetrl_runtime.transport.weights.weights import CHUNK_BYTES, Snapshot, WeightServer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
 STREAM_BYTES = 256 << 20

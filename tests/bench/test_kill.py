@@ -11,8 +11,8 @@ from bench.proof.kill.story import Story
 from bench.proof.kill.strikes import strikes
 from bench.proof.kill.tail import JournalTail, end_of
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator import history
-from hetrl_runtime.coordinator.journal import Journal
+from hetrl_runtime.coordinator.journal import history
+from hetrl_runtime.coordinator.journal.journal import Journal
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId

@@ -68,7 +68,7 @@ def test_a_run_is_told_what_it_falls_short_of(name, found, wrong):
 
 
 def test_a_case_counts_as_played_only_while_what_decides_it_is_unchanged(tmp_path, monkeypatch):
-    source = tmp_path / "runtime/hetrl_runtime/trainer/loss.py"
+    source = tmp_path / "runtime/hetrl_runtime/trainer/losses/policy_loss.py"
     source.parent.mkdir(parents=True)
     source.write_text("cap = 5  # why\n")
     monkeypatch.setattr("bench.proof.learning.play.job_of", lambda case: case.name)

@@ -6,7 +6,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.model import Policy, TokenScores
+from hetrl_runtime.trainer.model.model import Policy, TokenScores
 from hetrl_runtime.trainer.parallel.passes import Pass
 from tests.gpu.conftest import GPU, needs_a_gpu
 from tests.runtime.trainer.trajectories import a_trajectory

@@ -14,9 +14,9 @@ from hypothesis import given
 from verl.trainer.ppo import core_algos
 
 from hetrl_core.job.algorithm import Advantage
-from hetrl_runtime.trainer.advantage import group_advantages
-from hetrl_runtime.trainer.gae import generalised_advantages, rewards_at_the_end, whitened
-from hetrl_runtime.trainer.loss import summed
+from hetrl_runtime.trainer.losses.advantage import group_advantages
+from hetrl_runtime.trainer.losses.gae import generalised_advantages, rewards_at_the_end, whitened
+from hetrl_runtime.trainer.losses.policy_loss import summed
 from tests.oracles.samples import GROUP_SIZE, SAMPLES, SAMPLES_WITH_HOLES, Sample, assert_same
 
 pytestmark = pytest.mark.oracle

@@ -10,8 +10,8 @@ from verl.utils import torch_functional as verls
 
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.trainer.batch import collate
-from hetrl_runtime.trainer.loss import token_entropy
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.losses.policy_loss import token_entropy
+from hetrl_runtime.trainer.model.model import Policy
 from tests.oracles.samples import SEEDS, assert_same
 from tests.runtime.trainer.architectures import ARCHITECTURES, save_random
 from tests.runtime.trainer.trajectories import a_trajectory

@@ -21,8 +21,8 @@ from verl.trainer.ppo.rollout_corr_helper import (
 from verl.workers.config import ActorConfig
 
 from hetrl_core.job.algorithm import Advantage, LossAggregation, StaleWeights
-from hetrl_runtime.trainer.advantage import group_advantages
-from hetrl_runtime.trainer.loss import (
+from hetrl_runtime.trainer.losses.advantage import group_advantages
+from hetrl_runtime.trainer.losses.policy_loss import (
     Clip,
     PolicyLoss,
     Whole,
@@ -31,7 +31,7 @@ from hetrl_runtime.trainer.loss import (
     masked_mean,
     token_weights,
 )
-from hetrl_runtime.trainer.value_loss import clipped_value_loss
+from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss
 from tests.oracles.samples import SAMPLES, SAMPLES_WITH_HOLES, Sample, assert_same
 
 pytestmark = pytest.mark.oracle

@@ -25,10 +25,16 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from hetrl_core.job.algorithm import Advantage, LossAggregation, StaleWeights
 from hetrl_core.launch import ModelFiles
-from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.loss import Clip, Whole, decoupled_ppo, kl_k3, token_weights
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.losses.advantage import group_advantages
+from hetrl_runtime.trainer.losses.policy_loss import (
+    Clip,
+    Whole,
+    decoupled_ppo,
+    kl_k3,
+    token_weights,
+)
+from hetrl_runtime.trainer.model.model import Policy
 from tests.oracles.samples import SEEDS, assert_same
 from tests.runtime.trainer.architectures import save_random
 from tests.runtime.trainer.trajectories import a_trajectory

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from hetrl_runtime.buffers import Buffers
+from hetrl_runtime.compute.buffers import Buffers
 
 SIZE_BYTES = 3 << 20
 

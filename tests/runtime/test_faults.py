@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hetrl_runtime
-from hetrl_runtime.faults import DIE_AT, Point, parsed
+from hetrl_runtime.process.faults import DIE_AT, Point, parsed
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_every_point_is_passed_at_one_place():
 
 
 def test_a_process_dies_where_it_is_told_to_and_not_before():
-    program = "from hetrl_runtime.faults import Point, passing\n" + "".join(
+    program = "from hetrl_runtime.process.faults import Point, passing\n" + "".join(
         f"passing(Point.{name}); print('{name}', flush=True)\n"
         for name in ("RESTORED", "REGISTERED", "RESTORED", "RESTORED")
     )

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 
 SERVED, TRAINED = precision.LEAST_SERVED_SIZE, precision.LEAST_TRAINED_SIZE
 ROWS = precision.MOST_READ_ROWS

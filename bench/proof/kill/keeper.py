@@ -23,7 +23,7 @@ from hetrl_cli.run.processes.supervisor import DRAIN_SECONDS, FOLLOW_SECONDS
 from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_core.launch import TERMINAL_EXIT_CODE
 from hetrl_core.task import Role
-from hetrl_runtime.faults import DIE_AT
+from hetrl_runtime.process.faults import DIE_AT
 from hetrl_runtime.wire import hetrl_pb2 as pb
 
 RESTART_SECONDS = 0.1

@@ -19,7 +19,7 @@ from bench.proof.kill.stage import QUIET_SECONDS, Stage
 from bench.proof.kill.strikes import Strike, strikes
 from bench.proof.kill.tail import end_of
 from hetrl_core.task import Role
-from hetrl_runtime.faults import Point
+from hetrl_runtime.process.faults import Point
 
 Befalls = Callable[[Stage], Coroutine[Any, Any, None]]
 

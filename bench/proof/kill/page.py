@@ -126,8 +126,8 @@ def _points(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     ]
     if not died:
         return []
-    lines = [f"Named points at which a process killed itself (`runtime/hetrl_runtime/faults.py`): "
-             f"{len(set(died))}."]  # fmt: skip
+    where = "`runtime/hetrl_runtime/process/faults.py`"
+    lines = [f"Named points at which a process killed itself ({where}): {len(set(died))}."]
     for role in Role:
         names = ", ".join(f"`{name}`" for name, its_role in dict.fromkeys(died) if its_role == role)
         lines += [f"- {role}: {names}"] if names else []

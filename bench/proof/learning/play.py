@@ -35,7 +35,7 @@ JOBS = {
 _VLLM_PYTHON = Path(".venv-vllm/bin/python")
 _DECIDES = (
     "core/hetrl_core/job/algorithm.py", "core/hetrl_core/staleness.py",
-    "runtime/hetrl_runtime/precision.py",
+    "runtime/hetrl_runtime/compute/precision.py",
     *(f"runtime/hetrl_runtime/{room}/**/*.py" for room in (
         "coordinator", "evaluate", "reward", "rollout", "tiny", "trainer",
     )),

@@ -10,9 +10,9 @@ from torch._C._distributed_c10d import TCPStore
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.broadcast.group import Group, Place, a_gpu
-from hetrl_runtime.buffers import Buffers
+from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
-from hetrl_runtime.transport.weights import MAX_WEIGHTS_BYTES, Snapshot
+from hetrl_runtime.transport.weights.weights import MAX_WEIGHTS_BYTES, Snapshot
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import BroadcastsStub
 

@@ -19,7 +19,7 @@ import grpc
 from hetrl_core.launch import JobIdentity, Launch
 from hetrl_runtime.broadcast.group import Group, Place, a_gpu, a_store
 from hetrl_runtime.broadcast.rounds import Attendant, Gathering, Round
-from hetrl_runtime.transport.weights import Snapshot, WeightServer, require_job
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer, require_job
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import BroadcastsServicer, add_BroadcastsServicer_to_server
 

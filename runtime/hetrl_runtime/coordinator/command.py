@@ -9,9 +9,10 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_runtime import logs, memory
+from hetrl_runtime.compute import memory
 from hetrl_runtime.coordinator.server import serve
-from hetrl_runtime.pod import launch_option
+from hetrl_runtime.process import logs
+from hetrl_runtime.process.pod import launch_option
 from hetrl_runtime.transport.serving import on_the_fastest_loop, spare_the_processor
 from hetrl_runtime.wire.values import Ending
 

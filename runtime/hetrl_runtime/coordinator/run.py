@@ -11,20 +11,20 @@ from pathlib import Path
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import slug
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator import history, journal
-from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict
-from hetrl_runtime.coordinator.history import Recorded
-from hetrl_runtime.coordinator.intake import Intake
-from hetrl_runtime.coordinator.journal import Journal
-from hetrl_runtime.coordinator.patience import Patience
-from hetrl_runtime.coordinator.progress import Standing
-from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.coordinator.publicity import Publicity
-from hetrl_runtime.coordinator.roster import Member, Roster
-from hetrl_runtime.coordinator.sift import Sift
-from hetrl_runtime.coordinator.state import CommitRefused, RunState, WorkerBehind
-from hetrl_runtime.faults import Point, passing
+from hetrl_runtime.coordinator.ingest import Intake
+from hetrl_runtime.coordinator.journal import history, journal
+from hetrl_runtime.coordinator.journal.history import Recorded
+from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.reporting.progress import Standing
+from hetrl_runtime.coordinator.reporting.reporting import Publicity
+from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
+from hetrl_runtime.coordinator.rules.dynamic_sampling import Sift
+from hetrl_runtime.coordinator.rules.failure_budget import Patience
+from hetrl_runtime.coordinator.rules.members import Member, Roster
+from hetrl_runtime.coordinator.rules.prompts import Prompts
+from hetrl_runtime.coordinator.rules.state import CommitRefused, RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.groups import group_traces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb

@@ -18,10 +18,10 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Address, Launch
-from hetrl_runtime.coordinator.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
-from hetrl_runtime.coordinator.progress_post import ProgressPost
-from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.coordinator.report import ReportFiles, as_json
+from hetrl_runtime.coordinator.reporting.progress_post import ProgressPost
+from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, as_json
+from hetrl_runtime.coordinator.rules.deadlines import DATA_INVALID, TRACES_UNAVAILABLE
+from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
 from hetrl_runtime.data.opening import open_prompts

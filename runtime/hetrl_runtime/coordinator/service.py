@@ -23,11 +23,11 @@ from grpc.aio import ServicerContext as Context
 
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.roster import Member
+from hetrl_runtime.coordinator.rules.members import Member
+from hetrl_runtime.coordinator.rules.state import CommitRefused, WorkerBehind
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.coordinator.signal import Signal
-from hetrl_runtime.coordinator.state import CommitRefused, WorkerBehind
-from hetrl_runtime.faults import Point, passing
+from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb

@@ -15,11 +15,12 @@ from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan.groupings import SCORES, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task, asked_of_workers
-from hetrl_runtime import logs, memory
-from hetrl_runtime.beside import tasks_of
-from hetrl_runtime.farewell import until_stopped
-from hetrl_runtime.pod import launch_option, ordinal_option
-from hetrl_runtime.processes import run_together
+from hetrl_runtime.colocated import tasks_of
+from hetrl_runtime.compute import memory
+from hetrl_runtime.process import logs
+from hetrl_runtime.process.graceful_shutdown import until_stopped
+from hetrl_runtime.process.pod import launch_option, ordinal_option
+from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 
@@ -64,7 +65,7 @@ def score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | 
     logs.configure()
     memory.keep_freed()
     # PyTorch takes seconds to import; `hetrl --help` should not.
-    from hetrl_runtime.trainer.model import ModelError  # noqa: PLC0415
+    from hetrl_runtime.trainer.model.model import ModelError  # noqa: PLC0415
 
     try:
         _score(launch, rank, ranks=ranks, meeting=meeting)
@@ -83,8 +84,8 @@ def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path |
     from hetrl_runtime.inference.loading import load  # noqa: PLC0415  # see above
     from hetrl_runtime.inference.reference import place_in_pod  # noqa: PLC0415
     from hetrl_runtime.inference.worker import work  # noqa: PLC0415
-    from hetrl_runtime.trainer.model import best_device  # noqa: PLC0415
-    from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
+    from hetrl_runtime.trainer.model.model import best_device  # noqa: PLC0415
+    from hetrl_runtime.trainer.processes.peers import Peers  # noqa: PLC0415
 
     device, place = best_device(rank.local_gpu), place_in_pod(ranks, rank)
     tasks = asked(launch, rank.ordinal)

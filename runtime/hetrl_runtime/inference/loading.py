@@ -9,7 +9,7 @@ from hetrl_core.task import Task
 from hetrl_runtime.inference.reference import ReferenceModel
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.inference.worker import Models
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.processes.peers import Peers
 
 
 def load(launch: Launch, tasks: Collection[Task], peers: Peers, *, device: torch.device) -> Models:

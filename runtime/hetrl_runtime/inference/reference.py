@@ -16,9 +16,9 @@ from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.trainer.batch import Batch, of_responses
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
-from hetrl_runtime.trainer.peers import Order, Peers
+from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.wire.trajectory import LogProbs, Tokens
 
 

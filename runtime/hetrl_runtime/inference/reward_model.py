@@ -15,8 +15,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
 from hetrl_core.launch import ModelFiles
-from hetrl_runtime import precision
-from hetrl_runtime.trainer.model import ModelError
+from hetrl_runtime.compute import precision
+from hetrl_runtime.trainer.model.model import ModelError
 
 _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 

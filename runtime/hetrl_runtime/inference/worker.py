@@ -15,19 +15,19 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
-from hetrl_runtime.activity import Activity
+from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.inference.desk import Desk
 from hetrl_runtime.inference.reference import ReferenceModel
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
-from hetrl_runtime.memory import keep_loaded
 from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.process.activity import Activity
 from hetrl_runtime.transport.channel import bind, open_async_server
-from hetrl_runtime.transport.coordinator_link import CoordinatorLink
+from hetrl_runtime.transport.clients.coordinator_link import CoordinatorLink
+from hetrl_runtime.transport.clients.follower_client import FollowerClient
 from hetrl_runtime.transport.errors import RunEnded, ending_of
-from hetrl_runtime.transport.follower_client import FollowerClient
-from hetrl_runtime.transport.own_address import listening_address, own_address
+from hetrl_runtime.transport.weights.own_address import listening_address, own_address
 from hetrl_runtime.wire.hetrl_pb2_grpc import add_InferenceServicer_to_server
 from hetrl_runtime.wire.values import Ending, InferenceEndpoint, ProcessStatus
 

@@ -10,11 +10,12 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_runtime import logs, memory
-from hetrl_runtime.beside import works_beside
-from hetrl_runtime.farewell import until_stopped
-from hetrl_runtime.pod import launch_option, ordinal_option
-from hetrl_runtime.processes import run_together
+from hetrl_runtime.colocated import works_beside
+from hetrl_runtime.compute import memory
+from hetrl_runtime.process import logs
+from hetrl_runtime.process.graceful_shutdown import until_stopped
+from hetrl_runtime.process.pod import launch_option, ordinal_option
+from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights.regions import Bytes
 
 
 class FinishReason(StrEnum):

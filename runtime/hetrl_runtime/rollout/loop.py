@@ -18,9 +18,9 @@ import numpy as np
 
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
-from hetrl_runtime.activity import Activity
-from hetrl_runtime.faults import Point, passing
 from hetrl_runtime.metrics.rollout import RolloutMetrics
+from hetrl_runtime.process.activity import Activity
+from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.reward.confined import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
@@ -30,11 +30,11 @@ from hetrl_runtime.rollout.response_trace import ResponseTrace
 from hetrl_runtime.rollout.scoring import VerifierPool
 from hetrl_runtime.rollout.status import StatusSeries
 from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
-from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
+from hetrl_runtime.transport.clients.inference_client import InferenceClient
 from hetrl_runtime.transport.errors import RunEnded, ending_of
-from hetrl_runtime.transport.inference_client import InferenceClient
-from hetrl_runtime.transport.relay import WeightSource
-from hetrl_runtime.transport.weights import Snapshot
+from hetrl_runtime.transport.weights.relay import WeightSource
+from hetrl_runtime.transport.weights.weights import Snapshot
 from hetrl_runtime.wire.trajectory import (
     FailedTrajectory,
     LogProbs,

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
-from hetrl_runtime.beside import trains_too
-from hetrl_runtime.memory import keep_loaded
+from hetrl_runtime.colocated import trains_too
+from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
@@ -23,9 +23,9 @@ from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
-from hetrl_runtime.transport.coordinator_client import WorkerClient
-from hetrl_runtime.transport.inference_client import InferenceClient
-from hetrl_runtime.transport.relay import Broadcast, weight_source
+from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
+from hetrl_runtime.transport.clients.inference_client import InferenceClient
+from hetrl_runtime.transport.weights.relay import Broadcast, weight_source
 from hetrl_runtime.wire.values import Ending
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from hetrl_core.job.algorithm import AlgorithmSpec, KlPlacement, ProximalPolicy
 from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.loss import (
+from hetrl_runtime.trainer.losses.policy_loss import (
     Clip,
     Whole,
     decoupled_ppo,
@@ -22,8 +22,8 @@ from hetrl_runtime.trainer.loss import (
     masked_mean,
     token_weights,
 )
-from hetrl_runtime.trainer.model import Policy, TokenScores
-from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.model.model import Policy, TokenScores
+from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass
 from hetrl_runtime.trainer.tally import Tally
 

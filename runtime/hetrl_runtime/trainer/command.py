@@ -14,10 +14,11 @@ from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
-from hetrl_runtime import logs, memory
-from hetrl_runtime.beside import tasks_of, works_beside
-from hetrl_runtime.pod import launch_option, ordinal_option
-from hetrl_runtime.processes import run_together
+from hetrl_runtime.colocated import tasks_of, works_beside
+from hetrl_runtime.compute import memory
+from hetrl_runtime.process import logs
+from hetrl_runtime.process.pod import launch_option, ordinal_option
+from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
 from hetrl_runtime.transport.errors import Refused, TransportError
@@ -48,8 +49,8 @@ def train(launch: Launch, rank: Rank) -> int:
     logs.configure()
     memory.keep_freed()
     # PyTorch takes seconds to import; `hetrl --help` should not.
-    from hetrl_runtime.trainer.checkpoint import CheckpointError  # noqa: PLC0415
-    from hetrl_runtime.trainer.model import ModelError  # noqa: PLC0415
+    from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError  # noqa: PLC0415
+    from hetrl_runtime.trainer.model.model import ModelError  # noqa: PLC0415
 
     if rank.local_gpu:
         # The pod's other processes would listen on the same port.
@@ -66,12 +67,12 @@ def train(launch: Launch, rank: Rank) -> int:
 
 
 def _train(launch: Launch, rank: Rank) -> Ending | None:
-    from hetrl_runtime.trainer.gang import Gang  # noqa: PLC0415  # see above
     from hetrl_runtime.trainer.loading import learner_of  # noqa: PLC0415
     from hetrl_runtime.trainer.loop import Leader, follow  # noqa: PLC0415
-    from hetrl_runtime.trainer.model import best_device  # noqa: PLC0415
+    from hetrl_runtime.trainer.model.model import best_device  # noqa: PLC0415
     from hetrl_runtime.trainer.parallel.place import Place  # noqa: PLC0415
-    from hetrl_runtime.trainer.peers import Peers  # noqa: PLC0415
+    from hetrl_runtime.trainer.processes.gang import Gang  # noqa: PLC0415  # see above
+    from hetrl_runtime.trainer.processes.peers import Peers  # noqa: PLC0415
     from hetrl_runtime.trainer.stop import StopSignal  # noqa: PLC0415
 
     stop = StopSignal()

@@ -16,15 +16,15 @@ from torch import Tensor
 from hetrl_core.job.algorithm import AlgorithmSpec, CriticSpec
 from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.loss import Whole, masked_mean, token_weights
-from hetrl_runtime.trainer.model import TrainedModel
-from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.losses.policy_loss import Whole, masked_mean, token_weights
+from hetrl_runtime.trainer.losses.valuation import Valuation
+from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss
+from hetrl_runtime.trainer.model.model import TrainedModel
+from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.value_stage import ValueStage
 from hetrl_runtime.trainer.tally import Tally
-from hetrl_runtime.trainer.valuation import Valuation
-from hetrl_runtime.trainer.value_loss import clipped_value_loss
 
 CRITIC_FIGURES = ("value_loss", "value_clip_fraction")
 

@@ -17,17 +17,17 @@ from torch import Tensor
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType, KlPlacement, ProximalPolicy
 from hetrl_core.job.spec import TrainingSpec
 from hetrl_runtime.trainer.actor import ACTOR_FIGURES, Actor, Targets
-from hetrl_runtime.trainer.advantage import group_advantages
 from hetrl_runtime.trainer.batch import Batch, minibatches
-from hetrl_runtime.trainer.checkpoint import Checkpoint
+from hetrl_runtime.trainer.checkpoints.checkpoint import Checkpoint
 from hetrl_runtime.trainer.critic import CRITIC_FIGURES, Critic, peak_rate
-from hetrl_runtime.trainer.gae import rewards_at_the_end
-from hetrl_runtime.trainer.loss import Whole, summed
-from hetrl_runtime.trainer.model import Policy
-from hetrl_runtime.trainer.optimizer import learning_rate_at
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.losses.advantage import group_advantages
+from hetrl_runtime.trainer.losses.gae import rewards_at_the_end
+from hetrl_runtime.trainer.losses.policy_loss import Whole, summed
+from hetrl_runtime.trainer.losses.valuation import Valuation, valued
+from hetrl_runtime.trainer.model.model import Policy
+from hetrl_runtime.trainer.model.optimizer import learning_rate_at
+from hetrl_runtime.trainer.processes.peers import Peers
 from hetrl_runtime.trainer.tally import means
-from hetrl_runtime.trainer.valuation import Valuation, valued
 
 _OF_CRITIC = "critic/"
 """Before the names of its tensors in a checkpoint."""

@@ -10,8 +10,8 @@ from hetrl_core.task import Task
 from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.critic import Critic, ValueModel
 from hetrl_runtime.trainer.learner import Learner
-from hetrl_runtime.trainer.model import Policy
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.model.model import Policy
+from hetrl_runtime.trainer.processes.peers import Peers
 
 
 def learner_of(launch: Launch, rank: Rank, peers: Peers, *, device: torch.device) -> Learner:

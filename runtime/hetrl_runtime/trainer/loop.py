@@ -23,21 +23,21 @@ from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Address, Launch
 from hetrl_core.staleness import StalenessBound
 from hetrl_runtime.broadcast.sender import Sender
-from hetrl_runtime.faults import Point, passing
-from hetrl_runtime.memory import keep_loaded
+from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
+from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import NO_TRACER, UNTRACED, Span, Tracer
 from hetrl_runtime.trainer.batch import collate
-from hetrl_runtime.trainer.checkpoint import CheckpointFolder
-from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
+from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.trainer.consume import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.learner import Learner
-from hetrl_runtime.trainer.peers import Order, Peers
+from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.trainer.stop import StopRequested, StopSignal
-from hetrl_runtime.transport.coordinator_client import TrainerClient
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient
 from hetrl_runtime.transport.errors import RunEnded
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ProcessStatus, ResumePoint, StepReport
 

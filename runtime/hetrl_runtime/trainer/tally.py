@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.processes.peers import Peers
 
 
 class Tally:

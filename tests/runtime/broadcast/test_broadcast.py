@@ -19,9 +19,9 @@ from hetrl_core.launch import JobIdentity, Launch
 from hetrl_runtime.broadcast import group
 from hetrl_runtime.broadcast.receiver import Receiver
 from hetrl_runtime.broadcast.sender import Sender
-from hetrl_runtime.buffers import Buffers
-from hetrl_runtime.transport.relay import WeightSource
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.compute.buffers import Buffers
+from hetrl_runtime.transport.weights.relay import WeightSource
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import Announcement
 from tests.runtime.launches import a_launch
 

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.launch import JobIdentity, Launch
-from hetrl_runtime.transport.coordinator_client import WAIT_SECONDS, TrainerClient, WorkerClient
+from hetrl_runtime.transport.clients.coordinator_client import (
+    WAIT_SECONDS,
+    TrainerClient,
+    WorkerClient,
+)
 from hetrl_runtime.transport.errors import Refused, RunEnded
 from hetrl_runtime.wire.trajectory import FailedTrajectory
 from hetrl_runtime.wire.values import (

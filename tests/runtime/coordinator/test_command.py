@@ -18,8 +18,8 @@ import pytest
 from hetrl_core import launch as contract
 from hetrl_core.job.spec import HubDataset, ObjectStore
 from hetrl_core.launch import Launch
-from hetrl_runtime.coordinator.journal import read
-from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.coordinator.journal.journal import read
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import TransportError
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId
@@ -196,8 +196,8 @@ def test_prometheus_finds_every_series_at_zero(tmp_path: Path) -> None:
     "module",
     [
         "hetrl_runtime.coordinator.command",
-        "hetrl_runtime.transport.coordinator_client",
-        "hetrl_runtime.transport.weights",
+        "hetrl_runtime.transport.clients.coordinator_client",
+        "hetrl_runtime.transport.weights.weights",
     ],
 )
 def test_it_runs_without_the_trainers_packages(module: str) -> None:

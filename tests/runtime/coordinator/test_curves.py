@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from hetrl_runtime.coordinator.curves import Curves
+from hetrl_runtime.coordinator.reporting.curves import Curves
 
 DEADLINE_SECONDS = 20.0
 SIZE = struct.Struct("<Q")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_runtime.coordinator.deadlines import SignsOfLife, verdict
+from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
 
 HEALTHY = SignsOfLife(
     started_at=0.0, trainer_seen_at=1000.0, workers_seen_at=1000.0, accepted_at=1000.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_runtime.coordinator import history
-from hetrl_runtime.coordinator.journal import Journal, read
-from hetrl_runtime.coordinator.state import RunState
+from hetrl_runtime.coordinator.journal import history
+from hetrl_runtime.coordinator.journal.journal import Journal, read
+from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.values import Ending, ResumePoint

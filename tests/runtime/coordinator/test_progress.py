@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.progress import Progresses, Standing, waiting_for
-from hetrl_runtime.coordinator.roster import Member, Roster
+from hetrl_runtime.coordinator.reporting.progress import Progresses, Standing, waiting_for
+from hetrl_runtime.coordinator.rules.members import Member, Roster
 from hetrl_runtime.wire.values import Ending, ProcessStatus
 from tests.runtime.trajectories import a_trajectory, delivered
 

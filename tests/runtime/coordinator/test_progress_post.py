@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from hetrl_core.launch import JobIdentity, ProgressTarget, TlsFiles
-from hetrl_runtime.coordinator.progress_post import ProgressPost
+from hetrl_runtime.coordinator.reporting.progress_post import ProgressPost
 from tests.runtime.certificates import Authority
 
 JOB = JobIdentity(namespace="default", name="sums", uid="0b1c")

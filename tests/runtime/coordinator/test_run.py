@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job.spec import DataSpec, RewardModelSpec, TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator.journal import Journal
-from hetrl_runtime.coordinator.prompts import Prompts
-from hetrl_runtime.coordinator.roster import Member
+from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.rules.members import Member
+from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Unusable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_runtime.coordinator.state import (
+from hetrl_runtime.coordinator.rules.state import (
     MAX_FAILURES,
     CommitRefused,
     Committed,

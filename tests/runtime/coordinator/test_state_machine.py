@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 )
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_runtime.coordinator import history
-from hetrl_runtime.coordinator.state import Committed, RunState, WorkerBehind
+from hetrl_runtime.coordinator.journal import history
+from hetrl_runtime.coordinator.rules.state import Committed, RunState, WorkerBehind
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory, delivered

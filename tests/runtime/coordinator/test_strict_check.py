@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hetrl_runtime.coordinator.state import RunState
+from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from tests.runtime.coordinator.states import a_state, deliver, lend
 

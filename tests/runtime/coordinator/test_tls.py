@@ -8,7 +8,7 @@ import pytest
 
 from hetrl_core.launch import Address, TlsFiles
 from hetrl_runtime.coordinator.server import serve
-from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import Unreachable
 from tests.runtime.certificates import Authority
 from tests.runtime.coordinators import a_coordinator

@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.data import parquet
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable

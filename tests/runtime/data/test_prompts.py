@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_runtime.coordinator.prompts import Prompts
+from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.order import PassOrder
 from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable

@@ -20,10 +20,10 @@ from hetrl_runtime.inference.reference import Response
 from hetrl_runtime.inference.reward_model import Judged
 from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
 from hetrl_runtime.metrics.inference import InferenceMetrics
-from hetrl_runtime.transport import inference_client
 from hetrl_runtime.transport.channel import bind, open_async_server
+from hetrl_runtime.transport.clients import inference_client
+from hetrl_runtime.transport.clients.inference_client import InferenceClient
 from hetrl_runtime.transport.errors import Refused, Unreachable
-from hetrl_runtime.transport.inference_client import InferenceClient
 from hetrl_runtime.wire.hetrl_pb2_grpc import add_InferenceServicer_to_server
 from hetrl_runtime.wire.trajectory import LogProbs, SampledTrajectory
 from hetrl_runtime.wire.values import InferenceEndpoint

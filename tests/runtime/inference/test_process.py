@@ -11,8 +11,8 @@ import pytest
 from hetrl_core.launch import Launch, ModelFiles
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.reference import Response
-from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
-from hetrl_runtime.transport.inference_client import InferenceClient
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.transport.clients.inference_client import InferenceClient
 from hetrl_runtime.wire.trajectory import LogProbs
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ResumePoint
 from tests.runtime.coordinators import a_coordinator

@@ -11,7 +11,7 @@ from hetrl_core.launch import ModelFiles
 from hetrl_runtime.inference.reference import ReferenceModel, Response
 from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.trainer.batch import of_responses
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.inference.workers import a_reference
 from tests.runtime.launches import a_launch
 from tests.runtime.rollout.reference import Reference

@@ -9,7 +9,7 @@ from transformers import Qwen3ForSequenceClassification
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
-from hetrl_runtime.trainer.model import ModelError
+from hetrl_runtime.trainer.model.model import ModelError
 from tests.runtime.inference.models import save_reward_model
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.loading import load
 from hetrl_runtime.inference.reference import ReferenceModel, place_in_pod
 from hetrl_runtime.inference.worker import work
-from hetrl_runtime.trainer.peers import Peers
+from hetrl_runtime.trainer.processes.peers import Peers
 from hetrl_runtime.wire.values import Ending
 
 CPU = torch.device("cpu")

@@ -25,7 +25,7 @@ from hetrl_core.plan.plan import (
     Share,
 )
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator.report import ReportFiles, step_record
+from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, step_record
 from hetrl_runtime.report.command import command
 from hetrl_runtime.report.page import page
 from hetrl_runtime.report.record import Accuracy, NoRunError, read

@@ -15,8 +15,8 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.rollout.worker import work
-from hetrl_runtime.transport.coordinator_client import TrainerClient
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.trajectory import SampledTrajectory
 from hetrl_runtime.wire.values import ALL_STEPS_DONE, Ending, ResumePoint, StepReport
 from tests.runtime.launches import a_launch, a_prompt_file

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 from hetrl_runtime.rollout.engines.served_weights import (
     LaidOutLinear,
     ServedWeights,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,

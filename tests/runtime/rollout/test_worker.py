@@ -26,11 +26,11 @@ from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.rollout.errors import ModelNotFoundError
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.worker import engine_settings
-from hetrl_runtime.transport import relay
-from hetrl_runtime.transport.coordinator_client import TrainerClient
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient
 from hetrl_runtime.transport.errors import Unreachable
-from hetrl_runtime.transport.fetching import fetch_weights
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.transport.weights import relay
+from hetrl_runtime.transport.weights.fetching import fetch_weights
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import ResumePoint, StepReport
 from tests.runtime.inference.models import save_reward_model
 from tests.runtime.inference.workers import an_inference_worker

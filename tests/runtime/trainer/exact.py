@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 
 
 def multiply_exactly() -> None:

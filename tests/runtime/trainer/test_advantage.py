@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hetrl_core.job.algorithm import Advantage
-from hetrl_runtime.trainer.advantage import group_advantages
+from hetrl_runtime.trainer.losses.advantage import group_advantages
 
 REWARDS = st.lists(st.floats(-10, 10).map(lambda reward: round(reward, 2)), min_size=2, max_size=24)
 KINDS = st.sampled_from(Advantage)

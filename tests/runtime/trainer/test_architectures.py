@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hetrl_core.launch import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.architectures import ARCHITECTURES, save_random
 from tests.runtime.trainer.trajectories import a_trajectory
 

@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from hetrl_runtime.trainer.checkpoint import CheckpointError, CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, CheckpointFolder
 from hetrl_runtime.wire.values import ResumePoint
 
 OPTIMIZER = {"weight:exp_avg": torch.tensor([0.5]), "weight:step": torch.tensor(3.0)}

@@ -10,8 +10,8 @@ import torch
 from prometheus_client import CollectorRegistry
 
 from hetrl_runtime.metrics.trainer import TrainerMetrics
-from hetrl_runtime.trainer.checkpoint import CheckpointError, CheckpointFolder
-from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
+from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.wire.values import ResumePoint
 
 PATIENCE_SECONDS = 30.0

@@ -9,7 +9,7 @@ from torch.func import functional_call
 from transformers import Olmo2Config, Olmo2ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from hetrl_runtime.trainer.cpu_layers import HalfProductLinear, Norm, fit
+from hetrl_runtime.trainer.layers.cpu_layers import HalfProductLinear, Norm, fit
 from hetrl_runtime.trainer.parallel.value_stage import ValueHead
 from tests.runtime.trainer.architectures import ARCHITECTURES, make_random
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hetrl_runtime.trainer.gae import generalised_advantages, rewards_at_the_end, whitened
+from hetrl_runtime.trainer.losses.gae import generalised_advantages, rewards_at_the_end, whitened
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -13,7 +13,7 @@ from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.plan.training_split import training_split
 from hetrl_core.task import Role
 from hetrl_planner.plan_job import plan
-from hetrl_runtime.trainer.checkpoint import read
+from hetrl_runtime.trainer.checkpoints.checkpoint import read
 from tests.builders import a_fleet, a_job
 from tests.runtime.launches import a_launch
 from tests.runtime.trainer.test_trainer_process import (

@@ -25,13 +25,13 @@ from hetrl_core.task import Role, Task
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.trainer.actor import Actor
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.checkpoint import CheckpointFolder
-from hetrl_runtime.trainer.checkpoint_writer import CheckpointWriter
+from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
+from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.trainer.critic import Critic, ValueModel
 from hetrl_runtime.trainer.learner import Learner
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.parallel.place import Place
-from hetrl_runtime.trainer.peers import Order, Peers
+from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.trainer.exact import multiply_exactly
 from tests.runtime.trainer.trajectories import a_trajectory

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hetrl_core.job.algorithm import LossAggregation, StaleWeights
-from hetrl_runtime.trainer.loss import (
+from hetrl_runtime.trainer.losses.policy_loss import (
     Clip,
     Whole,
     decoupled_ppo,

@@ -4,9 +4,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hetrl_core.launch import ModelFiles
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.batch import collate
-from hetrl_runtime.trainer.model import ModelError, Policy
+from hetrl_runtime.trainer.model.model import ModelError, Policy
 from tests.runtime.trainer.trajectories import a_trajectory
 
 CPU = torch.device("cpu")

@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoConfig
 
 from hetrl_core.launch import ModelFiles
-from hetrl_runtime.trainer import packing
 from hetrl_runtime.trainer.batch import Batch, collate, packed_passes
-from hetrl_runtime.trainer.model import Policy
+from hetrl_runtime.trainer.layers import packing
+from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.architectures import save_random
 from tests.runtime.trainer.trajectories import a_trajectory
 

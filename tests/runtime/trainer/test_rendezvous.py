@@ -8,7 +8,7 @@ import pytest
 from torch._C._distributed_c10d import TCPStore
 
 from hetrl_core.launch import Address
-from hetrl_runtime.trainer import rendezvous
+from hetrl_runtime.trainer.processes import rendezvous
 
 DEADLINE_SECONDS = 30.0
 

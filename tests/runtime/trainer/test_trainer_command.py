@@ -7,7 +7,7 @@ from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_core.task import Role, Task
-from hetrl_runtime.beside import works_beside
+from hetrl_runtime.colocated import works_beside
 from hetrl_runtime.trainer import command
 from tests.runtime.launches import a_launch
 

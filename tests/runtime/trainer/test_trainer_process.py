@@ -21,10 +21,10 @@ from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.server import serve
-from hetrl_runtime.trainer.checkpoint import read
-from hetrl_runtime.transport.coordinator_client import WorkerClient
+from hetrl_runtime.trainer.checkpoints.checkpoint import read
+from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
 from hetrl_runtime.transport.errors import RunEnded
-from hetrl_runtime.transport.fetching import fetch_weights
+from hetrl_runtime.transport.weights.fetching import fetch_weights
 from hetrl_runtime.wire.values import ProcessStatus
 from tests.runtime.launches import a_launch
 from tests.runtime.trainer.trajectories import a_trajectory

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hetrl_runtime.trainer.value_loss import clipped_value_loss, explained_variance
+from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss, explained_variance
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_runtime.trainer.weight_bytes import WeightBytes
+from hetrl_runtime.trainer.model.weight_bytes import WeightBytes
 
 NAMES = st.text(min_size=1, max_size=12).filter(lambda name: name != "__metadata__")
 DTYPES = st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16])

@@ -7,7 +7,7 @@ import pytest
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.transport.channel import open_channel
-from hetrl_runtime.transport.coordinator_client import TrainerClient, WorkerClient
+from hetrl_runtime.transport.clients.coordinator_client import TrainerClient, WorkerClient
 from hetrl_runtime.transport.errors import Refused
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import CoordinatorStub

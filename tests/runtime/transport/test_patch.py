@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetrl_runtime.transport import patch
-from hetrl_runtime.transport.fetching import fetch_weights
-from hetrl_runtime.transport.patch import Unfit
-from hetrl_runtime.transport.patches import Patches
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.transport.weights import patch
+from hetrl_runtime.transport.weights.fetching import fetch_weights
+from hetrl_runtime.transport.weights.patch import Unfit
+from hetrl_runtime.transport.weights.patches import Patches
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from tests.runtime.launches import a_launch
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.roster import Member, Roster
-from hetrl_runtime.transport import relay
-from hetrl_runtime.transport.relay import WeightSource, weight_source
-from hetrl_runtime.transport.weights import Snapshot, WeightServer
+from hetrl_runtime.coordinator.rules.members import Member, Roster
+from hetrl_runtime.transport.weights import relay
+from hetrl_runtime.transport.weights.relay import WeightSource, weight_source
+from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
 from hetrl_runtime.wire.values import Announcement
 from tests.runtime.launches import a_launch, free_port
 

@@ -13,16 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_core.launch import JobIdentity
-from hetrl_runtime.buffers import Buffers
+from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import bind, open_threaded_server
 from hetrl_runtime.transport.errors import Refused, Unreachable
-from hetrl_runtime.transport.fetching import Assembly, fetch_weights
-from hetrl_runtime.transport.weights import (
-    CHUNK_BYTES,
-    Snapshot,
-    WeightServer,
-    chunks,
-)
+from hetrl_runtime.transport.weights.fetching import Assembly, fetch_weights
+from hetrl_runtime.transport.weights.weights import CHUNK_BYTES, Snapshot, WeightServer, chunks
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsServicer, add_WeightsServicer_to_server
 from tests.runtime.launches import a_launch

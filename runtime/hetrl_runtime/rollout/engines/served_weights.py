@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 
 ROWS = 32
 """That a layout is chosen for: as many as decode together on a CPU, more or less."""

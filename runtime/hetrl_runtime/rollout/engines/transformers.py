@@ -18,7 +18,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
@@ -28,7 +28,7 @@ from hetrl_runtime.rollout.engines.served_weights import Prepared, ServedWeights
 from hetrl_runtime.rollout.engines.slots import Slots
 from hetrl_runtime.rollout.engines.weight_files import check_fit, shapes_of, tensors_in
 from hetrl_runtime.rollout.errors import EngineFailedError
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights.regions import Bytes
 
 _LOADING = Lock()
 """The library builds a model under defaults of the whole process: one at a time."""

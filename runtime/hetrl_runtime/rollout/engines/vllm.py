@@ -31,7 +31,7 @@ from hetrl_runtime.rollout.engines.weight_files import (
     tensors_in,
 )
 from hetrl_runtime.rollout.errors import EngineFailedError
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights.regions import Bytes
 
 _HARDLY_ANY = 0.01
 """Of a GPU, which must be free: all that is asked of it where the cache's size is given."""

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from hetrl_runtime.transport.regions import Bytes
+from hetrl_runtime.transport.weights.regions import Bytes
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from hetrl_runtime import precision
-from hetrl_runtime.trainer import packing
-from hetrl_runtime.trainer.loss import token_entropy
-from hetrl_runtime.trainer.packing import Pack
+from hetrl_runtime.compute import precision
+from hetrl_runtime.trainer.layers import packing
+from hetrl_runtime.trainer.layers.packing import Pack
+from hetrl_runtime.trainer.losses.policy_loss import token_entropy
 from hetrl_runtime.trainer.parallel.vocabulary import VocabularyShard
 
 

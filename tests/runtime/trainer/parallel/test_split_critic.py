@@ -18,16 +18,16 @@ from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Task
 from hetrl_runtime.trainer.batch import Batch
-from hetrl_runtime.trainer.checkpoint import Checkpoint
+from hetrl_runtime.trainer.checkpoints.checkpoint import Checkpoint
 from hetrl_runtime.trainer.critic import ValueModel
-from hetrl_runtime.trainer.gang import Gang
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.loading import learner_of
+from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row, cut
 from hetrl_runtime.trainer.parallel.place import Place, dealt
-from hetrl_runtime.trainer.peers import Order, Peers
-from hetrl_runtime.trainer.value_loss import clipped_value_loss
+from hetrl_runtime.trainer.processes.gang import Gang
+from hetrl_runtime.trainer.processes.peers import Order, Peers
 from hetrl_runtime.wire.values import ResumePoint
 from tests.runtime.launches import free_port
 from tests.runtime.trainer.parallel.crew import CPU, Crew

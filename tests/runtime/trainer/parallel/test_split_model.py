@@ -13,10 +13,10 @@ import torch.distributed as dist
 from hetrl_core.launch import ModelFiles
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.plan.training_split import TrainingSplit
-from hetrl_runtime import precision
+from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.batch import Batch, collate
-from hetrl_runtime.trainer.model import ModelError, Policy, TokenScores
-from hetrl_runtime.trainer.optimizer import Optimizer
+from hetrl_runtime.trainer.model.model import ModelError, Policy, TokenScores
+from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.passes import Pass, cut
 from hetrl_runtime.trainer.parallel.place import dealt

@@ -1,0 +1,1 @@
+"""Memory and precision of tensors, shared by trainer, rollout and inference."""

@@ -1,0 +1,111 @@
+"""What becomes of a delivery: entered or refused, and told of; the run's end where none will help.
+
+What may be accepted ``state`` says; which groups teach nothing, ``sift``; how many prompts may be
+hopeless, ``patience``. When the receipts leave is ``run``'s.
+"""
+
+import logging
+from collections.abc import Callable
+
+from hetrl_runtime.coordinator.journal import history
+from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.reporting.reporting import Publicity
+from hetrl_runtime.coordinator.rules.dynamic_sampling import Sift
+from hetrl_runtime.coordinator.rules.failure_budget import Patience
+from hetrl_runtime.coordinator.rules.state import RunState
+from hetrl_runtime.tracing.groups import GroupTraces
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.codec import Malformed
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.trajectory import FailedTrajectory
+from hetrl_runtime.wire.values import Ending, Outcome
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Takes trajectories in, one by one."""
+
+    def __init__(
+        self,
+        state: RunState,
+        journal: Journal,
+        publicity: Publicity,
+        traces: GroupTraces,
+        *,
+        sift: Sift,
+        patience: Patience,
+        end: Callable[[Ending], None],
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._publicity = publicity
+        self._traces = traces
+        self._sift = sift
+        self._patience = patience
+        self._end = end
+        self.accepted_at: float | None = None
+        """When a trajectory was accepted last, or from when on one could be."""
+
+    def take(self, message: bytes, *, now: float) -> pb.DeliveryReceipt:
+        """Take a message in; return its receipt, which may leave once the journal is flushed."""
+        found = codec.receive_trajectory(message)
+        detail = ""
+        match found:
+            case DeliveredTrajectory():
+                outcome = self._state.accept(found)
+                if outcome is Outcome.ACCEPTED:
+                    self._enter(found, now=now)
+            case FailedTrajectory():
+                outcome, detail = self._fail(found), found.error
+            case Malformed():
+                outcome, detail = self._malformed(found), found.reason
+        if outcome is not Outcome.ACCEPTED:
+            self._traces.refused(found.id, outcome, detail)
+        self._publicity.count(outcome)
+        return codec.encode_receipt(found.id, outcome, detail)
+
+    def _enter(self, accepted: DeliveredTrajectory, *, now: float) -> None:
+        self._journal.append(history.accepted(accepted))
+        self.accepted_at = now
+        self._traces.accepted(accepted, now=now)
+        self._patience.renew()
+        self._leave_out_silent(accepted.group)
+
+    def _leave_out_silent(self, group: int) -> None:
+        """Drop a whole group that teaches nothing, where others are to take its place."""
+        if not self._sift.leaves_out(self._state.whole_group(group)):
+            return
+        self._abandon(group, "left out: its rewards are equal")
+        self._publicity.count_silent_group()
+        if ending := self._sift.ending:
+            self._end(ending)
+
+    def _fail(self, failed: FailedTrajectory) -> Outcome:
+        outcome = self._state.fail(failed)
+        if outcome is Outcome.FAILED:
+            log.warning("trajectory failed: id=%s error=%s", failed.id, failed.error)
+        if outcome is Outcome.FAILED and self._state.is_hopeless(failed.group):
+            self._abandon(failed.group, "given up")
+            if ending := self._patience.given_up(failed):
+                self._end(ending)
+        return outcome
+
+    def _malformed(self, malformed: Malformed) -> Outcome:
+        log.warning("trajectory malformed: id=%s reason=%s", malformed.id, malformed.reason)
+        self._fail(
+            FailedTrajectory(
+                group=malformed.id.group,
+                member=malformed.id.member,
+                epoch=malformed.epoch,
+                process=malformed.process,
+                error=malformed.reason,
+            )
+        )
+        return Outcome.MALFORMED
+
+    def _abandon(self, group: int, why: str) -> None:
+        self._state.abandon(group)
+        self._journal.append(history.abandoned(group))
+        self._traces.abandoned(group, why)

@@ -1,0 +1,1 @@
+"""The journal of a run, its compaction, and the state that it rebuilds."""

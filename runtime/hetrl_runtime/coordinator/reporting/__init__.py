@@ -1,0 +1,1 @@
+"""Reports of a run: progress, step records, metrics, TensorBoard files."""

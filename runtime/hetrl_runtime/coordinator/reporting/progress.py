@@ -1,0 +1,185 @@
+"""How far a run is and what holds it up, from what the coordinator has seen.
+
+Pure: times come in. Writing and posting the result is ``report``'s and ``progress_post``'s.
+"""
+
+import math
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from hetrl_runtime.coordinator.rules.members import Roster
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.delivered import DeliveredTrajectory
+from hetrl_runtime.wire.values import Ending
+
+_RECENT_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where trajectories are at one moment."""
+
+    version: int = 0
+    has_trainer: bool = False
+    num_workers: int = 0
+    lacks_inference: bool = False
+    """Whether rollouts must ask inference workers, and none is here."""
+
+    trainer_waits: bool = False
+    """For its next batch."""
+
+    workers_waiting: int = 0
+    """Workers whose request for prompts is unanswered."""
+
+    workers_behind: int = 0
+    """Of them, those whose weights are too old."""
+
+    ready: int = 0
+    buffered: int = 0
+    running: int = 0
+    pending: int = 0
+    capacity: int = 0
+    batch_size: int = 1
+    is_trained: bool = False
+    """Whether the last version is made, and only the trainer's word is to come."""
+
+
+def waiting_for(standing: Standing) -> str:
+    """Say in words what holds the run up right now; empty when nothing does."""
+    if not standing.has_trainer:
+        return "the trainer is not here yet"
+    if not standing.num_workers:
+        return "no rollout worker is here yet"
+    if standing.lacks_inference:
+        return "no inference worker is here yet"
+    if standing.is_trained:
+        return "the trainer writes the checkpoint of the last version"
+    if standing.workers_behind and standing.workers_behind == standing.workers_waiting:
+        return (
+            f"rollouts wait: the weights of {standing.workers_behind} workers are too old "
+            f"for version {standing.version}"
+        )
+    if standing.trainer_waits:
+        return (
+            f"the trainer waits for a full batch: {standing.ready} of {standing.batch_size} "
+            f"trajectories are in whole groups, {standing.running} are being generated"
+        )
+    if standing.workers_waiting and not standing.capacity:
+        promised = standing.buffered + standing.running + standing.pending
+        return (
+            f"rollouts wait: {promised} trajectories are promised, the bound allows no more "
+            f"until version {standing.version + 1}"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    at: float
+    size: int
+    seconds: float
+    staleness: Counter[int]
+    reward_mean: float
+
+
+class Progresses:
+    """Remembers the last steps and draws figures from them."""
+
+    def __init__(self, *, total_steps: int, predicted_step_seconds: float | None) -> None:
+        self._total_steps = total_steps
+        self._predicted_step_seconds = predicted_step_seconds
+        self._began_at: float | None = None
+        self._recent: deque[_Batch] = deque(maxlen=_RECENT_STEPS)
+        self._largest_staleness = 0
+        self.longest_step_seconds = predicted_step_seconds or 0.0
+
+    def begin(self, *, now: float) -> None:
+        """Forget steps of a history that did not survive."""
+        self._began_at = now
+        self._recent.clear()
+
+    def commit(
+        self, consumed: Sequence[DeliveredTrajectory], *, version: int, now: float
+    ) -> Counter[int]:
+        """Count what ``version`` was trained on; return its staleness histogram."""
+        since = self._recent[-1].at if self._recent else self._began_at
+        seconds = now - since if since is not None else 0.0
+        histogram = Counter(version - each.oldest_version for each in consumed)
+        reward = fmean(each.reward for each in consumed) if consumed else 0.0
+        self._recent.append(
+            _Batch(
+                at=now,
+                size=len(consumed),
+                seconds=seconds,
+                staleness=histogram,
+                reward_mean=reward,
+            )
+        )
+        self._largest_staleness = max(self._largest_staleness, *histogram, 0)
+        self.longest_step_seconds = max(self.longest_step_seconds, seconds)
+        return histogram
+
+    @property
+    def reward_mean(self) -> float:
+        """Mean reward of the last batch."""
+        return self._recent[-1].reward_mean if self._recent else 0.0
+
+    @property
+    def samples_per_second(self) -> float:
+        """Trajectories consumed per second over the last steps."""
+        seconds = sum(each.seconds for each in self._recent)
+        return sum(each.size for each in self._recent) / seconds if seconds > 0 else 0.0
+
+    def message(self, standing: Standing, roster: Roster, *, ending: Ending | None) -> pb.Progress:
+        """Return all there is to say about the run at this moment."""
+        ages = sorted(sum((each.staleness for each in self._recent), Counter()).elements())
+        return pb.Progress(
+            step=standing.version,
+            total_steps=self._total_steps,
+            version=standing.version,
+            samples_per_second=self.samples_per_second,
+            reward_mean=self.reward_mean,
+            staleness_mean=fmean(ages) if ages else 0.0,
+            staleness_p95=_quantile(ages, 0.95),
+            staleness_max=self._largest_staleness,
+            eta_seconds=self._eta_seconds(standing.version),
+            buffered=standing.buffered,
+            running=standing.running,
+            finished=ending is not None,
+            outcome=ending.outcome if ending else "",
+            reason=ending.reason if ending else "",
+            message=ending.message if ending else "",
+            processes=_processes(roster),
+            waiting_for="" if ending else waiting_for(standing),
+        )
+
+    def _eta_seconds(self, version: int) -> float:
+        if self._recent:
+            step_seconds = fmean(each.seconds for each in self._recent)
+        else:
+            step_seconds = self._predicted_step_seconds or 0.0
+        return max(0, self._total_steps - version) * step_seconds
+
+
+def _processes(roster: Roster) -> list[pb.ProcessProgress]:
+    return [
+        pb.ProcessProgress(
+            process=each.process,
+            role=str(each.role),
+            pod_set=each.pod_set,
+            version=each.status.version,
+            running=each.status.running,
+            tokens_per_second=each.tokens_per_second,
+            idle_ratio=each.idle_ratio,
+        )
+        for each in sorted(roster, key=lambda each: each.process)
+    ]
+
+
+def _quantile(ascending: Sequence[int], share: float) -> float:
+    """Return the smallest value that at least ``share`` of all are not above."""
+    if not ascending:
+        return 0.0
+    return float(ascending[max(0, math.ceil(len(ascending) * share) - 1)])

@@ -1,0 +1,104 @@
+"""What the outside hears of a run: gauges and counters, step records, progress, the result.
+
+Figures are ``progress``'s, files are ``report``'s; here they are kept in step.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from hetrl_core.launch import Launch
+from hetrl_runtime.coordinator.journal.history import Recorded
+from hetrl_runtime.coordinator.reporting.curves import Curves
+from hetrl_runtime.coordinator.reporting.progress import Progresses, Standing
+from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, step_record
+from hetrl_runtime.coordinator.rules.members import Roster
+from hetrl_runtime.coordinator.rules.state import Committed
+from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.values import Ending, Outcome
+
+
+class Publicity:
+    """Tells people and Prometheus how a run goes."""
+
+    def __init__(self, launch: Launch, metrics: CoordinatorMetrics, roster: Roster) -> None:
+        self._metrics = metrics
+        self._roster = roster
+        self._files = ReportFiles(Path(launch.state_path))
+        path = launch.training.tensorboard_path
+        self._curves = Curves(Path(path)) if path else None
+        self._progresses = Progresses(
+            total_steps=launch.training.steps,
+            predicted_step_seconds=launch.predicted_step_seconds,
+        )
+        self._outcomes: Counter[Outcome] = Counter()
+        """Not yet in the metrics, whose own counting takes ten times as long."""
+
+        metrics.training_steps.set(launch.training.steps)
+        metrics.max_staleness.set(launch.algorithm.max_staleness)
+        metrics.predicted_step_seconds.set(launch.predicted_step_seconds or 0.0)
+
+    @property
+    def longest_step_seconds(self) -> float:
+        """Of the steps so far, or as predicted."""
+        return self._progresses.longest_step_seconds
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._curves:
+            self._curves.close()
+
+    def begin(self, *, now: float) -> None:
+        """Count anew from a trainer's registration."""
+        self._progresses.begin(now=now)
+
+    def count(self, outcome: Outcome, number: int = 1) -> None:
+        """Count trajectories by what became of them."""
+        self._outcomes[outcome] += number
+
+    def count_silent_group(self) -> None:
+        """Count a group that was left out because its rewards were all equal."""
+        self._metrics.silent_groups.inc()
+
+    def has_step(self, done: Committed, *, epoch: int) -> bool:
+        """Tell whether the newest step record is of this version and epoch."""
+        newest = self._files.newest_step()
+        return (newest.get("version"), newest.get("epoch")) == (done.resume.version, epoch)
+
+    def record_step(self, commit: Recorded, *, epoch: int, standing: Standing, now: float) -> None:
+        """Tell of a version and what it was trained on."""
+        done, num_discarded = commit.done, commit.num_discarded
+        trained_version = done.resume.version - 1
+        histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)
+        for age in histogram.elements():
+            self._metrics.staleness.observe(age)
+        self._metrics.reward_mean.set(self._progresses.reward_mean)
+        self.count(Outcome.STALE, num_discarded + done.dropped_stale + done.withdrawn)
+        step = step_record(
+            epoch=epoch,
+            consumed=done.consumed,
+            num_discarded=num_discarded,
+            staleness=histogram,
+            report=commit.report,
+            progress=self.progress(standing, ending=None),
+        )
+        self._files.add_step(step, consumed=done.consumed)
+        if self._curves:
+            self._curves.add_step(step)
+
+    def progress(self, standing: Standing, *, ending: Ending | None) -> pb.Progress:
+        """Return all there is to say at this moment."""
+        return self._progresses.message(standing, self._roster, ending=ending)
+
+    def refresh(self, standing: Standing, *, ending: Ending | None) -> None:
+        """Bring the gauges and the progress file up to date, and at the end the result."""
+        counted, self._outcomes = self._outcomes, Counter()
+        for outcome, number in counted.items():
+            self._metrics.outcomes[outcome].inc(number)
+        self._metrics.buffered.set(standing.buffered)
+        self._metrics.running.set(standing.running)
+        self._metrics.version.set(standing.version)
+        progress = self.progress(standing, ending=ending)
+        self._files.write_progress(progress)
+        if ending:
+            self._files.write_result(ending, progress=progress)

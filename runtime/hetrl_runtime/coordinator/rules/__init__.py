@@ -1,0 +1,1 @@
+"""The rules of a run without I/O: leases, acceptance, batches, failures, deadlines."""

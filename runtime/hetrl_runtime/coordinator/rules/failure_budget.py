@@ -1,0 +1,42 @@
+"""For how many prompts in a row that nobody can answer a run goes on.
+
+When a single prompt is hopeless ``state`` says; who is told of an ending, ``intake``.
+"""
+
+import logging
+
+from hetrl_runtime.coordinator.rules.deadlines import ROLLOUT_FAILED
+from hetrl_runtime.coordinator.rules.prompts import Prompts
+from hetrl_runtime.wire.trajectory import FailedTrajectory
+from hetrl_runtime.wire.values import Ending
+
+log = logging.getLogger(__name__)
+
+MOST_GIVEN_UP = 50
+"""Prompts given up in a row after which no prompt is expected to work."""
+
+
+class Patience:
+    """Counts prompts given up since a trajectory was last accepted."""
+
+    def __init__(self, prompts: Prompts) -> None:
+        """Begin with the run's prompts; fewer than ``MOST_GIVEN_UP`` are each tried once."""
+        self._prompts = prompts
+        self._given_up_in_a_row = 0
+
+    def renew(self) -> None:
+        """Begin anew: a prompt has been answered."""
+        self._given_up_in_a_row = 0
+
+    def given_up(self, failed: FailedTrajectory) -> Ending | None:
+        """Take that a prompt was given up; return the run's end when it was one too many."""
+        self._given_up_in_a_row += 1
+        line = self._prompts.of_group(failed.group).line
+        log.warning("prompt given up: line=%d error=%s", line, failed.error)
+        if self._given_up_in_a_row < min(MOST_GIVEN_UP, len(self._prompts)):
+            return None
+        return Ending(
+            reason=ROLLOUT_FAILED,
+            message=f"{self._given_up_in_a_row} prompts in a row could not be generated, "
+            f"the last (line {line}) because: {failed.error}",
+        )

@@ -1,0 +1,1 @@
+"""A process of a pod: launch contract, child processes, logs, graceful shutdown."""

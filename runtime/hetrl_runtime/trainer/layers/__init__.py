@@ -1,0 +1,1 @@
+"""Model families that are known from inside, packed sequences, and layers for CPUs."""

@@ -1,0 +1,1 @@
+"""Losses, advantages and returns, as pure functions of tensors."""

@@ -1,0 +1,1 @@
+"""The model in training, its optimizer, and its weights as bytes."""

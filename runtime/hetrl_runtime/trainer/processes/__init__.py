@@ -1,0 +1,1 @@
+"""The processes that train together: rendezvous, process groups, messages between them."""

@@ -1,0 +1,116 @@
+"""A process that follows a run: known to its coordinator, kept alive, told the news.
+
+What else it asks of the coordinator is left to those who are more than that.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Self
+
+import grpc.aio
+
+from hetrl_runtime.transport.clients.coordinator_link import HEARTBEAT_SECONDS, CoordinatorLink
+from hetrl_runtime.transport.errors import TransportError
+from hetrl_runtime.wire import codec
+from hetrl_runtime.wire import hetrl_pb2 as pb
+from hetrl_runtime.wire.trajectory import TrajectoryId
+from hetrl_runtime.wire.values import Announcement, ProcessStatus, Registration
+
+
+class FollowerClient:
+    """Registers when it is entered, as ``async with``; heartbeats are sent in the background.
+
+    Every method may raise ``Refused``, ``Unreachable`` or ``RunEnded``.
+    """
+
+    def __init__(self, link: CoordinatorLink) -> None:
+        self._link = link
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def registration(self) -> Registration:
+        """The epoch and version that the coordinator told us last."""
+        return self._link.registration
+
+    async def __aenter__(self) -> Self:
+        await self._link.register()
+        self._tasks.append(asyncio.create_task(self._keep_alive(), name="heartbeats"))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._link.heartbeat(leaving=True)
+        await self._link.close()
+
+    def report(self, status: ProcessStatus) -> None:
+        """Set what the next heartbeats say of this process."""
+        self._link.status = status
+
+    async def announcements(self) -> AsyncIterator[Announcement]:
+        """Yield the newest version at once and then every change; end after ``finished``."""
+        last: Announcement | None = None
+        while True:
+            lost: grpc.aio.AioRpcError | None = None
+            try:
+                async for message in self._link.stub.Watch(
+                    pb.WatchRequest(process=self._link.process)
+                ):
+                    news = _announcement(message)
+                    if news != last:
+                        yield news
+                    if news.finished:
+                        return
+                    last = news
+            except grpc.aio.AioRpcError as error:
+                lost = error
+            await self._link.wait_to_reopen(lost)
+
+    def _held(self) -> tuple[TrajectoryId, ...]:
+        """Return the leases to keep alive."""
+        return ()
+
+    def _take_back(self, withdrawn: Iterable[TrajectoryId]) -> None:
+        """Give up leases that the coordinator has taken back."""
+
+    def _leave_epoch(self) -> None:
+        """Give up what was lent in an epoch that is over."""
+
+    async def _keep_alive(self) -> None:
+        while True:
+            epoch = self._link.registration.epoch
+            # Whatever is final is told to those who ask or listen.
+            with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
+                reply = await self._link.heartbeat(self._held())
+                self._take_back(codec.decode_ids(reply.withdrawn))
+                if reply.register_again:
+                    await self._begin_epoch(epoch)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _begin_epoch(self, epoch: int) -> None:
+        registration = await self._link.register_again(epoch=epoch)
+        if registration.epoch != epoch:
+            self._leave_epoch()
+
+
+def _announcement(message: pb.Announcement) -> Announcement:
+    return Announcement(
+        epoch=message.epoch,
+        version=message.version,
+        weights_address=message.weights_address,
+        finished=message.finished,
+        reason=message.reason,
+        relay_address=message.relay_address,
+        inference_endpoints=tuple(
+            codec.decode_endpoint(each) for each in message.inference_endpoints
+        ),
+    )

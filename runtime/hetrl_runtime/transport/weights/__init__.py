@@ -1,0 +1,1 @@
+"""The weight stream: serving, fetching, patches, and relays between regions."""
