@@ -21,8 +21,8 @@ from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.data.opening import open_prompts
 from hetrl_runtime.data.prompt import Prompt, Unusable
 from hetrl_runtime.data.target import target
+from hetrl_runtime.reward.scoring import SCORING_SECONDS, VerifierPool
 from hetrl_runtime.reward.verifiers import verifier
-from hetrl_runtime.rollout.scoring import SCORING_SECONDS, VerifierPool
 
 RESULTS = Path("docs/results/gsm8k.md")
 NUM_MALFORMED = 1_000

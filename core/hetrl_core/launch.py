@@ -14,7 +14,7 @@ from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.spec import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import UNDIVIDED, TrainingSplit
-from hetrl_core.task import Role, Task
+from hetrl_core.task import TRAINING_TASKS, Role, Task
 
 CONTRACT_VERSION = 2
 
@@ -149,6 +149,14 @@ class Launch:
     """None: no spans."""
 
     contract_version: int = CONTRACT_VERSION
+
+    def tasks_of(self, ordinal: int) -> frozenset[Task]:
+        """Return the tasks that the rank table gives to a pod."""
+        return frozenset(rank.task for rank in self.ranks if rank.ordinal == ordinal)
+
+    def trains(self, ordinal: int) -> bool:
+        """Return whether a pod trains, whatever else it does."""
+        return bool(self.tasks_of(ordinal) & TRAINING_TASKS)
 
 
 @cache

@@ -27,7 +27,7 @@ OWN_COMMANDS = {
         "resume": "jobs.changes:resume",
         "run": "run.command:command",
         "scale": "jobs.changes:scale",
-        "simulate": "simulate:command",
+        "simulate": "simulate.command:command",
         "status": "jobs.status:command",
         "submit": "jobs.submit:command",
         "suspend": "jobs.changes:suspend",

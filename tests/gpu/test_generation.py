@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hetrl_core.job.spec import Engine
-from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     Generation,
@@ -17,6 +16,7 @@ from hetrl_runtime.rollout.engine import (
     InferenceEngine,
 )
 from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.program import VLLM_SETTINGS
 from tests.gpu.conftest import needs_a_gpu
 from tests.runtime.rollout.models import save_two_versions, weights_of
 from tests.runtime.rollout.reference import Reference

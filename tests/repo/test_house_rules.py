@@ -41,7 +41,10 @@ def test_source_roots_are_not_packages(root: str) -> None:
         ("hetrl_planner.plan_job", {"kopf", "torch", "vllm", "kubernetes", "grpc"}),
         ("hetrl_cli.main", {"torch", "vllm", "transformers", "kopf", "grpc"}),
         ("hetrl_operator.decide", {"torch", "vllm", "kopf", "kubernetes", "grpc"}),
-        ("hetrl_runtime.coordinator.command", {"kopf", "torch", "vllm", "pulp", "transformers"}),
+        (
+            "hetrl_runtime.pod_commands.coordinator",
+            {"kopf", "torch", "vllm", "pulp", "transformers"},
+        ),
     ],
 )
 @pytest.mark.slow

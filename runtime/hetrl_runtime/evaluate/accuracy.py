@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hetrl_core.job.spec import DataSpec, Engine
 from hetrl_runtime.data.prompt import Prompt
+from hetrl_runtime.reward.scoring import scorer_of
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -20,7 +21,6 @@ from hetrl_runtime.rollout.engine import (
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.rollout.responding import last_turn, respond
-from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
 
 

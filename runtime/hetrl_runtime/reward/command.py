@@ -26,7 +26,7 @@ def command(reward: str, pattern: str | None, code: str | None) -> None:
 
 
 async def _score(data: DataSpec) -> None:
-    from hetrl_runtime.rollout.scoring import scorer_of  # noqa: PLC0415  # as for `--help`
+    from hetrl_runtime.reward.scoring import scorer_of  # noqa: PLC0415  # as for `--help`
 
     async with scorer_of(data) as scorer:
         for response, answer in _asked():

@@ -11,16 +11,15 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job.spec import WeightTransport
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
-from hetrl_runtime.colocated import trains_too
 from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
+from hetrl_runtime.reward.scoring import scorer_of
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
-from hetrl_runtime.rollout.scoring import scorer_of
 from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
@@ -73,7 +72,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
 def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:
     if launch.weight_transport is WeightTransport.GRPC or launch.weights_cross_regions:
         return None
-    if trains_too(launch, ordinal):
+    if launch.trains(ordinal):
         # NCCL refuses two members of a group on one GPU.
         return None
     # It brings torch, which not every engine's process needs.

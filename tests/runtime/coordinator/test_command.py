@@ -31,7 +31,7 @@ from tests.runtime.trajectories import a_trajectory
 # Each of them starts an interpreter.
 pytestmark = pytest.mark.slow
 
-PROGRAM = "from hetrl_runtime.coordinator.command import command; command()"
+PROGRAM = "from hetrl_runtime.pod_commands.coordinator import command; command()"
 
 
 def a_process(
@@ -195,7 +195,7 @@ def test_prometheus_finds_every_series_at_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "hetrl_runtime.coordinator.command",
+        "hetrl_runtime.pod_commands.coordinator",
         "hetrl_runtime.transport.clients.coordinator_client",
         "hetrl_runtime.transport.weights.weights",
     ],

@@ -52,7 +52,7 @@ async def an_inference_process(
     file.write_text(
         contract.to_json(replace(launch, role=Role.INFERENCE, pod_set="inference-test"))
     )
-    program = "from hetrl_runtime.inference.command import command; command()"
+    program = "from hetrl_runtime.pod_commands.inference import command; command()"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, "--launch", str(file), "--ordinal", str(ordinal),
         stderr=asyncio.subprocess.PIPE,

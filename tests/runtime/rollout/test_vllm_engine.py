@@ -18,7 +18,6 @@ import torch
 from safetensors.torch import load_file, save
 
 from hetrl_core.job.spec import Engine, Tool
-from hetrl_runtime.rollout.command import VLLM_SETTINGS
 from hetrl_runtime.rollout.engine import (
     EngineSettings,
     FinishReason,
@@ -28,6 +27,7 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.errors import EngineFailedError
+from hetrl_runtime.rollout.program import VLLM_SETTINGS
 from hetrl_runtime.rollout.prompts import PromptFormat
 from hetrl_runtime.rollout.responding import respond
 from tests.runtime.rollout.models import save_two_versions, weights_of

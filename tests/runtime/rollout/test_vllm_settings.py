@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from hetrl_runtime.rollout.command import VLLM_SETTINGS
+from hetrl_runtime.rollout.program import VLLM_SETTINGS
 
 pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="needs vLLM: make setup-vllm"),

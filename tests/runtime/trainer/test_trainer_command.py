@@ -7,8 +7,8 @@ from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_core.task import Role, Task
-from hetrl_runtime.colocated import works_beside
-from hetrl_runtime.trainer import command
+from hetrl_runtime.pod_commands.colocated import colocated_programs
+from hetrl_runtime.trainer import program
 from tests.runtime.launches import a_launch
 
 RANK = Rank(ordinal=0, local_gpu=0, task=Task.ACTOR_TRAINING, replica=0, stage=0, tensor_rank=0)
@@ -19,7 +19,7 @@ def test_a_pod_finds_its_own_rows_of_the_rank_table(tmp_path):
     third = replace(second, local_gpu=1, tensor_rank=1)
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=(RANK, second, third))
 
-    assert command._training_ranks(launch, 1) == [second, third]
+    assert program.training_ranks(launch, 1) == [second, third]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_ranks_that_this_release_cannot_train_are_refused(tmp_path, ranks):
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
 
     with pytest.raises(ValueError, match=r"pod trainer-test-0 has .* ranks; a trainer's pod has"):
-        command._training_ranks(launch, 0)
+        program.training_ranks(launch, 0)
 
 
 @pytest.mark.parametrize("tasks", TRAINS, ids=named)
@@ -45,7 +45,7 @@ def test_every_group_of_tasks_that_may_train_has_one_process_a_gpu(tmp_path, tas
     kind = AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks, algorithm=AlgorithmSpec(type=kind))
 
-    assert command._training_ranks(launch, 0) == [RANK, replace(RANK, local_gpu=1)]
+    assert program.training_ranks(launch, 0) == [RANK, replace(RANK, local_gpu=1)]
 
 
 def test_a_critic_without_ppo_is_refused(tmp_path):
@@ -53,7 +53,7 @@ def test_a_critic_without_ppo_is_refused(tmp_path):
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks)
 
     with pytest.raises(ValueError, match=r"algorithm GRPO has no critic"):
-        command._training_ranks(launch, 0)
+        program.training_ranks(launch, 0)
 
 
 @pytest.mark.parametrize("tasks", TRAINS_CRITIC, ids=named)
@@ -64,7 +64,7 @@ def test_a_critic_apart_has_processes_of_its_own(tmp_path, tasks):
         algorithm=AlgorithmSpec(type=AlgorithmType.PPO),
     )  # fmt: skip
 
-    (found,) = command._training_ranks(launch, 0)
+    (found,) = program.training_ranks(launch, 0)
 
     assert found.task is Task.CRITIC_TRAINING
 
@@ -74,8 +74,8 @@ def test_generation_and_rewards_on_the_same_gpus_are_other_programs(tmp_path):
     ranks = (RANK, *(replace(RANK, task=task) for task in beside))
     launch = a_launch(tmp_path, role=Role.TRAINER, ranks=ranks, more_metrics_ports=(9091,))
 
-    assert command._training_ranks(launch, 0) == [RANK]
-    rollout, inference = (each.args[0] for each in works_beside(launch, 0))
+    assert program.training_ranks(launch, 0) == [RANK]
+    rollout, inference = (each.args[0] for each in colocated_programs(launch, 0))
     assert (rollout.role, rollout.pod_set) == (Role.ROLLOUT, "trainer-test-rollout")
     assert (inference.role, inference.pod_set) == (Role.INFERENCE, "trainer-test-inference")
     # Where no port is left, any free one does.

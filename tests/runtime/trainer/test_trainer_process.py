@@ -51,7 +51,7 @@ async def a_trainer(
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     file = directory / "trainer.json"
     file.write_text(contract.to_json(launch))
-    program = "from hetrl_runtime.trainer.command import command; command()"
+    program = "from hetrl_runtime.pod_commands.trainer import command; command()"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, "--launch", str(file), "--ordinal", str(ordinal),
         stderr=asyncio.subprocess.PIPE,

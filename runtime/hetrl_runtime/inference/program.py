@@ -1,8 +1,7 @@
-"""``hetrl inference``: the command that an inference worker's pod runs."""
+"""The program of an inference worker's pod: a process for each of its GPUs."""
 
 import asyncio
 import signal
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,35 +9,15 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan.groupings import SCORES, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task, asked_of_workers
-from hetrl_runtime.colocated import tasks_of
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.graceful_shutdown import until_stopped
-from hetrl_runtime.process.pod import launch_option, ordinal_option
 from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.transport.errors import RunEnded, TransportError
-
-
-@click.command("inference")
-@launch_option
-@ordinal_option
-def command(launch_file: Path, ordinal: int) -> None:
-    """Say what a run's frozen models think of responses, until it ends.
-
-    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model cannot
-    be loaded; with 1 when it cannot go on, for a reason on the last line.
-    """
-    try:
-        launch = contract.from_json(launch_file.read_text())
-    except (OSError, ValueError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
-    sys.exit(serve(launch, ordinal))
 
 
 def serve(launch: Launch, ordinal: int) -> int:
@@ -106,7 +85,7 @@ def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path |
 
 def asked(launch: Launch, ordinal: int) -> frozenset[Task]:
     """Return what a pod's inference worker is asked."""
-    return asked_of_workers(tasks_of(launch, ordinal))
+    return asked_of_workers(launch.tasks_of(ordinal))
 
 
 def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
@@ -119,7 +98,7 @@ def _ranks(launch: Launch, ordinal: int) -> list[Rank]:
     mine = [rank for rank in launch.ranks if rank.ordinal == ordinal and rank.task in tasks]
     if tasks not in SCORES:
         allowed = "; ".join(named(each) for each in SCORES)
-        has = named(tasks_of(launch, ordinal)) or "no"
+        has = named(launch.tasks_of(ordinal)) or "no"
         raise ValueError(
             f"pod {launch.pod_set}-{ordinal} has {has} ranks; an inference "
             f"worker's pod has those of {allowed}"

@@ -1,21 +1,14 @@
-"""``hetrl rollout``: the command that a rollout worker's pod runs."""
+"""The program of a rollout worker's pod."""
 
 import asyncio
 import os
-import sys
-from functools import partial
-from pathlib import Path
 
 import click
 
-from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
-from hetrl_runtime.colocated import works_beside
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.graceful_shutdown import until_stopped
-from hetrl_runtime.process.pod import launch_option, ordinal_option
-from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.reward.confined import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError
@@ -30,25 +23,6 @@ VLLM_SETTINGS = {
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
 """What vLLM reads from the environment when it is imported, where nobody has set it."""
-
-
-@click.command("rollout")
-@launch_option
-@ordinal_option
-def command(launch_file: Path, ordinal: int) -> None:
-    """Generate trajectories for one run, until it ends.
-
-    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model
-    cannot be found, the job's own code cannot be used, or traces are asked for where nothing
-    can send them; with 1 when it cannot go on, for a reason on the last line.
-    """
-    try:
-        launch = contract.from_json(launch_file.read_text())
-    except (OSError, ValueError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
-    own = partial(generate, launch, ordinal)
-    sys.exit(run_together([own], beside=tuple(works_beside(launch, ordinal))))
 
 
 def generate(launch: Launch, ordinal: int) -> int:

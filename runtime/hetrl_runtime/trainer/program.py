@@ -1,47 +1,21 @@
-"""``hetrl trainer``: the command that a trainer's pod runs."""
+"""The program of a trainer's pod: one process of it trains one rank's part."""
 
 import contextlib
-import sys
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import click
 
-from hetrl_core import launch as contract
 from hetrl_core.job.algorithm import AlgorithmType
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_core.plan.groupings import TRAINS, TRAINS_CRITIC, named
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
-from hetrl_runtime.colocated import tasks_of, works_beside
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
-from hetrl_runtime.process.pod import launch_option, ordinal_option
-from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
-
-
-@click.command("trainer")
-@launch_option
-@ordinal_option
-def command(launch_file: Path, ordinal: int) -> None:
-    """Train a pod's parts of the models on the batches of a run, a process for each GPU.
-
-    Ends with 0 when all steps are done, and after SIGTERM, with a checkpoint of the last step;
-    with 3 when the run failed for good, the reason on the last line; else with 1.
-    """
-    try:
-        launch = contract.from_json(launch_file.read_text())
-        ranks = _training_ranks(launch, ordinal)
-    except (OSError, ValueError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
-    works = [partial(train, launch, rank) for rank in ranks]
-    sys.exit(run_together(works, beside=tuple(works_beside(launch, ordinal))))
 
 
 def train(launch: Launch, rank: Rank) -> int:
@@ -96,14 +70,14 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
         return leader.run()
 
 
-def _training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
+def training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
     """Return this pod's rows of the rank table, one a GPU: those of training.
 
     Raises:
         ValueError: it has none, or other tasks than a trainer's processes do.
     """
     beside = {Task.ACTOR_GENERATION, Task.REWARD_INFERENCE}
-    tasks = tasks_of(launch, ordinal) - beside
+    tasks = launch.tasks_of(ordinal) - beside
     if tasks not in {*TRAINS, *TRAINS_CRITIC}:
         raise ValueError(
             f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; a trainer's pod has "
