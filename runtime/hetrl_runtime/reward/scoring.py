@@ -19,7 +19,7 @@ from typing import Self
 from pebble import ProcessExpired, ProcessPool
 
 from hetrl_core.job.spec import DataSpec
-from hetrl_runtime.reward.confined import ConfinedCode
+from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.verifiers import Verifier
 

@@ -21,7 +21,7 @@ from hetrl_core.task import Task
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.activity import Activity
 from hetrl_runtime.process.faults import Point, passing
-from hetrl_runtime.reward.confined import ConfinedCode
+from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.scoring import VerifierPool
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine

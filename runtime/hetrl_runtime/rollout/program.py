@@ -9,7 +9,7 @@ from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
 from hetrl_runtime.process.graceful_shutdown import until_stopped
-from hetrl_runtime.reward.confined import CodeError
+from hetrl_runtime.reward.confinement.code import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
 from hetrl_runtime.tracing.opening import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from hetrl_core.job.spec import DataSpec, RegexReward
-from hetrl_runtime.reward.scoring import VerifierPool
 from hetrl_runtime.reward import scoring
+from hetrl_runtime.reward.scoring import VerifierPool
 
 BACKTRACKS = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=r"(a+)+$"))
 

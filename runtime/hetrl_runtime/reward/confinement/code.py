@@ -115,7 +115,7 @@ class ConfinedCode:
     async def _started(self) -> asyncio.subprocess.Process:
         reward = self._reward
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "hetrl_runtime.reward.runner",
+            sys.executable, "-m", "hetrl_runtime.reward.confinement.runner",
             reward.file, reward.function, str(reward.memory_bytes),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env=_environment(), cwd="/", start_new_session=True,

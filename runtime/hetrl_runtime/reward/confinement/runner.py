@@ -1,4 +1,6 @@
-"""The process in which a job's own reward code runs: ``python -m hetrl_runtime.reward.runner``.
+"""The process in which a job's own reward code runs.
+
+It is started as ``python -m hetrl_runtime.reward.confinement.runner``.
 
 It confines itself, loads the file, and then answers one JSON line with another, until its
 input ends. What the code prints goes nowhere near the answers.
@@ -13,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hetrl_runtime.reward.confinement import confine
+from hetrl_runtime.reward.confinement.restrictions import confine
 
 
 def main(file: str, function: str, memory_bytes: int) -> None:
