@@ -36,6 +36,7 @@ from hetrl_operator.model.actions import (
 )
 from hetrl_operator.model.conditions import condition
 from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.labels import FINALIZER
 from hetrl_operator.model.observed import (
     Answer,
     ChildSeen,
@@ -227,7 +228,8 @@ class ClusterModel:
         if isinstance(action, DeleteJob):
             self.is_deleted = True
             return
-        self.job = replace(self.job, has_finalizer=isinstance(action, HoldJob))
+        finalizers = (FINALIZER,) if isinstance(action, HoldJob) else ()
+        self.job = replace(self.job, finalizers=finalizers)
         self.is_gone = self.job.is_deleting and not self.job.has_finalizer
 
     def _bind(self, name: str, hostname: str) -> None:
@@ -259,7 +261,7 @@ class ClusterModel:
         body = a_job_object(**spec)
         body["metadata"]["generation"] = self.job.generation + 1
         fresh = job_seen(body)
-        self.job = replace(fresh, status=self.job.status, has_finalizer=self.job.has_finalizer)
+        self.job = replace(fresh, status=self.job.status, finalizers=self.job.finalizers)
 
     def move_fleet(self, key: str) -> None:
         """Let what planning sees of the fleet change."""

@@ -2,66 +2,60 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kubernetes.aio import client, config
-from prometheus_client import CollectorRegistry
 
 from e2e.cluster.cluster import Cluster
 from hetrl_api.job.status import Phase
-from hetrl_operator.http.metrics import Metrics
-from hetrl_operator.kube.client import KubernetesApi
-from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.client import APPLY, MERGE, KubernetesApi
+from hetrl_operator.kube.paths import collection
 from hetrl_operator.kube.write_results import Done, TryAgain
 from hetrl_operator.kube.writer import Writer
-from hetrl_operator.model.actions import WriteStatus
-from hetrl_operator.model.observed import JobSeen
+from hetrl_operator.model.actions import HoldJob, LetJobGo, WriteStatus
+from hetrl_operator.model.labels import API_VERSION, FINALIZER
 from hetrl_operator.model.parse import job_seen
-from tests.api.objects import a_job
+from tests.controller.writers import a_stored_job, connection, read
 
 pytestmark = pytest.mark.cluster
 pytest_plugins = ["e2e.cluster.fixtures"]
 
 CRDS = Path(__file__).parents[2] / "crds"
-JOBS = "/apis/hetrl.dev/v1alpha1/namespaces/default/hetrljobs"
+THEIRS = "example.com/theirs"
+
+
+@pytest.fixture(scope="module")
+def kinds(api_server: Cluster) -> Cluster:
+    api_server.add_kinds(CRDS)
+    return api_server
 
 
 @pytest.fixture
-async def api(api_server: Cluster) -> AsyncIterator[KubernetesApi]:
-    api_server.add_kinds(CRDS)
-    configuration = client.Configuration()
-
-    async def log_in() -> None:
-        await config.load_kube_config(
-            str(api_server.kubeconfig), client_configuration=configuration
-        )
-
-    await log_in()
-    found = KubernetesApi(
-        client.ApiClient(configuration), Metrics(CollectorRegistry()),
-        throttle=Throttle(per_second=100.0, at_once=100), log_in=log_in,
-    )  # fmt: skip
-    yield found
-    await found.close()
+async def api(kinds: Cluster) -> AsyncIterator[KubernetesApi]:
+    async with connection(kinds) as found:
+        yield found
 
 
-async def a_stored_job(api: KubernetesApi) -> JobSeen:
-    body = a_job()
-    body["metadata"] = {"name": "sums", "namespace": "default"}
-    reply = await api.request("POST", JOBS, body=body)
-    assert reply.is_success, reply
-    return job_seen(reply.body)
+@pytest.fixture
+def writer(api: KubernetesApi) -> Writer:
+    return Writer(api, may_write=lambda: True)
 
 
 async def phase(api: KubernetesApi) -> str:
-    found = (await api.request("GET", f"{JOBS}/sums")).body
-    return str(found["status"]["phase"])
+    return str((await read(api, "HetRLJob", "sums"))["status"]["phase"])
+
+
+async def patch(api: KubernetesApi, name: str, metadata: dict[str, Any]) -> None:
+    """Change the metadata of a job as a user does."""
+    path = f"{collection('HetRLJob', 'default')}/{name}"
+    reply = await api.request("PATCH", path, body={"metadata": metadata}, content_type=MERGE)
+    assert reply.is_success, reply
 
 
 async def test_who_knows_a_job_of_before_its_end_does_not_take_the_end_back(
-    api: KubernetesApi,
+    api: KubernetesApi, writer: Writer
 ) -> None:
-    writer, before = Writer(api, may_write=lambda: True), await a_stored_job(api)
+    before = await a_stored_job(api, "sums")
     ended = before.status.model_copy(update={"phase": Phase.SUCCEEDED})
     runs = before.status.model_copy(update={"phase": Phase.RUNNING})
 
@@ -76,3 +70,95 @@ async def test_who_knows_a_job_of_before_its_end_does_not_take_the_end_back(
     newer = job_seen(written.object)
     assert isinstance(await writer.perform(newer, WriteStatus(status=runs), None), Done)
     assert await phase(api) == "Running"
+
+
+@pytest.mark.parametrize(
+    ("name", "finalizers", "kept"),
+    [
+        pytest.param("only", (FINALIZER,), [], id="ours alone"),
+        pytest.param("first", (FINALIZER, THEIRS), [THEIRS], id="one of others after it"),
+        pytest.param("last", (THEIRS, FINALIZER), [THEIRS], id="one of others before it"),
+    ],
+)
+async def test_finalizer_patch_keeps_finalizers_of_others(
+    api: KubernetesApi, writer: Writer, name: str, finalizers: tuple[str, ...], kept: list[str]
+) -> None:
+    # Written by the client that creates the job, which owns the item of the list.
+    job = await a_stored_job(api, name, finalizers=finalizers)
+    assert isinstance(await writer.perform(job, HoldJob(), None), Done)
+
+    assert isinstance(await writer.perform(job, LetJobGo(), None), Done)
+
+    found = await read(api, "HetRLJob", name)
+    assert found["metadata"].get("finalizers", []) == kept
+
+
+async def test_finalizer_patch_on_a_changed_list_is_tried_again_with_the_fresh_job(
+    api: KubernetesApi, writer: Writer
+) -> None:
+    stale = await a_stored_job(api, "changed", finalizers=(THEIRS, FINALIZER))
+    await patch(api, "changed", {"finalizers": [FINALIZER, THEIRS]})
+
+    outcome = await writer.perform(stale, LetJobGo(), None)
+
+    assert isinstance(outcome, TryAgain)
+    found = await read(api, "HetRLJob", "changed")
+    assert found["metadata"]["finalizers"] == [FINALIZER, THEIRS]
+    assert isinstance(await writer.perform(job_seen(found), LetJobGo(), None), Done)
+
+
+async def test_finalizer_patch_that_leaves_a_second_one_of_ours_is_tried_again(
+    api: KubernetesApi, writer: Writer
+) -> None:
+    job = await a_stored_job(api, "twice", finalizers=(FINALIZER, FINALIZER))
+
+    assert isinstance(await writer.perform(job, LetJobGo(), None), TryAgain)
+
+    fresh = job_seen(await read(api, "HetRLJob", "twice"))
+    assert isinstance(await writer.perform(fresh, LetJobGo(), None), Done)
+
+
+async def test_finalizer_patch_leaves_a_new_job_of_the_same_name_alone(
+    api: KubernetesApi, writer: Writer
+) -> None:
+    earlier = await a_stored_job(api, "again", finalizers=(FINALIZER,))
+    await patch(api, "again", {"finalizers": None})
+    await api.request("DELETE", f"{collection('HetRLJob', 'default')}/again")
+    await a_stored_job(api, "again", finalizers=(FINALIZER,))
+
+    for action in (LetJobGo(), HoldJob()):
+        assert isinstance(await writer.perform(earlier, action, None), TryAgain)
+
+    assert (await read(api, "HetRLJob", "again"))["metadata"]["finalizers"] == [FINALIZER]
+
+
+async def test_status_that_a_restore_has_written_does_not_outlive_what_is_written_over_it(
+    api: KubernetesApi, writer: Writer
+) -> None:
+    job = await a_stored_job(api, "restored")
+    at = "2026-01-31T12:00:00Z"
+    complete = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "AllStepsDone",
+        "message": "",
+        "lastTransitionTime": at,
+    }
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "HetRLJob",
+        "metadata": {"name": job.name, "namespace": "default"},
+        "status": {"phase": "Succeeded", "completionTime": at, "conditions": [complete]},
+    }
+    path = f"{collection('HetRLJob', 'default')}/{job.name}/status"
+    reply = await api.request(
+        "PATCH", path, query={"fieldManager": "restore"}, body=body, content_type=APPLY
+    )
+    assert reply.is_success, reply
+    restored = job_seen(reply.body)
+    empty = job.status.model_copy(update={"phase": Phase.PLANNING})
+
+    outcome = await writer.perform(restored, WriteStatus(status=empty), None)
+
+    assert isinstance(outcome, Done)
+    assert job_seen(await read(api, "HetRLJob", job.name)).status == empty

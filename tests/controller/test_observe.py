@@ -130,6 +130,7 @@ def test_a_plan_is_read_back_as_it_was_written() -> None:
         pytest.param({"annotations": {}}, id="of-its-own"),
         pytest.param({"name": "math-mine"}, id="a-copy-of-ours"),
         pytest.param({"labels": {}}, id="without-labels"),
+        pytest.param({"ownerReferences": []}, id="a-copy-under-a-name-that-we-give"),
     ],
 )
 def test_a_plan_that_somebody_else_wrote_is_nobodys(changes: dict[str, Any]) -> None:

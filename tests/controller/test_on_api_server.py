@@ -231,20 +231,6 @@ def test_a_second_job_waits_for_the_gpus_of_the_first(space: Namespace) -> None:
     space.wait_for_phase("Running", "second")
 
 
-def test_somebody_elses_service_is_not_taken_over(space: Namespace) -> None:
-    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sums"},
-              "spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}}  # fmt: skip
-    space.apply(theirs)
-    space.apply(a_job())
-
-    created = space.wait_for_reason("ResourcesCreated", "Conflict")
-
-    assert "Service sums" in created["message"]
-    assert space.get("service", "sums")["spec"]["selector"] == {"app": "theirs"}
-    space.cluster.kubectl("delete", "-n", space.name, "service", "sums")
-    space.wait_for_phase("Running")
-
-
 def test_a_child_that_is_deleted_comes_back(space: Namespace) -> None:
     start(space)
 

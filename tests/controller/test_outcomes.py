@@ -18,6 +18,7 @@ NEW_CRDS = (
     'hetrl.dev/v1alpha1 Kind HetRLJob: no matches for kind "HetRLJob"'
 )  # fmt: skip
 OLDER = "the object has been modified; please apply your changes to the latest version"
+ANOTHER_UID = {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}
 OUR_FIELDS_ARE_ANOTHERS = {"causes": [{"reason": "FieldManagerConflict"}]}
 
 
@@ -49,6 +50,11 @@ def told(message: str) -> str:
         pytest.param(
             reply(409), TryAgain(message=told("so it is"), is_missing=True),
             id="another object of that name",
+        ),
+        pytest.param(
+            Reply(status=422, body={"message": "so it is", "details": ANOTHER_UID}),
+            TryAgain(message=told("so it is"), is_missing=True),
+            id="an object of that name with another uid",
         ),
         pytest.param(
             reply(409, OLDER), TryAgain(message=told(OLDER)), id="what was decided on is older"
@@ -93,3 +99,18 @@ def test_what_cannot_be_read_because_it_is_not_there_is_for_somebody_to_make() -
 
     assert outcome_of_reading(reply(404), kind="PriorityClass high") == refused
     assert isinstance(outcome_of_reading(reply(500), kind="PriorityClass high"), TryAgain)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        pytest.param(reply(422), TryAgain(message=told("so it is")), id="a test that failed"),
+        pytest.param(reply(409, OLDER), TryAgain(message=told(OLDER)), id="another version by now"),
+        pytest.param(reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"),
+        pytest.param(
+            reply(403), Refused(reason=Reason.FORBIDDEN, message=told("so it is")), id="no right"
+        ),
+    ],
+)
+def test_json_patch_whose_test_fails_is_tried_again(answer: Reply, outcome: Outcome) -> None:
+    assert outcome_of(answer, kind="Service a", is_json_patch=True) == outcome

@@ -8,7 +8,7 @@ import pytest
 from hetrl_api.job.status import JobStatus, Phase
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
-from hetrl_operator.model.labels import SPEC_HASH, child_name
+from hetrl_operator.model.labels import FIELDS_HASH, SPEC_HASH, child_name
 from hetrl_operator.render import Deployment, children, digests
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.deployments import a_deployment
@@ -36,6 +36,29 @@ def test_the_same_input_gives_the_same_manifests() -> None:
 )
 def test_a_digest_tells_changed_manifests_from_unchanged_ones(changes: dict[str, Any]) -> None:
     assert signed(a_deployment()) != signed(a_deployment(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        pytest.param({"running": frozenset[Role]()}, False, id="replicas"),
+        pytest.param({"plan": a_plan(rollouts=("l4-0",))}, False, id="fewer pods"),
+        pytest.param({"runtime": {"podTemplate": {"labels": {"a": "b"}}}}, True, id="a label"),
+        pytest.param(
+            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "1"}]}}},
+            True,
+            id="an item of a list",
+        ),
+    ],
+)
+def test_digest_of_fields_tells_manifests_with_other_fields(
+    changes: dict[str, Any], *, differs: bool
+) -> None:
+    def of_rollouts(deployment: Deployment) -> str:
+        last = children(deployment)[-1]
+        return str(last["metadata"]["annotations"][FIELDS_HASH])
+
+    assert (of_rollouts(a_deployment()) != of_rollouts(a_deployment(**changes))) is differs
 
 
 OTHER_SETTINGS = replace(SETTINGS, pull_policy="Always")

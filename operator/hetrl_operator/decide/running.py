@@ -21,7 +21,7 @@ from hetrl_operator.decide.pods.replacements import (
     replacements,
 )
 from hetrl_operator.decide.pods.replacements import events as replacement_events
-from hetrl_operator.decide.pods.resources import resources
+from hetrl_operator.decide.pods.resources import refused, resources
 from hetrl_operator.decide.pods.restarts import events as restart_events
 from hetrl_operator.decide.pods.restarts import restarts
 from hetrl_operator.decide.round import Round, sets_of
@@ -52,7 +52,7 @@ def active(
     only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
     if planned.plan is None or only:
         return Round(
-            findings=findings,
+            findings=(*findings, *refused(seen)),
             actions=planned.actions,
             plan=planned.plan,
             wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),

@@ -15,7 +15,7 @@ from hetrl_operator.decide.plan.active_plan import in_force
 from hetrl_operator.decide.pods import running_roles
 from hetrl_operator.decide.pods.finalizer import forced, hold, left_seconds, let_go
 from hetrl_operator.decide.pods.replacements import next_loss_seconds, on_lost_nodes
-from hetrl_operator.decide.pods.resources import resources, stops
+from hetrl_operator.decide.pods.resources import refused, resources, stops
 from hetrl_operator.decide.round import Round, as_before, sets_of
 from hetrl_operator.decide.status.readiness import stopped_findings
 from hetrl_operator.model.actions import Action, Delete, DeleteJob, Event, LetJobGo, ReleaseGpus
@@ -61,6 +61,7 @@ def queued(
             planned.finding,
             *queueing.finding(seen, wish, plan),
             *queueing.waiting_suspended(seen),
+            *refused(seen),
         ),
         actions=(
             *stopped.actions,

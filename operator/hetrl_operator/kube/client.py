@@ -27,7 +27,11 @@ _MOST_CONNECTIONS = 32
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""To accept of an object: its metadata without its content."""
+
 NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """To accept of a list: its objects without their content."""
 
@@ -97,7 +101,7 @@ class KubernetesApi:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | list[dict[str, Any]] | None = None,
         content_type: str = JSON,
         accept: str = JSON,
         timeout_seconds: float = REQUEST_SECONDS,
@@ -152,7 +156,7 @@ class _Request:
     method: str
     path: str
     query: Mapping[str, str]
-    body: Mapping[str, Any] | None
+    body: Mapping[str, Any] | list[dict[str, Any]] | None
     headers: Mapping[str, str]
     timeout_seconds: float
 

@@ -3,14 +3,14 @@
 Reads one answer of the API server at a time. When to look again is left to ``controller``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hetrl_operator.kube.client import Reply
 from hetrl_operator.model.reasons import Reason
 
-_NOT_FOUND, _CONFLICT, _FORBIDDEN = 404, 409, 403
+_NOT_FOUND, _CONFLICT, _FORBIDDEN, _INVALID = 404, 409, 403, 422
 _PASSING = {0, 401, 408, 410, 429}
 """No answer, a token that has just expired, and three that say: not now."""
 
@@ -60,14 +60,24 @@ class Refused:
 Outcome = Done | TryAgain | Refused
 
 
-def outcome_of(reply: Reply, *, kind: str) -> Outcome:
-    """Read the answer to a write of ``kind``, which are words for the message."""
+def outcome_of(reply: Reply, *, kind: str, is_json_patch: bool = False) -> Outcome:
+    """Read the answer to a write.
+
+    Args:
+        reply: the answer.
+        kind: words for the message: what was written.
+        is_json_patch: whether the write was a JSON patch, whose tests may have failed.
+    """
     if reply.is_success:
         return Done(object=reply.body)
     text = f"{kind}: {reply.message}"
+    if is_json_patch and reply.status == _INVALID:
+        # A failed test and an invalid result have the same answer. The object as it is now tells.
+        return TryAgain(message=text)
     if reply.status == _CONFLICT and _CHANGED_MEANWHILE in reply.message:
         return TryAgain(message=text)
-    if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and not _is_field_conflict(reply)):
+    is_conflict = reply.status == _CONFLICT and not _is_field_conflict(reply)
+    if reply.status == _NOT_FOUND or is_conflict or _is_of_another_object(reply):
         # Gone, or another object of that name by now.
         return TryAgain(message=text, is_missing=True)
     if reply.status in _PASSING or reply.status >= _SERVER_ERROR:
@@ -85,8 +95,17 @@ def outcome_of_reading(reply: Reply, *, kind: str) -> Outcome:
 
 
 def _is_field_conflict(reply: Reply) -> bool:
-    causes = (reply.body.get("details") or {}).get("causes") or ()
-    return any(each.get("reason") == "FieldManagerConflict" for each in causes)
+    return any(each.get("reason") == "FieldManagerConflict" for each in _causes(reply))
+
+
+def _is_of_another_object(reply: Reply) -> bool:
+    """Tell whether the UID that was written is not the object's: an invalid change of it."""
+    fields = {each.get("field") for each in _causes(reply)}
+    return reply.status == _INVALID and "metadata.uid" in fields
+
+
+def _causes(reply: Reply) -> Sequence[Mapping[str, Any]]:
+    return (reply.body.get("details") or {}).get("causes") or ()
 
 
 def _reason(reply: Reply) -> str:

@@ -1,18 +1,21 @@
 """The only writer: actions become requests; what their answers mean is left to ``outcomes``.
 
-Objects are written by server-side apply, deletions name the uid that they mean. Conflicts,
-throttling and refusals are expected and come back as values.
+The objects of a job are written by ``child_writer``, its finalizer and status by ``job_writer``;
+deletions name the uid that they mean. Conflicts, throttling and refusals are expected and come back
+as values.
 """
 
 import base64
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from hetrl_api.job.status import JobStatus
+from hetrl_operator.kube.child_writer import ChildWriter
 from hetrl_operator.kube.client import APPLY, MERGE, STRATEGIC_MERGE, KubernetesApi
+from hetrl_operator.kube.job_writer import JobWriter
+from hetrl_operator.kube.paths import collection
 from hetrl_operator.kube.write_results import (
     Done,
     Outcome,
@@ -37,22 +40,11 @@ from hetrl_operator.model.actions import (
     TellWorkload,
     WriteStatus,
 )
-from hetrl_operator.model.labels import API_VERSION, FIELD_MANAGER, FINALIZER, GANG_GATE, of_child
+from hetrl_operator.model.labels import API_VERSION, FIELD_MANAGER, GANG_GATE, of_child
 from hetrl_operator.model.observed import ChildSeen, JobSeen
 from hetrl_operator.render import tls
 from hetrl_operator.render.deployment import owner_of
 
-_PATHS = {
-    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
-    "Event": "/api/v1/namespaces/{namespace}/events",
-    "HetRLJob": "/apis/hetrl.dev/v1alpha1/namespaces/{namespace}/hetrljobs",
-    "HetRLPlan": "/apis/hetrl.dev/v1alpha1/namespaces/{namespace}/hetrlplans",
-    "Pod": "/api/v1/namespaces/{namespace}/pods",
-    "Secret": "/api/v1/namespaces/{namespace}/secrets",
-    "Service": "/api/v1/namespaces/{namespace}/services",
-    "StatefulSet": "/apis/apps/v1/namespaces/{namespace}/statefulsets",
-    "Workload": f"{kueue_api.PATH}/namespaces/{{namespace}}/workloads",
-}
 _NOT_FOUND, _CONFLICT = 404, 409
 _Queueing = SubmitWorkload | RequeueWorkload | TellWorkload
 _Plain = (
@@ -77,6 +69,7 @@ class Writer:
         """Write through this connection, as long as this replica leads."""
         self._api = api
         self._may_write = may_write
+        self._children, self._jobs = ChildWriter(api), JobWriter(api)
 
     async def perform(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
         """Carry out one action.
@@ -95,42 +88,30 @@ class Writer:
     async def _carry_out(self, job: JobSeen, action: _Plain, child: ChildSeen | None) -> Outcome:
         match action:
             case Apply():
-                return await self._apply(job, action.manifest, known=child is not None)
+                return await self._children.write(job, action.manifest, child)
             case AnnotatePlan():
                 return await self._annotate(job, action)
             case IssueCertificates():
-                return await self._apply(job, _secret(job, action), known=True)
+                return await self._children.write(job, _secret(job, action), None)
             case Delete() | DeleteJob():
                 return await self._delete(job, action)
-            case HoldJob() | LetJobGo():
-                return await self._finalize(job, is_held=isinstance(action, HoldJob))
             case LiftGate():
                 return await self._lift(job, action)
-            case WriteStatus():
-                return await self._write_status(job, action.status)
+            case HoldJob() | LetJobGo() | WriteStatus():
+                return await self._jobs.write(job, action)
 
     async def announce(self, job: JobSeen, event: Event) -> Outcome:
         """Tell something on the job, as an Event."""
         if not self._may_write():
             return _NOT_OURS
         body = _event(job, event, now=datetime.now(UTC))
-        path = _path("Event", job.namespace)
+        path = collection("Event", job.namespace)
         return outcome_of(await self._api.request("POST", path, body=body), kind="Event")
-
-    async def _apply(self, job: JobSeen, manifest: Mapping[str, Any], *, known: bool) -> Outcome:
-        """Apply a manifest; an object that we do not know is not taken from its owner."""
-        kind = manifest["kind"]
-        path = f"{_path(kind, job.namespace)}/{manifest['metadata']['name']}"
-        query = {"fieldManager": FIELD_MANAGER, "force": "true" if known else "false"}
-        reply = await self._api.request(
-            "PATCH", path, query=query, body=manifest, content_type=APPLY
-        )
-        return outcome_of(reply, kind=f"{kind} {manifest['metadata']['name']}")
 
     async def _annotate(self, job: JobSeen, action: AnnotatePlan) -> Outcome:
         """Change these annotations and nothing else: the plan may be somebody else's."""
         body = {"metadata": {"uid": action.uid, "annotations": dict(action.annotations)}}
-        path = f"{_path('HetRLPlan', job.namespace)}/{action.name}"
+        path = f"{collection('HetRLPlan', job.namespace)}/{action.name}"
         reply = await self._api.request(
             "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=MERGE
         )
@@ -138,28 +119,13 @@ class Writer:
             return Done(object={}, is_missing=True)
         return outcome_of(reply, kind=f"HetRLPlan {action.name}")
 
-    async def _finalize(self, job: JobSeen, *, is_held: bool) -> Outcome:
-        """Own our finalizer and nothing else of the job; the uid keeps a new one from appearing."""
-        finalizers = [FINALIZER] if is_held else []
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "HetRLJob",
-            "metadata": {"name": job.name, "uid": job.uid, "finalizers": finalizers},
-        }
-        path = f"{_path('HetRLJob', job.namespace)}/{job.name}"
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
-        if reply.status in {_NOT_FOUND, _CONFLICT}:
-            return Done(object={})
-        return outcome_of(reply, kind=f"finalizer of {job.name}")
-
     async def _delete(self, job: JobSeen, action: Delete | DeleteJob) -> Outcome:
         """Delete one object, or the job itself."""
         kind, name, uid, is_forced = "HetRLJob", job.name, job.uid, False
         if isinstance(action, Delete):
             kind, name, uid = action.kind, action.name, action.uid
             is_forced = action.is_forced
-        path = f"{_path(kind, job.namespace)}/{name}"
+        path = f"{collection(kind, job.namespace)}/{name}"
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -173,7 +139,7 @@ class Writer:
         return outcome_of(reply, kind=f"{kind} {name}")
 
     async def _lift(self, job: JobSeen, action: LiftGate) -> Outcome:
-        path = f"{_path('Pod', job.namespace)}/{action.pod}"
+        path = f"{collection('Pod', job.namespace)}/{action.pod}"
         spec: dict[str, Any] = {"schedulingGates": [{"$patch": "delete", "name": GANG_GATE}]}
         if action.hostname:
             spec["nodeSelector"] = {"kubernetes.io/hostname": action.hostname}
@@ -196,7 +162,7 @@ class Writer:
     async def _submit(self, job: JobSeen, action: SubmitWorkload) -> Outcome:
         """Create a Workload with the value of its priority class, which Kueue wants beside it."""
         if action.priority is None:
-            return await self._apply(job, action.manifest, known=False)
+            return await self._children.write(job, action.manifest, None)
         group, kind = _PRIORITIES[action.priority.is_kueues]
         reply = await self._api.request("GET", _priority_path(action.priority))
         if not reply.is_success:
@@ -206,14 +172,14 @@ class Writer:
             "priorityClassRef": {"group": group, "kind": kind, "name": action.priority.name},
             "priority": reply.body["value"],
         }
-        return await self._apply(job, {**action.manifest, "spec": spec}, known=False)
+        return await self._children.write(job, {**action.manifest, "spec": spec}, None)
 
     async def _requeue(self, job: JobSeen, action: RequeueWorkload) -> Outcome:
         body = {
             "metadata": {"resourceVersion": action.resource_version},
             "status": {"admission": None, "conditions": list(action.conditions)},
         }
-        path = f"{_path('Workload', job.namespace)}/{action.name}/status"
+        path = f"{collection('Workload', job.namespace)}/{action.name}/status"
         reply = await self._api.request(
             "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=MERGE
         )
@@ -226,31 +192,10 @@ class Writer:
             "metadata": {"name": action.name, "namespace": job.namespace, "uid": action.uid},
             "status": {"conditions": list(action.conditions)},
         }
-        path = f"{_path('Workload', job.namespace)}/{action.name}/status"
+        path = f"{collection('Workload', job.namespace)}/{action.name}/status"
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
         return outcome_of(reply, kind=f"Workload {action.name}")
-
-    async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
-        """Write a status over the one that it follows from, and over no other.
-
-        Whoever starts on a list that is older than the end of a job would take its end back.
-        """
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "HetRLJob",
-            "metadata": {
-                "name": job.name,
-                "namespace": job.namespace,
-                "uid": job.uid,
-                "resourceVersion": job.version,
-            },
-            "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
-        path = f"{_path('HetRLJob', job.namespace)}/{job.name}/status"
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        reply = await self._api.request("PATCH", path, query=query, body=body, content_type=APPLY)
-        return outcome_of(reply, kind=f"status of {job.name}")
 
 
 _PRIORITIES = {
@@ -263,10 +208,6 @@ def _priority_path(priority: PriorityClass) -> str:
     if priority.is_kueues:
         return f"{kueue_api.PATH}/workloadpriorityclasses/{priority.name}"
     return f"/apis/scheduling.k8s.io/v1/priorityclasses/{priority.name}"
-
-
-def _path(kind: str, namespace: str) -> str:
-    return _PATHS[kind].format(namespace=namespace)
 
 
 def _secret(job: JobSeen, action: IssueCertificates) -> dict[str, Any]:

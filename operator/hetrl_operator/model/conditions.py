@@ -117,4 +117,10 @@ def _event(each: Condition) -> Event | None:
     return Event(reason=reason, message=each.message, is_warning=is_warning)
 
 
-_REFUSED = {Reason.APPLY_FAILED, Reason.FORBIDDEN, Reason.QUOTA_EXCEEDED, Reason.CONFLICT}
+_REFUSED = {
+    Reason.APPLY_FAILED,
+    Reason.FORBIDDEN,
+    Reason.QUOTA_EXCEEDED,
+    Reason.CONFLICT,
+    Reason.NAME_TAKEN,
+}

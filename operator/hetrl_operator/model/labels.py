@@ -48,6 +48,10 @@ POOL: Final = "hetrl.dev/pool"
 SPEC_HASH: Final = "hetrl.dev/spec-hash"
 """Digest of the manifest as we rendered it; equal digests are not written again."""
 
+FIELDS_HASH: Final = "hetrl.dev/fields-hash"
+"""Digest of the field names of the manifest. Where it changes, fields may have been dropped, which
+an object that was created by POST keeps unless its managed fields are changed first."""
+
 PLAN_HASH: Final = "hetrl.dev/plan-hash"
 """The plan that a pod set follows from."""
 

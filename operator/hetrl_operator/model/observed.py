@@ -13,6 +13,7 @@ from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan, Prediction
 from hetrl_core.task import Role
 from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.labels import FINALIZER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -41,8 +42,8 @@ class JobSeen:
     deleted_at: datetime | None = None
     """When somebody deleted it; it is there until its finalizers are gone."""
 
-    has_finalizer: bool = False
-    """Whether it waits for us to let it go."""
+    finalizers: tuple[str, ...] = ()
+    """All of them, in their order: a JSON patch names the one that it removes by its index."""
 
     wish: Wish | None
     """None where the spec cannot be worked on; ``problem`` says why."""
@@ -56,6 +57,11 @@ class JobSeen:
     """The WorkloadPriorityClass that its label names; empty: none."""
 
     @property
+    def has_finalizer(self) -> bool:
+        """Whether it stays until the operator removes its own finalizer."""
+        return FINALIZER in self.finalizers
+
+    @property
     def is_deleting(self) -> bool:
         """Whether somebody deleted it."""
         return self.deleted_at is not None
@@ -63,13 +69,22 @@ class JobSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSeen:
-    """A StatefulSet, Service or ConfigMap of the job's names."""
+    """An object with the name of a child of the job, reduced to its metadata."""
 
     kind: str
     name: str
     uid: str
     owner_uid: str
+    """UID of its controller; empty: it has none."""
+
+    owner: str = ""
+    """Kind and name of its controller, for messages."""
+
     spec_hash: str = ""
+    fields_hash: str = ""
+    """Digest of the field names of the manifest that it was written from; empty: an earlier
+    release wrote it."""
+
     identity: str = ""
     """What names the job's certificates were issued for; on the Service only."""
 

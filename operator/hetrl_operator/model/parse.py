@@ -5,7 +5,7 @@ so that thousands of them fit into memory. What a job asks is left to ``wishes``
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -22,7 +22,7 @@ from hetrl_core.task import Role
 from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.labels import (
     ANSWERED,
-    FINALIZER,
+    FIELDS_HASH,
     FLEET_HASH,
     GANG_GATE,
     IDENTITY,
@@ -85,7 +85,7 @@ def job_seen(body: Body) -> JobSeen:
         generation=int(metadata.get("generation", 0)),
         created_at=_time(metadata["creationTimestamp"]),
         deleted_at=_optional_time(metadata.get("deletionTimestamp")),
-        has_finalizer=FINALIZER in (metadata.get("finalizers") or ()),
+        finalizers=tuple(metadata.get("finalizers") or ()),
         wish=wish,
         problem=problem,
         status=_status(body.get("status") or {}),
@@ -95,19 +95,27 @@ def job_seen(body: Body) -> JobSeen:
 
 
 def child_seen(kind: str, body: Body) -> ChildSeen:
-    """Read a StatefulSet, Service or ConfigMap."""
+    """Read the metadata of an object that has the name of a job's child."""
     metadata = body["metadata"]
     annotations = metadata.get("annotations") or {}
-    owners = metadata.get("ownerReferences") or ()
+    controller = _controller(metadata)
     return ChildSeen(
         kind=kind,
         name=metadata["name"],
         uid=metadata["uid"],
-        owner_uid=next((each["uid"] for each in owners if each.get("controller")), ""),
+        owner_uid=controller["uid"] if controller else "",
+        owner=f"{controller['kind']} {controller['name']}" if controller else "",
         spec_hash=annotations.get(SPEC_HASH, ""),
+        fields_hash=annotations.get(FIELDS_HASH, ""),
         identity=annotations.get(IDENTITY, ""),
         is_deleting="deletionTimestamp" in metadata,
     )
+
+
+def _controller(metadata: Body) -> Body | None:
+    """Return the owner reference of an object's controller."""
+    owners: Sequence[Body] = metadata.get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), None)
 
 
 def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
@@ -162,14 +170,16 @@ def _replaced_at(metadata: Body) -> datetime | None:
 def _made_for(metadata: Body) -> str:
     """Return the uid of the job that the operator made a plan for.
 
-    A copy that somebody has edited carries our labels and annotations too, but not the name that
-    follows from them.
+    A copy that a user has edited carries our labels and annotations too, but not the name that
+    follows from them, or not the owner reference. It is the user's: it is never deleted.
     """
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    if not {PLANNED_FOR, ANSWERED} & annotations.keys():
+    controller = _controller(metadata)
+    if controller is None or not {PLANNED_FOR, ANSWERED} & annotations.keys():
         return ""
-    job, key = labels.get(JOB_NAME, ""), annotations.get(PLAN_KEY, "")
-    return labels.get(JOB_UID, "") if is_plan_name(metadata["name"], job, key) else ""
+    uid, job, key = labels.get(JOB_UID, ""), labels.get(JOB_NAME, ""), annotations.get(PLAN_KEY, "")
+    is_ours = controller["uid"] == uid and is_plan_name(metadata["name"], job, key)
+    return uid if is_ours else ""
 
 
 def pod_seen(body: Body) -> PodSeen | None:

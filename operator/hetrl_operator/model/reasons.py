@@ -118,7 +118,12 @@ class Reason:
     """Not ResourcesCreated: objects are being written."""
 
     CONFLICT: Final = "Conflict"
-    """Not ResourcesCreated: an object of that name belongs to someone else."""
+    """Not ResourcesCreated: an object of that name is about to be deleted, as one of an earlier job
+    of the same name; the job continues by itself."""
+
+    NAME_TAKEN: Final = "NameTaken"
+    """Not ResourcesCreated: an object of that name is not the job's; it is left unchanged, and the
+    job continues when the name is free."""
 
     FORBIDDEN: Final = "Forbidden"
     """Not ResourcesCreated: the operator lacks a right in this namespace."""

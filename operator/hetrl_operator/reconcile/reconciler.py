@@ -43,6 +43,9 @@ TOLD_EVERY_SECONDS = 1.0
 REFUSED_RETRY_SECONDS = 15.0
 """Until a write is tried again that somebody must first make possible."""
 
+CONFLICT_RETRY_SECONDS = 1.0
+"""The same where the name of an object is about to be free; see ``Reason.CONFLICT``."""
+
 
 @dataclass(slots=True)
 class Controller:
@@ -175,8 +178,9 @@ class Controller:
                 trouble = WriteTrouble(reason=reason, message=message)
                 self.observer.troubles[job.uid] = trouble
                 # At once when it is news, so that the status says so.
-                pause = REFUSED_RETRY_SECONDS if known == trouble else 0.0
-                self.queue.retry(key, at_least_seconds=pause)
+                passes = reason == Reason.CONFLICT
+                pause = CONFLICT_RETRY_SECONDS if passes else REFUSED_RETRY_SECONDS
+                self.queue.retry(key, at_least_seconds=pause if known == trouble else 0.0)
                 return "error"
 
     def _forget(self, key: JobKey, uid: str) -> None:

@@ -5,6 +5,7 @@ be is not written again.
 """
 
 import json
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +15,7 @@ from hetrl_core.task import Role
 from hetrl_operator.model.actions import IssueCertificates, Manifest
 from hetrl_operator.model.labels import (
     COMPONENT,
+    FIELDS_HASH,
     IDENTITY,
     JOB_NAME,
     JOB_UID,
@@ -66,9 +68,21 @@ def digest(text: str) -> str:
 
 
 def _signed(manifest: dict[str, Any]) -> Manifest:
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    manifest["metadata"]["annotations"][SPEC_HASH] = digest(text)
+    annotations = manifest["metadata"]["annotations"]
+    signed = {SPEC_HASH: digest(_text(manifest)), FIELDS_HASH: digest(_text(_fields(manifest)))}
+    annotations.update(signed)
     return manifest
+
+
+def _fields(value: Any) -> Any:
+    """Leave out the values of a manifest, but for lists: their items are told apart by values."""
+    if isinstance(value, Mapping):
+        return {name: _fields(each) for name, each in value.items()}
+    return value if isinstance(value, list | tuple) else None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _service(deployment: Deployment) -> dict[str, Any]:

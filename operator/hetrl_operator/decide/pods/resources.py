@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from hetrl_operator.kube.name_conflict import NameConflict, name_conflict
 from hetrl_operator.model.actions import Action, Apply, Delete
 from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.observed import ChildSeen, Observed
@@ -25,9 +26,9 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
     """Bring the objects of a job to what its plan says, writing only what differs."""
     ours = {(each.kind, each.name): each for each in seen.children}
     wanted = digests(deployment).objects
-    in_the_way = _in_the_way(seen, wanted, ours)
-    if in_the_way:
-        return Resources(finding=_finding(Reason.CONFLICT, in_the_way))
+    conflict = _conflict(seen, wanted, ours)
+    if conflict:
+        return Resources(finding=_finding(conflict.reason, conflict.message))
     differ = {key for key, digest in wanted.items() if _differs(digest, ours.get(key))}
     writes = _writes(deployment, differ)
     actions = (*_identity(deployment, ours), *writes, *_surplus(seen, wanted))
@@ -46,6 +47,13 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
             message=f"all {len(wanted)} objects are as planned",
         )
     )
+
+
+def refused(seen: Observed) -> tuple[Finding, ...]:
+    """Return condition ResourcesCreated where the last write was refused, as that of a plan."""
+    if seen.trouble is None:
+        return ()
+    return (_finding(seen.trouble.reason, seen.trouble.message),)
 
 
 def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
@@ -77,14 +85,12 @@ def _differs(digest: str, child: ChildSeen | None) -> bool:
     return child is None or child.spec_hash != digest
 
 
-def _in_the_way(seen: Observed, wanted: Collection[_Key], ours: Mapping[_Key, ChildSeen]) -> str:
-    """Name an object that has our name and is not ours, as after a quick delete and create."""
-    for key in wanted:
-        child = ours.get(key)
-        if child and (child.is_deleting or child.owner_uid != seen.job.uid):
-            whose = "is being deleted" if child.is_deleting else "belongs to somebody else"
-            return f"{child.kind} {child.name} {whose}; waiting until the name is free"
-    return ""
+def _conflict(
+    seen: Observed, wanted: Collection[_Key], ours: Mapping[_Key, ChildSeen]
+) -> NameConflict | None:
+    """Return the first object that has the name of a child and is not one."""
+    found = (name_conflict(ours[key], seen.job) for key in wanted if key in ours)
+    return next((each for each in found if each), None)
 
 
 def _identity(deployment: Deployment, ours: Mapping[_Key, ChildSeen]) -> tuple[Action, ...]:
