@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_operator.model.actions import Apply, HoldJob
+from hetrl_operator.model.actions import Apply, HoldJob, LetJobGo
+from hetrl_operator.model.labels import FINALIZER
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
@@ -107,3 +108,16 @@ def test_a_job_is_held_only_while_it_has_pods(how: str) -> None:
         cluster.change(suspend=False)
         cluster.settle()
         assert cluster.job.has_finalizer
+
+
+def test_finalizer_on_a_deleted_job_of_another_controller_is_removed() -> None:
+    cluster = a_cluster(a_job(managedBy="example.com/other"), a_plan())
+    cluster.job = replace(cluster.job, finalizers=(FINALIZER,))
+    cluster.settle()
+    assert cluster.written == []
+
+    cluster.delete_job()
+    cluster.settle()
+
+    assert cluster.is_gone
+    assert cluster.written == [LetJobGo()]

@@ -1,10 +1,18 @@
 """How jobs are suspended and let go on a real API server, their checkpoints first."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from hetrl_operator.model.reasons import EventReason, Reason
 from tests.controller.api_server import (
     COORDINATOR,
+    ONLY_PLANNED,
     events,
     held_back,
     is_stopping,
@@ -12,13 +20,61 @@ from tests.controller.api_server import (
     start,
     tells,
 )
-from tests.controller.operator_process import Namespace, eventually
+from tests.controller.operator_process import Namespace, a_job, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-def delete(space: Namespace) -> None:
-    space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "sums", "--wait=false")
+THEIRS = "example.com/theirs"
+SMALL = {"planning": {"timeBudgetSeconds": 1}, "resources": {"maxGPUs": 2}}
+
+
+def delete(space: Namespace, *names: str) -> None:
+    names = names or ("sums",)
+    space.cluster.kubectl("delete", "-n", space.name, "hetrljob", *names, "--wait=false")
+
+
+def exported(space: Namespace, name: str, *, finalizers: list[str], **spec: Any) -> str:
+    """Return a job as an export of the live object has it."""
+    job: dict[str, Any] = a_job(name, **(spec or {"planning": ONLY_PLANNED}))
+    job["metadata"] |= {"namespace": space.name, "finalizers": finalizers}
+    return yaml.safe_dump(job)
+
+
+def test_job_of_an_exported_manifest_is_gone_soon_after_it_is_deleted(
+    space: Namespace, tmp_path: Path
+) -> None:
+    kubectl, ours = space.cluster.kubectl, ["hetrl.dev/release"]
+    space.apply(a_job("applied-over", **SMALL))
+    space.wait_for_phase("Running", "applied-over")
+    kubectl("apply", "-f", "-", stdin=exported(space, "applied-over", finalizers=ours, **SMALL))
+    kubectl("apply", "-f", "-", stdin=exported(space, "applied", finalizers=ours))
+    server_side = exported(space, "server-side", finalizers=[THEIRS, *ours])
+    kubectl("apply", "--server-side", "-f", "-", stdin=server_side)
+    file = tmp_path / "job.yaml"
+    file.write_text(exported(space, "submitted", finalizers=ours))
+    subprocess.run(
+        [Path(sys.executable).parent / "hetrl", "submit", "-f", file],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"KUBECONFIG": str(space.cluster.kubeconfig)},
+    )
+    names = ("applied-over", "applied", "server-side", "submitted")
+    for name in names[1:]:
+        space.wait_for_phase("Planned", name)
+
+    delete(space, *names)
+
+    def left() -> dict[str, list[str]]:
+        items = [each["metadata"] for each in space.get("hetrljobs")["items"]]
+        return {each["name"]: each["finalizers"] for each in items}
+
+    eventually(lambda: left() == {"server-side": [THEIRS]}, what="only the finalizer of others")
+    assert not space.get("pods")["items"]
+    nothing = '{"metadata":{"finalizers":null}}'
+    patch = ("patch", "-n", space.name, "hetrljob", "server-side", "--type=merge")
+    kubectl(*patch, "-p", nothing)
+    eventually(lambda: not space.get("hetrljobs")["items"], what="every job is gone")
 
 
 def test_a_deleted_job_stops_its_trainers_first_and_then_goes(space: Namespace) -> None:

@@ -10,6 +10,7 @@ from hetrl_operator.decide.kueue.queueing import is_ours
 from hetrl_operator.decide.plan import auto
 from hetrl_operator.decide.plan.active_plan import in_force
 from hetrl_operator.decide.pods import running_roles
+from hetrl_operator.decide.pods.finalizer import let_go
 from hetrl_operator.decide.pods.restarts import unchanged
 from hetrl_operator.decide.round import Round, acceptance, sets_of
 from hetrl_operator.decide.running import active
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
 
 def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
     """Return what to do for a job now, and when to look again."""
-    if not is_ours(seen.job) or (seen.job.is_deleting and not seen.job.has_finalizer):
+    if seen.job.is_deleting and not seen.job.has_finalizer:
         return Decision()
+    if not is_ours(seen.job):
+        # Another controller runs it, but the finalizer is ours, as in a copy of an exported job.
+        return Decision(actions=let_go(seen, now) if seen.job.is_deleting else ())
     round_ = _round(seen, now, settings)
     status = _status(seen, round_, now)
     wakes = [each for each in round_.wake_after if each is not None]
