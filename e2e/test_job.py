@@ -325,17 +325,33 @@ def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
     assert tenant.status()["progress"]["step"] == 4
 
 
+def free_name(tenant: Tenant, kind: str, name: str) -> None:
+    """Delete an object whose name a job needs, once the job says so, and have it look again."""
+    what = f"{kind} {name} exists already"
+    eventually(
+        lambda: what in tenant.condition("ResourcesCreated").get("message", ""), what="NameTaken"
+    )
+    tenant.kubectl("delete", kind, name)
+    looked = f"example.com/looked-for={kind}"
+    tenant.kubectl("annotate", "hetrljob", "arithmetic", "--overwrite", looked)
+
+
 def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant: Tenant) -> None:
     """Asked after the stories before, and one of a job that others change until it is gone."""
     if not tenant.cluster.state:
         pytest.skip("an attached cluster's audit log is not ours to read")
     training = {**the_example()["spec"]["training"], "steps": 100_000}
+    # The operator patches a Secret and a Service only where something of that name exists.
+    tenant.kubectl("create", "secret", "generic", "arithmetic-identity", "--from-literal=a=b")
+    tenant.kubectl("create", "service", "clusterip", "arithmetic", "--clusterip=None")
     tenant.create(
         the_example(
-            training=training, planning={"historyLimit": 0}, ttlSecondsAfterFinished=0,
+            training=training, ttlSecondsAfterFinished=0,
             resources={"pools": [{"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 3}]},
         )
     )  # fmt: skip
+    free_name(tenant, "Secret", "arithmetic-identity")
+    free_name(tenant, "Service", "arithmetic")
     tenant.wait_for_phase("Running")
     assert tenant.rollouts() == {"a100-0"}
 
@@ -346,6 +362,8 @@ def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant
     tenant.change({"resources": {"pools": pools}})
     eventually(lambda: "l4-0" in tenant.rollouts(), what="a rollout on the other node")
     tenant.wait_for_phase("Running")
+    tenant.change({"planning": {"historyLimit": 0}})
+    eventually(lambda: len(tenant.get("hetrlplans")["items"]) == 1, what="the past plan is gone")
     tenant.change({"training": {"steps": 2}})
     eventually(lambda: tenant.get("hetrljobs")["items"] == [], what="the job is done and gone")
 
