@@ -85,10 +85,14 @@ class Life:
         pod = self.api.get(f"{self.path('pods')}/{name}")
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = {"exitCode": 0, "finishedAt": at, "startedAt": at, "reason": "Completed"}
-        status = {**pod["status"]["containerStatuses"][0], "state": {"terminated": ended}}
+        statuses = [
+            {**each, "state": {"terminated": ended}, "ready": False}
+            if each["name"] == "coordinator"
+            else each
+            for each in pod["status"]["containerStatuses"]
+        ]
         self.api.merge(
-            f"{self.path('pods')}/{name}/status",
-            {"status": {"containerStatuses": [{**status, "ready": False}]}},
+            f"{self.path('pods')}/{name}/status", {"status": {"containerStatuses": statuses}}
         )
         self.wait_for("Succeeded")
 

@@ -102,17 +102,18 @@ def say(space: Namespace, pod: str, **status: Any) -> None:
 
 def not_ready(space: Namespace, pod: str, waiting: str) -> None:
     """Say that a container waits, and why."""
-    status = space.get("pod", pod)["status"]
-    container = {
-        **status["containerStatuses"][0],
-        "ready": False,
-        "state": {"waiting": {"reason": waiting, "message": "as a kubelet says it"}},
-    }
+    body = space.get("pod", pod)
+    status, role = body["status"], body["metadata"]["labels"]["hetrl.dev/role"]
+    state = {"waiting": {"reason": waiting, "message": "as a kubelet says it"}}
+    containers = [
+        {**each, "ready": False, "state": state} if each["name"] == role else each
+        for each in status["containerStatuses"]
+    ]
     conditions = [
         {**each, "status": "False"} if each["type"] in {"Ready", "ContainersReady"} else each
         for each in status["conditions"]
     ]
-    say(space, pod, containerStatuses=[container], conditions=conditions)
+    say(space, pod, containerStatuses=containers, conditions=conditions)
 
 
 @contextmanager

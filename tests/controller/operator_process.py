@@ -205,9 +205,13 @@ class Namespace:
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         state = {"terminated": {"exitCode": exit_code, "message": message, "finishedAt": at,
                                 "startedAt": at, "reason": "Error"}}  # fmt: skip
-        status = self.get("pod", pod)["status"]["containerStatuses"][0]
-        status |= {"state": state, "ready": False}
-        text = json.dumps({"status": {"containerStatuses": [status]}})
+        body = self.get("pod", pod)
+        role = body["metadata"]["labels"]["hetrl.dev/role"]
+        statuses = [
+            {**each, "state": state, "ready": False} if each["name"] == role else each
+            for each in body["status"]["containerStatuses"]
+        ]
+        text = json.dumps({"status": {"containerStatuses": statuses}})
         self.cluster.kubectl(
             "patch", "-n", self.name, "pod", pod, "--subresource=status", "--type=merge", "-p", text
         )

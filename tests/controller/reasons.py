@@ -53,6 +53,7 @@ REASONS = {
     Reason.UNSCHEDULABLE: "test_a_rollout_that_no_node_takes_says_so",
     Reason.IMAGE_PULL_ERROR: "test_a_trainer_that_is_not_ready_says_why",
     Reason.CRASH_LOOP: "test_a_trainer_that_is_not_ready_says_why",
+    Reason.SIDECAR_NOT_READY: "test_container_of_others_is_not_taken_for_the_jobs",
     Reason.NO_PODS: "test_pods_that_cannot_be_made_are_missed",
     Reason.TRAINING_IN_PROGRESS: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     Reason.NOT_READY: "test_a_trainer_that_is_not_ready_says_why",

@@ -59,13 +59,14 @@ def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen
             'Unschedulable, persistentvolumeclaim "x" not found', id="unschedulable",
         ),
         pytest.param(
-            {"containerStatuses": [{"state": {"waiting": {
+            {"containerStatuses": [{"name": "rollout", "state": {"waiting": {
                 "reason": "ImagePullBackOff", "message": "no such image"}}}]},
             "ImagePullBackOff, no such image", id="image",
         ),
         pytest.param(
             {"containerStatuses": [{
-                "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "name": "rollout", "restartCount": 2,
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                 "lastState": {"terminated": {
                     "exitCode": 137, "message": "step 3\nKilled",
                     "finishedAt": "2026-01-31T12:01:00Z"}}}]},

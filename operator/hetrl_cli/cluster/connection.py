@@ -126,15 +126,19 @@ class Connection:
         found = self._request("GET", self._pods(), query={"labelSelector": selector})
         return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
-    def log(self, pod: str, *, tail: int, previous: bool) -> list[str]:
-        """Return the lines of a pod's log; ``previous``: of its container before the last."""
-        query = {"tailLines": str(tail), "previous": str(previous).lower()}
+    def log(self, pod: str, container: str, *, tail: int, previous: bool) -> list[str]:
+        """Return the lines of a container's log; ``previous``: of the one before its restart."""
+        query = {
+            "container": container, "tailLines": str(tail), "previous": str(previous).lower(),
+        }  # fmt: skip
         with _refusals_in_words():
             return _text(self._answer("GET", f"{self._pods()}/{pod}/log", query)).splitlines()
 
-    def follow(self, pod: str, *, tail: int, until: threading.Event) -> Iterator[str]:
-        """Yield the lines of a pod's log as they come, until its container ends."""
-        query = {"tailLines": str(tail), "follow": "true"}
+    def follow(
+        self, pod: str, container: str, *, tail: int, until: threading.Event
+    ) -> Iterator[str]:
+        """Yield the lines of a container's log as they come, until it ends."""
+        query = {"container": container, "tailLines": str(tail), "follow": "true"}
         with _refusals_in_words():
             # However long it is silent: what it waits for is the pod.
             answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)

@@ -4,7 +4,7 @@ Each line begins with its pod where there are several.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from queue import Empty, SimpleQueue
 
 import click
@@ -12,6 +12,7 @@ import click
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_core.task import Role
+from hetrl_operator.model.labels import ROLE
 
 _LOOK_SECONDS = 0.5
 
@@ -44,25 +45,30 @@ def command(
         raise click.ClickException("--previous is about containers that have ended: no --follow")
     connection = connect(context=context, namespace=namespace)
     connection.job(name)
-    pods = [str(pod["metadata"]["name"]) for pod in connection.pods(name, role=role)]
+    # Others may have put containers into the pods; ours are named after the role.
+    pods = {
+        str(pod["metadata"]["name"]): str(pod["metadata"]["labels"][ROLE])
+        for pod in connection.pods(name, role=role)
+        if ROLE in pod["metadata"]["labels"]
+    }
     if not pods:
         raise click.ClickException(f"{name} has no {role or ''} pods now".replace("  ", " "))
     if is_followed:
         _follow(connection, pods, tail=tail)
         return
-    for pod in pods:
-        for line in connection.log(pod, tail=tail, previous=previous):
+    for pod, container in pods.items():
+        for line in connection.log(pod, container, tail=tail, previous=previous):
             click.echo(_marked(pod, line, pods))
 
 
-def _follow(connection: Connection, pods: Sequence[str], *, tail: int) -> None:
-    """Print the lines of several pods as they come, until all have ended."""
+def _follow(connection: Connection, pods: Mapping[str, str], *, tail: int) -> None:
+    """Print the lines of containers by pod as they come, until all have ended."""
     lines: SimpleQueue[tuple[str, str]] = SimpleQueue()
     until = threading.Event()
 
     def read(pod: str) -> None:
         try:
-            for line in connection.follow(pod, tail=tail, until=until):
+            for line in connection.follow(pod, pods[pod], tail=tail, until=until):
                 lines.put((pod, line))
         except click.ClickException as error:
             lines.put((pod, f"[{error.message}]"))
@@ -81,5 +87,5 @@ def _follow(connection: Connection, pods: Sequence[str], *, tail: int) -> None:
         until.set()
 
 
-def _marked(pod: str, line: str, pods: Sequence[str]) -> str:
+def _marked(pod: str, line: str, pods: Collection[str]) -> str:
     return f"{pod}  {line}" if len(pods) > 1 else line

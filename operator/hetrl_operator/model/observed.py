@@ -131,6 +131,9 @@ class PodSeen:
     termination: Termination | None = None
     """The last end of its container, also when it runs again."""
 
+    others_trouble: str = ""
+    """What is wrong with containers that somebody else put into the pod; empty: nothing known."""
+
     restart_hash: str = ""
     """What it was started with; empty: an earlier release made it."""
 

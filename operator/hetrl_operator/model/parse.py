@@ -19,6 +19,7 @@ from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.task import Role
+from hetrl_operator.model.containers import others_trouble, own_container
 from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.labels import (
     ANSWERED,
@@ -191,13 +192,15 @@ def pod_seen(body: Body) -> PodSeen | None:
     if ROLE not in labels or POD_SET not in labels or not ordinal.isdecimal():
         return None
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
-    container: Body = next(iter(status.get("containerStatuses") or ()), {})
+    role = Role(labels[ROLE])
+    container = own_container(status, role)
     reason, message = _waiting(conditions, container)
+    is_ready = conditions.get("Ready", {}).get("status") == "True"
     return PodSeen(
         name=metadata["name"],
         uid=metadata["uid"],
         pod_set=labels[POD_SET],
-        role=Role(labels[ROLE]),
+        role=role,
         ordinal=int(ordinal),
         created_at=_time(metadata["creationTimestamp"]),
         node=spec.get("nodeName") or "",
@@ -208,11 +211,12 @@ def pod_seen(body: Body) -> PodSeen | None:
         # The API server writes the time at which the grace ends.
         deletion_due_at=_optional_time(metadata.get("deletionTimestamp")),
         is_gated=any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ()),
-        is_ready=conditions.get("Ready", {}).get("status") == "True",
+        is_ready=is_ready,
         restarts=int(container.get("restartCount", 0)),
         waiting_reason=reason,
         waiting_message=message,
         termination=_termination(container) or _eviction(status, conditions),
+        others_trouble="" if is_ready else others_trouble(body, role),
         restart_hash=(metadata.get("annotations") or {}).get(RESTART_HASH, ""),
         affinity_nodes=_affinity_nodes(spec),
         selected_hostname=(spec.get("nodeSelector") or {}).get("kubernetes.io/hostname", ""),

@@ -72,4 +72,5 @@ def trouble(pod: PodSeen) -> str:
     if pod.termination and pod.termination.exit_code:
         last = pod.termination.message.strip().splitlines()[-1:]
         parts += [f"ended with {pod.termination.exit_code}", *last]
-    return ", ".join(part for part in parts if part) or "started, not ready yet"
+    said = ", ".join(part for part in parts if part) or "started, not ready yet"
+    return f"{said}; {pod.others_trouble}" if pod.others_trouble else said

@@ -152,6 +152,9 @@ class Reason:
     CRASH_LOOP: Final = "CrashLoop"
     """Not ready: a container ends again and again."""
 
+    SIDECAR_NOT_READY: Final = "SidecarNotReady"
+    """Not ready: a container that is not the job's, as a webhook adds them, keeps a pod from it."""
+
     NO_PODS: Final = "NoPods"
     """Not ready: the pods do not exist yet."""
 

@@ -162,6 +162,8 @@ def _why_not_ready(seen: Observed, pods: list[PodSeen]) -> str:
         return Reason.CRASH_LOOP
     if "Unschedulable" in waiting:
         return Reason.UNSCHEDULABLE
+    if any(pod.others_trouble for pod in pods if not pod.is_ready):
+        return Reason.SIDECAR_NOT_READY
     return Reason.STARTING if pods else Reason.NO_PODS
 
 
