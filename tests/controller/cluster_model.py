@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from hetrl_api.job.status import JobStatus
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.decide import decide
@@ -51,7 +52,10 @@ from hetrl_operator.model.observed import (
     Termination,
 )
 from hetrl_operator.model.parse import child_seen, job_seen, plan_seen
+from hetrl_operator.planning.full_machines import Room
 from hetrl_operator.planning.service import planning_key
+from hetrl_operator.reconcile.snapshot import is_placed
+from tests.builders import a_kind
 from tests.controller.queueing import Queue
 from tests.controller.stateful_sets import StatefulSetController
 from tests.controller.values import NOW, SETTINGS, a_job, a_job_object, a_plan
@@ -70,6 +74,16 @@ _OfJob = (
     | Apply
 )
 """What is done for a job by others than its queue."""
+
+
+A100S = ClusterSnapshot(
+    gpu_kinds=(a_kind("A100-80GB"),),
+    machines=tuple(
+        Machine(name=f"a100-{number}", gpu_kind="A100-80GB", num_gpus=8, region="local")
+        for number in range(3)
+    ),
+)
+"""What ``choose`` may choose from."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +120,13 @@ class ClusterModel:
     certificates_issued: int = 0
     lost_nodes: dict[str, datetime] = field(default_factory=dict)
     leaving: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+    """Machines on which the scheduler finds no room, and its words."""
+
+    room: Room = field(default_factory=Room)
+    choose: Callable[[Room], Answer] | None = None
+    """What the planner will say, where that depends on the machines that are avoided."""
+
     fleet: str = "fleet"
     """Digest of the fleet; plans are made for the one that there is."""
 
@@ -149,6 +170,16 @@ class ClusterModel:
         held = self.held is not None and given is not None and self.held == given.plan
         planning = replace(planning, holds_given=planning.is_reserved and held)
         self.planning = planning
+        pods = tuple(self.pods.values())
+        room = self.room.look(
+            self.job.uid, pods, self._waiting(), self.now,
+            is_placed=is_placed(self.job, in_force(self.job, plans), pods),
+        )  # fmt: skip
+        if self.choose:
+            # Other machines to plan on are another question.
+            avoided = sorted(self.room.left_out(self.job.uid, A100S))
+            planning = replace(planning, key=f"{key}+{self.fleet}+{avoided}")
+            self.planning = planning
         return Observed(
             job=self.job,
             planning=planning,
@@ -157,6 +188,7 @@ class ClusterModel:
             pods=tuple(self.pods.values()),
             lost_nodes=self.lost_nodes,
             leaving=self.leaving,
+            room=room,
             fleet=self._fleet(),
             progress=self.progress,
             queueing=self.queue.seen() if self.queue else QueueingSeen(),
@@ -235,14 +267,44 @@ class ClusterModel:
     def _bind(self, name: str, hostname: str) -> None:
         pod = self.pods[name]
         node = hostname or next(iter(pod.affinity_nodes), "any")
+        if node in self.taken:
+            self.pods[name] = replace(
+                pod, is_gated=False, selected_hostname=node, unschedulable_since=self.now,
+                waiting_reason="Unschedulable", waiting_message=self.taken[node], gpus=1,
+            )  # fmt: skip
+            return
         self.pods[name] = replace(
             pod, is_gated=False, scheduled_at=self.now, node=node, selected_hostname=hostname
         )
 
+    def _waiting(self) -> dict[str, list[PodSeen]]:
+        """Return by machine the pods that wait for it."""
+        found: dict[str, list[PodSeen]] = {}
+        for pod in self.pods.values():
+            if pod.unschedulable_since and not pod.node:
+                found.setdefault(pod.selected_hostname, []).append(pod)
+        return found
+
+    def take(self, machine: str, words: str) -> None:
+        """Let somebody else's pods fill a machine; the job's are evicted, and made again."""
+        self.taken[machine] = words
+        for pod in tuple(self.pods.values()):
+            if pod.node == machine:
+                self.kill(pod.name)
+
+    def vacate(self, machine: str) -> None:
+        """Let somebody else's pods leave a machine; the scheduler binds what waits for it."""
+        del self.taken[machine]
+        for pod in self._waiting().get(machine, ()):
+            self.pods[pod.name] = replace(
+                pod, node=machine, scheduled_at=self.now, unschedulable_since=None,
+                waiting_reason="", waiting_message="",
+            )  # fmt: skip
+
     def make_ready(self) -> None:
         """Let every pod that may run become ready."""
         for name, pod in self.pods.items():
-            if not pod.is_gated:
+            if pod.node:
                 self.pods[name] = replace(pod, is_ready=True, waiting_reason="")
 
     def kill(self, name: str) -> None:
@@ -326,7 +388,8 @@ class ClusterModel:
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
-            answer = self.look(action.given) if action.given else self.answer
+            found = self.choose(self.room) if self.choose else self.answer
+            answer = self.look(action.given) if action.given else found
             has_failed = isinstance(answer, PlannerTrouble)
             self.planning = replace(
                 self.planning, answer=answer, answer_key=action.key,

@@ -123,7 +123,7 @@ class LastReplan(ApiModel):
     """The HetRLPlan that was in force."""
 
     reason: Text
-    """NodeLost, NodeLeaving, SpecChanged, FailureRule or FleetChanged."""
+    """NodeLost, NodeLeaving, NodeFull, SpecChanged, FailureRule or FleetChanged."""
 
     outcome: Text
     """Adopted; Unchanged, where nothing better was found; TooLittle, below minImprovementPercent;

@@ -5,21 +5,32 @@ Holds values, not objects; filled by kopf's indexes, read once a round.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_operator.cache.pending_writes import Place, RecentWrites
 from hetrl_operator.model.kueue_admission import WorkloadSeen
-from hetrl_operator.model.nodes import Tolerations, must_leave
-from hetrl_operator.model.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
+from hetrl_operator.model.nodes import Tolerations, must_leave, waits_for
+from hetrl_operator.model.observed import (
+    ChildSeen,
+    JobSeen,
+    NodesSeen,
+    PlanSeen,
+    PodSeen,
+    UnreadablePlan,
+)
 from hetrl_operator.model.parse import Body, JobKey, lost_since
+from hetrl_operator.planning.full_machines import is_about_machine
 
 Index = Mapping[Any, Iterable[Any]]
 """A kopf index: values by key, live."""
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 CHILD_KINDS = ("StatefulSet", "Service", "ConfigMap")
+
+LATE_SECONDS = 30.0
+"""How long after its grace a pod that stops still counts as about to free its GPUs."""
 
 
 @dataclass(slots=True)
@@ -177,6 +188,36 @@ class Views:
                 found[name] = why
         return found
 
+    def crowded(
+        self, names: Iterable[str], pods: Iterable[PodSeen], nodes: NodesSeen, now: datetime
+    ) -> dict[str, tuple[PodSeen, ...]]:
+        """Return by node the pods of a job that the scheduler cannot bind to it.
+
+        Nodes that are lost or leaving have a reason of their own. Where a pod of any job stops, or
+        the scheduler preempts others, room is being made.
+        """
+        stuck = [each for each in pods if _finds_no_room(each)]
+        if not stuck:
+            return {}
+        found = {}
+        for name in set(names) - nodes.lost.keys() - nodes.leaving.keys():
+            node: Body | None = next(iter(self.node_index.get(name, ())), None)
+            if node is None:
+                continue
+            waiting = tuple(each for each in stuck if waits_for(node, each))
+            if waiting and not self._is_vacating(name, now):
+                found[name] = waiting
+        return found
+
+    def _is_vacating(self, node: str, now: datetime) -> bool:
+        """Tell whether a pod of a job is about to free what it holds on a node."""
+        late = timedelta(seconds=LATE_SECONDS)
+        return any(
+            each.node == node and each.deletion_due_at and now < each.deletion_due_at + late
+            for store in self.pods.values()
+            for each in store
+        )
+
     def jobs_on(self, node: str) -> set[JobKey]:
         """Return the jobs with pods on a node."""
         return {key for key, store in self.pods.items() if any(each.node == node for each in store)}
@@ -233,3 +274,9 @@ class Views:
             if (kind, job.namespace, each.name) not in self.gone
         }
         return {**shown, **self.recent.of(kind, job.uid)}.values()
+
+
+def _finds_no_room(pod: PodSeen) -> bool:
+    """Tell whether the scheduler looked at a pod's machine and does not make room there."""
+    is_stuck = pod.unschedulable_since is not None and not (pod.node or pod.is_deleting)
+    return is_stuck and not pod.nominated_node and is_about_machine(pod.waiting_message)

@@ -86,11 +86,15 @@ def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | N
             return None
         # Waiting for nodes had a deadline of its own; this one begins after it.
         starts += [pod.scheduled_at for pod in seen.pods if pod.scheduled_at]
+    since = max(starts)
+    if seen.room.since:
+        # A move away from a full machine is no new start, or one that fits nowhere starts for ever.
+        since = min(since, seen.room.since)
     return _Deadline(
         reason=Reason.STARTUP_DEADLINE_EXCEEDED,
         field="startupDeadlineSeconds",
         limit_seconds=written.startup_deadline_seconds,
-        passed_seconds=(now - max(starts)).total_seconds(),
+        passed_seconds=(now - since).total_seconds(),
         waiting_for=names_and_reasons(seen.pods),
     )
 
@@ -103,7 +107,8 @@ def _unschedulable(seen: Observed, written: JobSpec, now: "datetime") -> _Deadli
     planned = condition(seen.job.status, ConditionType.PLANNED)
     waiting = _waiting_pods(seen)
     if waiting:
-        since = min(pod.unschedulable_since for pod in waiting if pod.unschedulable_since)
+        times = [pod.unschedulable_since for pod in waiting if pod.unschedulable_since]
+        since = min([*times, *((seen.room.since,) if seen.room.since else ())])
         waits_for = names_and_reasons(waiting)
     elif planned and planned.status is not ConditionStatus.TRUE and _lacks_gpus(planned):
         resumed = condition(seen.job.status, ConditionType.SUSPENDED)

@@ -55,7 +55,11 @@ def active(
             findings=(*findings, *refused(seen)),
             actions=planned.actions,
             plan=planned.plan,
-            wake_after=(next_deadline_seconds(seen, now), planned.wake_after_seconds),
+            wake_after=(
+                next_deadline_seconds(seen, now),
+                planned.wake_after_seconds,
+                _next_room_seconds(seen, now),
+            ),
         )
     if not seen.pods and queueing.exceeds(seen, wish, planned.plan.plan):
         # Planned anew since it was admitted: it waits again, with what it needs now.
@@ -112,8 +116,15 @@ def _deployed(
             next_stall_seconds(seen, shown, now),
             restarted.wake_after_seconds,
             planned.wake_after_seconds,
+            _next_room_seconds(seen, now),
         ),
     )
+
+
+def _next_room_seconds(seen: Observed, now: "datetime") -> float | None:
+    """Return when machines may count as full, or not any more, though nothing else happens."""
+    at = seen.room.next_at
+    return max(0.0, (at - now).total_seconds()) if at else None
 
 
 def _wanted(deployment: Deployment) -> Wanted:

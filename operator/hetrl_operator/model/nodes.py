@@ -44,13 +44,13 @@ def must_leave(node: Node, tolerations: Tolerations, pods: Iterable[PodSeen]) ->
         if evicts and not _tolerated(taint, tolerations):
             return f"{_words(taint)} is not tolerated"
     closed = "cordoned" if node["spec"]["unschedulable"] else untolerated(node, tolerations)
-    if closed and any(_waits_for(node, each) for each in pods):
+    if closed and any(waits_for(node, each) for each in pods):
         return f"{closed}, and a pod waits for it"
     return ""
 
 
-def _waits_for(node: Node, pod: PodSeen) -> bool:
-    """Tell whether a pod has its place on a node that will not take it."""
+def waits_for(node: Node, pod: PodSeen) -> bool:
+    """Tell whether a pod has its place on a node and the scheduler cannot bind it."""
     if pod.node or pod.is_deleting or pod.unschedulable_since is None:
         return False
     name, labels = node["metadata"]["name"], node["metadata"]["labels"]

@@ -116,6 +116,12 @@ class PodSeen:
     node: str = ""
     """Where it was bound to; empty while it was not."""
 
+    nominated_node: str = ""
+    """Where the scheduler is making room for it by preemption; empty: nowhere."""
+
+    gpus: int = 0
+    """GPUs that its containers request."""
+
     scheduled_at: datetime | None = None
     unschedulable_since: datetime | None = None
     deletion_due_at: datetime | None = None
@@ -213,6 +219,10 @@ class Occupied:
 
     reasons: tuple[str, ...]
     held_gpus: int
+    """By other jobs."""
+
+    full: tuple[str, ...] = ()
+    """Machines that are left out because the scheduler finds no room on them, a line a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +301,49 @@ class NodesSeen:
     leaving: Mapping[str, str] = field(default_factory=dict)
     """Those on which the job's pods cannot stay, and why."""
 
+    full: Mapping[str, "NoRoom"] = field(default_factory=dict)
+    """Those that pods of the job wait for, and that have had no room for them for some time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom:
+    """A machine that the scheduler finds no room on for pods that are pinned to it."""
+
+    pods: tuple[str, ...]
+    """Names of the pods that wait for it, sorted."""
+
+    roles: frozenset[Role]
+    """Their roles."""
+
+    words: str
+    """Why, in the scheduler's words."""
+
+    gpus: int
+    """GPUs that the smallest of these pods requests, where GPUs are what lacks; else 0."""
+
+    def __str__(self) -> str:
+        """Complete the machine's name to a sentence."""
+        more = len(self.pods) - _MOST_PODS_NAMED
+        names = ", ".join(self.pods[:_MOST_PODS_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"has no room for {names}: {self.words}"
+
+
+_MOST_PODS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomSeen:
+    """Where a job's pods find no room, and what planning makes of it."""
+
+    full: Mapping[str, NoRoom] = field(default_factory=dict)
+    """Machines that pods of the job wait for in vain, by name."""
+
+    since: datetime | None = None
+    """When a job that does not run first found no room since all of its pods had nodes."""
+
+    next_at: datetime | None = None
+    """When this may change though nothing else happens; None: never."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSeen:
@@ -357,6 +410,7 @@ class Observed:
     leaving: Mapping[str, str] = field(default_factory=dict)
     """Of the plan's machines: those on which the job's pods cannot stay, and why."""
 
+    room: RoomSeen = field(default_factory=RoomSeen)
     fleet: FleetSeen = field(default_factory=FleetSeen)
     progress: ProgressSeen | None = None
     trouble: WriteTrouble | None = None
@@ -365,4 +419,4 @@ class Observed:
     @property
     def nodes(self) -> NodesSeen:
         """What is wrong with the plan's machines."""
-        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving)
+        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving, full=self.room.full)

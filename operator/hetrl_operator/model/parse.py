@@ -5,7 +5,7 @@ so that thousands of them fit into memory. What a job asks is left to ``wishes``
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hetrl_api.fleet.departure import notices_among
+from hetrl_api.fleet.fleet import GPU_RESOURCE
 from hetrl_api.job.status import JobStatus
 from hetrl_api.load import parse
 from hetrl_api.plan.plan import HetRLPlan
@@ -204,6 +205,8 @@ def pod_seen(body: Body) -> PodSeen | None:
         ordinal=int(ordinal),
         created_at=_time(metadata["creationTimestamp"]),
         node=spec.get("nodeName") or "",
+        nominated_node=status.get("nominatedNodeName") or "",
+        gpus=_gpus(spec),
         scheduled_at=_since(conditions, "PodScheduled", status="True"),
         unschedulable_since=_since(
             conditions, "PodScheduled", status="False", reason="Unschedulable"
@@ -310,6 +313,17 @@ def _termination(container: Body) -> Termination | None:
         message=str(ended.get("message", "")),
         at=_time(ended["finishedAt"]),
     )
+
+
+def _gpus(spec: Body) -> int:
+    """Count the GPUs that a pod's containers request."""
+    limits = ((each.get("resources") or {}).get("limits") or {} for each in _containers(spec))
+    asked = (str(each.get(GPU_RESOURCE, "")) for each in limits)
+    return sum(int(each) for each in asked if each.isdecimal())
+
+
+def _containers(spec: Body) -> Iterable[Body]:
+    return spec.get("containers") or ()
 
 
 def _affinity_nodes(spec: Body) -> frozenset[str]:

@@ -253,6 +253,9 @@ class ReplanReason:
     NODE_LEAVING: Final = "NodeLeaving"
     """A machine of the plan is about to go, or no longer takes the job's pods."""
 
+    NODE_FULL: Final = "NodeFull"
+    """A machine of the plan has no room for a pod that is pinned to it."""
+
     SPEC_CHANGED: Final = "SpecChanged"
     """The planning fields of the spec are others."""
 

@@ -61,6 +61,12 @@ class Asked:
     left_out: tuple[str, ...]
     """Why machines with GPUs are in neither."""
 
+    full: tuple[str, ...] = ()
+    """Why machines without room are not in ``free``, which are in ``left_out`` as well."""
+
+    full_gpus: int = 0
+    """How many GPUs these have that no other job holds."""
+
     standing: Standing | None = None
     """The plan that the job runs by, if it runs."""
 

@@ -68,6 +68,10 @@ class Ledger:
         self._total -= held
         return True
 
+    def held_by(self, uid: str) -> Mapping[str, int]:
+        """Return the GPUs by machine that a job holds."""
+        return self._held.get(uid, {})
+
     def held_by_others(self, uid: str) -> Counter[str]:
         """Return the GPUs by machine that all jobs but one hold."""
         return self._total - self._held.get(uid, Counter())

@@ -33,6 +33,7 @@ from hetrl_operator.model.observed import (
 from hetrl_operator.model.parse import JobKey
 from hetrl_operator.planning.capacity import Eligible, FleetView
 from hetrl_operator.planning.fleet_digest import digest_of, unnamed_fleet_text
+from hetrl_operator.planning.full_machines import Room
 from hetrl_operator.planning.plan_cache import Answers
 from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import Asked, Standing
@@ -78,6 +79,11 @@ class _Inquiry:
     whole: ClusterSnapshot
     left_out: tuple[str, ...]
     question: Question
+    full: tuple[str, ...]
+    """Which of what is left out are machines without room, as pods have shown."""
+
+    full_gpus: int
+    """How many GPUs these have that no other job holds."""
 
     @property
     def exact(self) -> Hashable:
@@ -96,6 +102,7 @@ class Planning:
     """Called with a job's key when its answer is there."""
 
     ledger: Ledger = field(default_factory=Ledger)
+    room: Room = field(default_factory=Room)
     processes: PlannerProcesses = field(init=False)
     _eligible: Eligible = field(init=False)
     _turns: asyncio.Semaphore = field(init=False)
@@ -144,7 +151,9 @@ class Planning:
             key=""
             if (plan and not base and plan.planned_for == spec_key)
             or (given and record and record.base == base and isinstance(record.answer, Plan))
-            else self._key(job, job.wish, spec_key, base, on_paper=on_paper),
+            else self._key(
+                job, job.wish, spec_key, base, on_paper=on_paper, is_given=given is not None
+            ),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
             answer_key=record.key if record else "",
@@ -185,7 +194,7 @@ class Planning:
             spec_key=spec_key,
             key=asked.key,
             base=asked.base,
-            standing=self._standing(wish, asked) if asked.standing else None,
+            standing=self._standing(job, wish, asked) if asked.standing else None,
             given=asked.given,
             num_failures=last.num_failures if last and is_again else 0,
             on_paper=asked.on_paper,
@@ -211,6 +220,7 @@ class Planning:
         """Leave nothing behind of a job that is gone."""
         self.forget(uid)
         self._differs_since.pop(uid, None)
+        self.room.forget(uid)
 
     async def close(self) -> None:
         """Stop the worker processes."""
@@ -219,23 +229,46 @@ class Planning:
         await self.processes.close()
 
     def _key(
-        self, job: JobSeen, wish: Wish, spec_key: str, base: str, *, on_paper: bool = False
+        self,
+        job: JobSeen,
+        wish: Wish,
+        spec_key: str,
+        base: str,
+        *,
+        on_paper: bool,
+        is_given: bool,
     ) -> str:
-        asked = question(self._usable(job, wish, on_paper=on_paper), wish.spec)
+        usable = self._usable(job, wish, on_paper=on_paper, is_given=is_given)
+        asked = question(usable, wish.spec)
         # All else that a plan follows from is in the digest of the spec's planning fields.
         interval = str(wish.spec.training.checkpoint_every_steps)
         return digest_of(spec_key, base, interval, unnamed_fleet_text(asked.fleet))
 
-    def _usable(self, job: JobSeen, wish: Wish, *, on_paper: bool) -> ClusterSnapshot:
-        return self._eligible.whole(wish) if on_paper else self._eligible.free(job.uid, wish)
+    def _usable(
+        self, job: JobSeen, wish: Wish, *, on_paper: bool, is_given: bool
+    ) -> ClusterSnapshot:
+        """Return what a job may be planned on.
 
-    def _standing(self, wish: Wish, asked: StartPlanning) -> Standing:
+        Machines without room count for a plan that the job names: its pods wait for them, and
+        there is no other plan to go to.
+        """
+        if on_paper:
+            return self._eligible.whole(wish)
+        free = self._eligible.free(job.uid, wish)
+        return free if is_given else self.room.within(job.uid, free, self.ledger.held_by(job.uid))
+
+    def _standing(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> Standing:
         assert asked.standing
+        used = gpus_by_machine(asked.standing)
+        full = self.room.closed(job.uid, self._eligible.whole(wish))
         return Standing(
             plan=asked.standing,
             keeps_trainer=asked.keeps_trainer,
             enough_percent=asked.enough_percent,
-            closed=self._eligible.closed(wish, gpus_by_machine(asked.standing)),
+            closed=(
+                *self._eligible.closed(wish, used),
+                *(each for each in full if each.node in used),
+            ),
         )
 
     async def _search(self, job: JobSeen, wish: Wish, record: _Record) -> None:
@@ -267,7 +300,7 @@ class Planning:
 
     def _known(self, job: JobSeen, wish: Wish, record: _Record, *, since: float) -> Answer | None:
         """Return what others who asked the same were answered."""
-        asked = self._inquiry(job, wish, on_paper=record.on_paper)
+        asked = self._inquiry(job, wish, record)
         if asked is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
         if record.standing or record.given:
@@ -280,9 +313,12 @@ class Planning:
 
     async def _made(self, job: JobSeen, wish: Wish, record: _Record) -> Answer | None:
         """Have the planner answer; None where others have taken the plan's GPUs meanwhile."""
-        asked = self._inquiry(job, wish, on_paper=record.on_paper)
+        asked = self._inquiry(job, wish, record)
         assert asked, "a deadline that is over is known"
-        record.key = self._key(job, wish, record.spec_key, record.base, on_paper=record.on_paper)
+        record.key = self._key(
+            job, wish, record.spec_key, record.base,
+            on_paper=record.on_paper, is_given=record.given is not None,
+        )  # fmt: skip
         record.left_out, record.fleet = asked.left_out, self._eligible.digest(wish)
         found = await self.processes.ask(
             Asked(
@@ -290,6 +326,8 @@ class Planning:
                 free=asked.free,
                 fleet=asked.whole,
                 left_out=asked.left_out,
+                full=asked.full,
+                full_gpus=asked.full_gpus,
                 standing=record.standing,
                 given=record.given,
                 fits_fleet=self._answers.fits(question(asked.whole, asked.spec)),
@@ -300,18 +338,24 @@ class Planning:
             self._answers.learn(asked.question, asked.exact, found, at=at)
         return found if self._hold(job, wish, record, found) else None
 
-    def _inquiry(self, job: JobSeen, wish: Wish, *, on_paper: bool) -> _Inquiry | None:
+    def _inquiry(self, job: JobSeen, wish: Wish, record: _Record) -> _Inquiry | None:
         """Return what is to be asked now; None where the job's deadline is over."""
         spec = from_now(wish.spec, job, datetime.now(UTC))
         if spec is None:
             return None
-        free = self._usable(job, wish, on_paper=on_paper)
+        on_paper, is_given = record.on_paper, record.given is not None
+        free = self._usable(job, wish, on_paper=on_paper, is_given=is_given)
+        unheld = self._usable(job, wish, on_paper=on_paper, is_given=True)
+        whole = self._eligible.whole(wish)
+        full = () if on_paper or is_given else self.room.left_out(job.uid, whole)
         return _Inquiry(
             spec=spec,
             free=free,
-            whole=self._eligible.whole(wish),
-            left_out=self._eligible.left_out(wish),
+            whole=whole,
+            left_out=(*self._eligible.left_out(wish), *full),
             question=question(free, spec),
+            full=full,
+            full_gpus=unheld.num_gpus - free.num_gpus,
         )
 
     def _hold(self, job: JobSeen, wish: Wish, record: _Record, found: Answer) -> bool:

@@ -35,7 +35,8 @@ def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
     if isinstance(whole, Plan):
         return aligned(whole, standing.plan, free) if standing else whole
     if free != fleet and (asked.fits_fleet or isinstance(_plan(job, fleet), Plan)):
-        return Occupied(reasons=whole.reasons, held_gpus=fleet.num_gpus - free.num_gpus)
+        held = fleet.num_gpus - free.num_gpus - asked.full_gpus
+        return Occupied(reasons=whole.reasons, held_gpus=held, full=asked.full)
     return Infeasible(reasons=(*whole.reasons, *asked.left_out))
 
 

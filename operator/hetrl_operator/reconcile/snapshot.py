@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hetrl_api.job.planning import PlanningMode
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_operator.cache.informer_cache import Views
 from hetrl_operator.decide.kueue.queueing import answered_plans, is_ours, is_queued, waits
 from hetrl_operator.decide.plan.active_plan import (
@@ -19,7 +20,7 @@ from hetrl_operator.decide.plan.active_plan import (
     unreadable,
 )
 from hetrl_operator.decide.plan.drift import drift
-from hetrl_operator.model.conditions import has_ended
+from hetrl_operator.model.conditions import has_ended, holds
 from hetrl_operator.model.kueue_admission import QueueingSeen
 from hetrl_operator.model.nodes import Tolerations
 from hetrl_operator.model.observed import (
@@ -29,9 +30,12 @@ from hetrl_operator.model.observed import (
     Observed,
     PlanningSeen,
     PlanSeen,
+    PodSeen,
     ProgressSeen,
     WriteTrouble,
 )
+from hetrl_operator.model.pods import present
+from hetrl_operator.model.reasons import ConditionType
 from hetrl_operator.planning.reservations import gpus_by_machine
 from hetrl_operator.planning.service import Planning, planning_key
 from hetrl_operator.render.kueue_workload import flavor_keys
@@ -66,6 +70,11 @@ class Observer:
             leaving=self.views.leaving_nodes(used, _tolerations(job), pods),
         )
         plan = in_force(job, plans)
+        crowded = self.views.crowded(used, pods, nodes, now)
+        room = self.planning.room.look(
+            job.uid, pods, crowded, now, is_placed=is_placed(job, plan, pods)
+        )
+        nodes = replace(nodes, full=room.full)
         fleet = self.planning.fleet(job, plan, now)
         queueing = self._queueing(job)
         on_paper = waits(job, queueing)
@@ -88,6 +97,7 @@ class Observer:
             hostnames=self.views.hostnames(machines),
             lost_nodes=nodes.lost,
             leaving=nodes.leaving,
+            room=room,
             fleet=fleet,
             progress=self.progress.get(job.uid),
             trouble=self.troubles.get(job.uid),
@@ -125,6 +135,15 @@ class Observer:
         machines = {name for each in known for name in gpus_by_machine(each)}
         labels = self.views.labels(machines, flavor_keys(job.wish))
         return replace(queueing, machine_labels=labels)
+
+
+def is_placed(job: JobSeen, plan: PlanSeen | None, pods: Sequence[PodSeen]) -> bool:
+    """Tell whether a job runs, or each pod of its plan has a node."""
+    if plan is None or holds(job.status, ConditionType.RUNNING):
+        return True
+    sets = pod_sets(plan.plan)
+    bound = [pod for pod in present(pods, sets).values() if pod.node]
+    return len(bound) == sum(each.num_pods for each in sets)
 
 
 def _base(

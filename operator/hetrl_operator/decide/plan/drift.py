@@ -4,7 +4,7 @@ Asked twice in a round: before observing, because what a new plan would be made 
 to digest, and while deciding. Whether a better plan is worth the move is ``adoption``'s.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -123,20 +123,41 @@ def _machines_gone(job: JobSeen, plan: PlanSeen, nodes: NodesSeen, now: "datetim
     limit = timedelta(seconds=job.wish.written.failure_policy.node_lost_seconds)
     lost = {name for name, since in nodes.lost.items() if now - since >= limit}
     sets = pod_sets(plan.plan)
-    used = sorted((lost | nodes.leaving.keys()) & _machines(sets))
+    used = sorted((lost | nodes.leaving.keys() | nodes.full.keys()) & _machines(sets))
     if not used:
         return None
-    whys = [
-        f"{name} does not answer" if name in lost else f"{name}: {nodes.leaving[name]}"
-        for name in used
-    ]
     trains = _machines(each for each in sets if each.role is Role.TRAINER)
     return Drift(
-        reason=ReplanReason.NODE_LOST if lost & set(used) else ReplanReason.NODE_LEAVING,
-        why=", ".join(whys),
+        reason=_reason(used, lost, nodes),
+        why=", ".join(_why(name, lost, nodes) for name in used),
         base=f"{plan.name}/{','.join(used)}",
-        keeps_trainer=not trains & set(used),
+        keeps_trainer=not any(
+            name in trains and _loses_trainers(name, lost, nodes) for name in used
+        ),
     )
+
+
+def _reason(used: Iterable[str], lost: Collection[str], nodes: NodesSeen) -> str:
+    if any(name in lost for name in used):
+        return ReplanReason.NODE_LOST
+    if any(name in nodes.leaving for name in used):
+        return ReplanReason.NODE_LEAVING
+    return ReplanReason.NODE_FULL
+
+
+def _why(name: str, lost: Collection[str], nodes: NodesSeen) -> str:
+    if name in lost:
+        return f"{name} does not answer"
+    return (
+        f"{name}: {nodes.leaving[name]}" if name in nodes.leaving else f"{name} {nodes.full[name]}"
+    )
+
+
+def _loses_trainers(name: str, lost: Collection[str], nodes: NodesSeen) -> bool:
+    """Tell whether trainers on a machine must move: from a full one only those that wait for it."""
+    if name in lost or name in nodes.leaving:
+        return True
+    return Role.TRAINER in nodes.full[name].roles
 
 
 def _machines(sets: Iterable[PodSet]) -> set[str]:

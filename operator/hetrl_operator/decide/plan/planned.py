@@ -57,8 +57,9 @@ def refusal(answer: Infeasible | Occupied) -> Finding:
     match answer:
         case Infeasible(reasons=reasons):
             return not_yet(Reason.INFEASIBLE, "; ".join(reasons))
-        case Occupied(reasons=reasons, held_gpus=held):
-            text = f"other jobs hold {held} GPUs, and without these: {'; '.join(reasons)}"
+        case Occupied(reasons=reasons, held_gpus=held, full=full):
+            others = (f"other jobs hold {held} GPUs",) if held or not full else ()
+            text = f"{'; '.join((*others, *full))}, and without these: {'; '.join(reasons)}"
             return not_yet(Reason.FLEET_OCCUPIED, text)
         case _:
             assert_never(answer)

@@ -1,0 +1,255 @@
+"""Machines that have no room for pods, as the scheduler says, and how long plans avoid them.
+
+What is free on a machine is known only from what HetRL gave out; pods of others and limits of the
+machine show when a pod that is pinned to it stays unschedulable. Kept in memory: after a restart
+the same pods say the same. Which pods wait for which machine is left to ``views``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hetrl_api.fleet.fleet import GPU_RESOURCE
+from hetrl_api.fleet.place import Absence, summary
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_operator.model.observed import NoRoom, PodSeen, RoomSeen
+
+SETTLE_SECONDS = 10.0
+"""How long a pod stays unschedulable until its machine counts as full. The scheduler itself tries
+again within ten seconds of a change. Longer by as much for each machine that lacked something else
+than GPUs: a pod that fits nowhere tries a few machines of a large fleet and not all."""
+
+EXCLUDED_SECONDS = 300.0
+"""How long plans avoid a machine after a pod waited for it in vain. Doubled each time that the same
+job finds it full again."""
+
+MOST_EXCLUDED_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exclusion:
+    """One machine that plans of a job avoid."""
+
+    found: NoRoom
+    until: datetime
+
+
+@dataclass(slots=True)
+class Room:
+    """The exclusions of every job, by the job's uid."""
+
+    _excluded: dict[str, dict[str, _Exclusion]] = field(default_factory=dict)
+    _times: dict[str, Counter[str]] = field(default_factory=dict)
+    """How often a job found a machine full; the past of exclusions that have ended."""
+
+    _waiting_since: dict[str, dict[str, datetime]] = field(default_factory=dict)
+    _without_room_since: dict[str, datetime] = field(default_factory=dict)
+
+    def look(
+        self,
+        uid: str,
+        pods: Sequence[PodSeen],
+        waiting: Mapping[str, Sequence[PodSeen]],
+        now: datetime,
+        *,
+        is_placed: bool,
+    ) -> RoomSeen:
+        """Take in where a job's pods wait, and return where they have waited in vain.
+
+        Args:
+            uid: the job's.
+            pods: all pods of the job.
+            waiting: by machine, those that the scheduler cannot bind to it though nothing but room
+                is missing, as far as is known.
+            now: the time.
+            is_placed: whether the job has what it needs to run, or each of its pods has a node.
+        """
+        self._expire(now)
+        if not (waiting or uid in self._excluded or uid in self._without_room_since):
+            self._waiting_since.pop(uid, None)
+            return RoomSeen(next_at=self._next_end(uid))
+        self._take_back(uid, pods, waiting)
+        full = self._full(uid, waiting, now)
+        for machine, found in full.items():
+            self._exclude(uid, machine, found, now)
+        if is_placed or not pods:
+            # A job that was suspended begins to wait anew.
+            self._without_room_since.pop(uid, None)
+        elif full:
+            self._without_room_since.setdefault(uid, now)
+        settles_at = self._settles_at(uid, waiting.keys() - full.keys())
+        times = [each for each in (settles_at, self._next_end(uid)) if each]
+        since = self._without_room_since.get(uid)
+        return RoomSeen(full=full, since=since, next_at=min(times, default=None))
+
+    def within(self, uid: str, free: ClusterSnapshot, held: Mapping[str, int]) -> ClusterSnapshot:
+        """Return what is free for a job without the machines that have no room.
+
+        Args:
+            uid: the job's.
+            free: what no other job holds.
+            held: GPUs by machine that the job holds: others' pods are not on these.
+        """
+        own, most = self._excluded.get(uid, {}), self._most_gpus(uid)
+        if not own and not most:
+            return free
+        machines = []
+        for each in free.machines:
+            limit = held.get(each.name, 0) + most.get(each.name, each.num_gpus)
+            left = 0 if each.name in own else min(each.num_gpus, limit)
+            if left:
+                machines.append(each if left == each.num_gpus else replace(each, num_gpus=left))
+        return replace(free, machines=tuple(machines))
+
+    def closed(self, uid: str, whole: ClusterSnapshot) -> tuple[Absence, ...]:
+        """Return the machines that take no new pods of a job, which may keep what it has there."""
+        own, kinds = self._excluded.get(uid, {}), {each.name: each for each in whole.gpu_kinds}
+        return tuple(
+            Absence(
+                node=each.name, gpu_kind=each.gpu_kind, labels={},
+                reason=_reason(own[each.name].found), machine=each, kind=kinds[each.gpu_kind],
+            )
+            for each in whole.machines
+            if each.name in own
+        )  # fmt: skip
+
+    def left_out(self, uid: str, whole: ClusterSnapshot) -> tuple[str, ...]:
+        """Return why machines of a job's fleet are left out of its plans, a line a reason."""
+        own = self._excluded.get(uid, {})
+        found = {name: each.found for name, each in self._of_others(uid).items()}
+        found |= {name: each.found for name, each in own.items()}
+        return summary(
+            Absence(node=each.name, gpu_kind="", labels={}, reason=_reason(found[each.name]))
+            for each in whole.machines
+            if each.name in found
+        )
+
+    def forget(self, uid: str) -> None:
+        """Drop what is known of a job that is gone."""
+        for each in (self._excluded, self._times, self._waiting_since, self._without_room_since):
+            each.pop(uid, None)
+
+    def _full(
+        self, uid: str, waiting: Mapping[str, Sequence[PodSeen]], now: datetime
+    ) -> dict[str, NoRoom]:
+        """Return the machines that a job's pods have waited for long enough."""
+        known, since = self._excluded.get(uid, {}), self._waiting_since.get(uid, {})
+        self._waiting_since[uid] = {name: since.get(name, now) for name in waiting}
+        settle = self._settle(uid)
+        return {
+            name: _no_room(pods)
+            for name, pods in waiting.items()
+            if name in known or now - self._waiting_since[uid][name] >= settle
+        }
+
+    def _settle(self, uid: str) -> timedelta:
+        # GPUs that lack are held by others, for the planner knows how many a machine has. All else
+        # may be lacking everywhere, where the pod asks for too much.
+        excluded = self._excluded.get(uid, {}).values()
+        return timedelta(seconds=SETTLE_SECONDS) * (
+            1 + sum(not each.found.gpus for each in excluded)
+        )
+
+    def _settles_at(self, uid: str, machines: Iterable[str]) -> datetime | None:
+        times = [self._waiting_since[uid][name] for name in machines]
+        return min(times) + self._settle(uid) if times else None
+
+    def _exclude(self, uid: str, machine: str, found: NoRoom, now: datetime) -> None:
+        """Exclude a machine from now on, for as long as pods wait for it and some time more."""
+        known, times = self._excluded.setdefault(uid, {}), self._times.setdefault(uid, Counter())
+        if machine not in known:
+            times[machine] += 1
+        seconds = min(EXCLUDED_SECONDS * 2 ** (times[machine] - 1), MOST_EXCLUDED_SECONDS)
+        known[machine] = _Exclusion(found=found, until=now + timedelta(seconds=seconds))
+
+    def _take_back(
+        self, uid: str, pods: Sequence[PodSeen], waiting: Mapping[str, Sequence[PodSeen]]
+    ) -> None:
+        """End the exclusions of machines that pods which waited for them are bound to after all."""
+        bound = {(pod.node, pod.name) for pod in pods if pod.node}
+        known = self._excluded.get(uid, {})
+        for machine, each in tuple(known.items()):
+            is_bound = any((machine, name) in bound for name in each.found.pods)
+            if is_bound and machine not in waiting:
+                del known[machine], self._times[uid][machine]
+
+    def _expire(self, now: datetime) -> None:
+        for uid, known in tuple(self._excluded.items()):
+            left = {name: each for name, each in known.items() if each.until > now}
+            if left:
+                self._excluded[uid] = left
+            else:
+                del self._excluded[uid]
+
+    def _next_end(self, uid: str) -> datetime | None:
+        """Return when the next exclusion ends that bears on a job's plans."""
+        ends = [each.until for each in self._excluded.get(uid, {}).values()]
+        ends += [each.until for each in self._of_others(uid).values()]
+        return min(ends, default=None)
+
+    def _most_gpus(self, uid: str) -> dict[str, int]:
+        """Return how many GPUs of machines are free at most, as pods of other jobs have shown."""
+        return {name: each.found.gpus - 1 for name, each in self._of_others(uid).items()}
+
+    def _of_others(self, uid: str) -> dict[str, _Exclusion]:
+        """Return by machine what says most of all that other jobs learnt about its GPUs."""
+        found: dict[str, _Exclusion] = {}
+        for other, known in self._excluded.items():
+            for name, each in known.items() if other != uid else ():
+                best = found.get(name)
+                if each.found.gpus and (best is None or each.found.gpus < best.found.gpus):
+                    found[name] = each
+        return found
+
+
+_LACKS_GPUS = f"Insufficient {GPU_RESOURCE}"
+
+
+def _no_room(pods: Sequence[PodSeen]) -> NoRoom:
+    words = machine_words(pods[0].waiting_message)
+    lacks_gpus = [each.gpus for each in pods if _LACKS_GPUS in each.waiting_message]
+    return NoRoom(
+        pods=tuple(sorted(each.name for each in pods)),
+        roles=frozenset(each.role for each in pods),
+        words=words,
+        gpus=min(lacks_gpus, default=0),
+    )
+
+
+def _reason(found: NoRoom) -> str:
+    return f"no room for a pod, in the scheduler's words: {found.words}"
+
+
+_SUMMARY = re.compile(
+    r"\d+/\d+ nodes are available: (?P<reasons>.*?)(?:\. .*|\.?)$", flags=re.DOTALL
+)
+_COUNTED = re.compile(r"\d+ ")
+_OF_OTHER_NODES = re.compile(
+    r"\d+ node\(s\) didn't (?:satisfy plugin\(s\) \[NodeAffinity\]"
+    r"|match Pod's node affinity/selector)$"
+)
+
+
+def is_about_machine(message: str) -> bool:
+    """Tell whether a scheduler's message is about nodes.
+
+    The default scheduler counts nodes by reason. Where it refuses a pod before it looks at any, as
+    for a claim that does not exist, there is no count, and no other machine would do.
+    """
+    found = _SUMMARY.match(message)
+    return found is None or bool(_COUNTED.match(found["reasons"]))
+
+
+def machine_words(message: str) -> str:
+    """Return what a scheduler's message says of the machine that a pod is pinned to.
+
+    The default scheduler also counts the nodes that the pin rules out, and what preemption would
+    do. Messages of another form are returned whole.
+    """
+    found = _SUMMARY.match(message)
+    if found is None:
+        return message
+    reasons = [each for each in found["reasons"].split(", ") if not _OF_OTHER_NODES.match(each)]
+    return ", ".join(reasons) or found["reasons"]

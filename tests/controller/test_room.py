@@ -1,0 +1,331 @@
+"""Machines without room: when they count as such, for whom, and for how long."""
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
+from hetrl_operator.cache.informer_cache import LATE_SECONDS, Views
+from hetrl_operator.model.observed import NodesSeen, PodSeen, RoomSeen
+from hetrl_operator.model.parse import slim_node
+from hetrl_operator.planning.full_machines import (
+    EXCLUDED_SECONDS,
+    SETTLE_SECONDS,
+    Room,
+    is_about_machine,
+    machine_words,
+)
+from tests.builders import a_kind
+from tests.controller.values import NOW, a_pod, later
+
+FLEET = ClusterSnapshot(
+    gpu_kinds=(a_kind("L4"),),
+    machines=tuple(
+        Machine(name=f"l4-{number}", gpu_kind="L4", num_gpus=8, region="local")
+        for number in range(2)
+    ),
+)
+PINNED = "5 node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+def message(reason: str) -> str:
+    """What the default scheduler says of a pod that is pinned to one of six nodes."""
+    return (
+        f"0/6 nodes are available: {reason}, {PINNED}. no new claims to deallocate, preemption: "
+        "0/6 nodes are available: 1 No preemption victims found for incoming pod, 5 Preemption is "
+        "not helpful for scheduling."
+    )
+
+
+NO_GPUS = message("1 Insufficient nvidia.com/gpu")
+
+
+def waiting(said: str = NO_GPUS, *, gpus: int = 4, name: str = "l4-0", **changes: Any) -> PodSeen:
+    """A pod that the scheduler cannot bind to the machine that it is pinned to."""
+    fields: dict[str, Any] = {
+        "is_ready": False, "scheduled_at": None, "unschedulable_since": NOW, "gpus": gpus,
+        "waiting_reason": "Unschedulable", "waiting_message": said, "selected_hostname": name,
+        "affinity_nodes": frozenset({name}), **changes,
+    }  # fmt: skip
+    return a_pod("rollout-l4-0", **fields)
+
+
+def look(
+    room: Room, *pods: PodSeen, at: float, uid: str = "uid-1", is_placed: bool = False
+) -> RoomSeen:
+    """Look at a job some seconds after the beginning."""
+    found: dict[str, list[PodSeen]] = defaultdict(list)
+    for pod in pods:
+        if not pod.node:
+            found[pod.selected_hostname].append(pod)
+    return room.look(uid, pods, found, later(seconds=at), is_placed=is_placed)
+
+
+def full(pod: PodSeen | None = None, *, at: float = 0.0) -> Room:
+    """A room in which a job has found a machine full, its settle time later."""
+    room, pod = Room(), pod or waiting()
+    look(room, pod, at=at)
+    look(room, pod, at=at + SETTLE_SECONDS)
+    return room
+
+
+def gpus(room: Room, uid: str = "uid-1", **held: int) -> dict[str, int]:
+    """The GPUs that a job may be planned on, by machine."""
+    by_machine = {name.replace("_", "-"): count for name, count in held.items()}
+    return {each.name: each.num_gpus for each in room.within(uid, FLEET, by_machine).machines}
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        pytest.param(NO_GPUS, "1 Insufficient nvidia.com/gpu", id="gpus"),
+        pytest.param(
+            message("1 Insufficient cpu, 1 Insufficient memory"),
+            "1 Insufficient cpu, 1 Insufficient memory", id="several",
+        ),
+        pytest.param(
+            f"0/6 nodes are available: 1 Too many pods, {PINNED}.", "1 Too many pods", id="no-tail"
+        ),
+        pytest.param(
+            "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match Pod's node "
+            "affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful.",
+            "1 Too many pods", id="selector",
+        ),
+        pytest.param(
+            message("1 node(s) didn't match PersistentVolume's node affinity"),
+            "1 node(s) didn't match PersistentVolume's node affinity", id="volume",
+        ),
+        pytest.param(
+            f"0/6 nodes are available: {PINNED}.", PINNED, id="pinned-to-what-is-not-there"
+        ),
+        pytest.param("all queues are closed", "all queues are closed", id="another-scheduler"),
+        pytest.param("", "", id="nothing"),
+    ],
+)  # fmt: skip
+def test_machine_words_leave_out_what_is_of_other_nodes(said: str, words: str) -> None:
+    assert machine_words(said) == words
+
+
+@pytest.mark.parametrize(
+    ("said", "is_about"),
+    [
+        pytest.param(NO_GPUS, True, id="gpus"),
+        pytest.param("all queues are closed", True, id="another-scheduler"),
+        pytest.param(
+            '0/6 nodes are available: persistentvolumeclaim "data" not found. not found',
+            False, id="no-claim",
+        ),
+        pytest.param(
+            "0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+            False, id="unbound-claim",
+        ),
+    ],
+)  # fmt: skip
+def test_message_about_no_node_is_not_about_the_machine(said: str, *, is_about: bool) -> None:
+    assert is_about_machine(said) is is_about
+
+
+def test_machine_is_full_once_its_pod_has_waited_for_the_settle_time() -> None:
+    room, pod = Room(), waiting()
+
+    early = look(room, pod, at=0)
+    assert (early.full, early.next_at) == ({}, later(seconds=SETTLE_SECONDS))
+    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
+    assert not look(room, at=1).full, "the pod is bound, or made again"
+    look(room, pod, at=2)
+    assert not look(room, pod, at=SETTLE_SECONDS).full
+    found = look(room, pod, at=2 + SETTLE_SECONDS)
+
+    assert found.since == later(seconds=2 + SETTLE_SECONDS)
+    said = str(found.full["l4-0"])
+    assert said == "has no room for math-rollout-l4-0-0: 1 Insufficient nvidia.com/gpu"
+    assert gpus(room) == {"l4-1": 8}
+    assert room.left_out("uid-1", FLEET) == (
+        "1 node left out (l4-0): no room for a pod, in the scheduler's words: "
+        "1 Insufficient nvidia.com/gpu",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "times"),
+    [
+        pytest.param(NO_GPUS, 1, id="gpus-that-others-hold"),
+        pytest.param(message("1 Insufficient memory"), 2, id="perhaps-too-much-memory"),
+    ],
+)
+def test_next_machine_takes_longer_where_the_pod_may_ask_for_too_much(
+    said: str, times: int
+) -> None:
+    room, pod = full(waiting(said)), waiting(said, name="l4-1")
+    look(room, pod, at=20)
+
+    assert "l4-1" not in look(room, pod, at=19 + times * SETTLE_SECONDS).full
+    assert "l4-1" in look(room, pod, at=20 + times * SETTLE_SECONDS).full
+
+
+def test_exclusion_lasts_while_a_pod_waits_and_some_minutes_more() -> None:
+    room, pod = full(), waiting()
+    last = 3 * EXCLUDED_SECONDS
+    for number in range(7):
+        assert look(room, pod, at=SETTLE_SECONDS + number * last / 6).full
+    ended = SETTLE_SECONDS + last + EXCLUDED_SECONDS
+
+    assert look(room, at=ended - 1).next_at == later(seconds=ended)
+    assert gpus(room) == {"l4-1": 8}
+    assert look(room, at=ended).next_at is None
+    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
+
+
+def test_exclusion_doubles_each_time_that_a_job_finds_a_machine_full_again() -> None:
+    room, at, lengths = full(), SETTLE_SECONDS, []
+    for _ in range(6):
+        end = look(room, at=at).next_at
+        assert end
+        lengths.append((end - later(seconds=at)).total_seconds())
+        at += lengths[-1]
+        look(room, waiting(), at=at)
+        at += SETTLE_SECONDS
+        look(room, waiting(), at=at)
+
+    assert lengths == [300, 600, 1200, 2400, 3600, 3600]
+
+
+def test_exclusion_ends_when_the_pod_is_bound_to_the_machine_after_all() -> None:
+    room = full()
+    bound = replace(waiting(), node="l4-0", unschedulable_since=None)
+
+    look(room, bound, at=20)
+
+    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
+
+
+def test_exclusion_stays_while_another_pod_waits_for_the_machine() -> None:
+    room = full()
+    bound = replace(waiting(), node="l4-0", unschedulable_since=None)
+
+    found = look(room, bound, waiting(ordinal=1, uid="two", name="l4-0"), at=20)
+
+    assert found.full
+    assert gpus(room) == {"l4-1": 8}
+
+
+@pytest.mark.parametrize(
+    ("pod", "held", "free"),
+    [
+        pytest.param(waiting(gpus=4), 0, {"l4-0": 3, "l4-1": 8}, id="room-for-fewer"),
+        pytest.param(waiting(gpus=1), 0, {"l4-1": 8}, id="no-room"),
+        pytest.param(waiting(gpus=4), 2, {"l4-0": 5, "l4-1": 8}, id="beside-what-it-holds"),
+        pytest.param(
+            waiting(message("1 Insufficient memory")), 0, {"l4-0": 8, "l4-1": 8}, id="memory"
+        ),
+        pytest.param(
+            waiting(message("1 node(s) didn't match pod anti-affinity rules")), 0,
+            {"l4-0": 8, "l4-1": 8}, id="anti-affinity",
+        ),
+    ],
+)  # fmt: skip
+def test_other_jobs_learn_of_gpus_alone(pod: PodSeen, held: int, free: dict[str, int]) -> None:
+    room = full(pod)
+
+    assert gpus(room) == {"l4-1": 8}, "the job itself avoids the machine whole"
+    assert gpus(room, "uid-2", l4_0=held) == free
+
+
+def test_other_jobs_look_again_when_the_exclusion_ends() -> None:
+    room = full()
+
+    ends = look(room, at=SETTLE_SECONDS, uid="uid-2").next_at
+
+    assert ends == later(seconds=SETTLE_SECONDS + EXCLUDED_SECONDS)
+    look(room, at=SETTLE_SECONDS + EXCLUDED_SECONDS, uid="uid-2")
+    assert gpus(room, "uid-2") == {"l4-0": 8, "l4-1": 8}
+
+
+def test_wait_for_room_is_over_when_all_is_placed() -> None:
+    room = full()
+    assert look(room, waiting(), at=20).since
+
+    assert look(room, waiting(), at=21, is_placed=True).since is None
+    assert look(room, waiting(), at=22).since == later(seconds=22)
+
+
+def test_suspended_job_begins_to_wait_anew() -> None:
+    room = full()
+    assert look(room, waiting(), at=20).since
+
+    assert look(room, at=21).since is None
+
+
+def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
+    room = full()
+
+    room.forget("uid-1")
+
+    assert room == Room()
+
+
+READY = [{"type": "Ready", "status": "True", "lastTransitionTime": None}]
+
+
+def views(*others: PodSeen) -> Views:
+    node = slim_node(
+        {
+            "metadata": {"name": "l4-0", "labels": {"kubernetes.io/hostname": "l4-0"}},
+            "status": {"conditions": READY},
+        }
+    )
+    pods = {("default", "other"): list(others)}
+    return Views(
+        jobs={}, plans={}, pods=pods, children={}, node_index={"l4-0": [node]}, topology_index={}
+    )
+
+
+def stopping(due: datetime, node: str = "l4-0") -> PodSeen:
+    return a_pod("rollout-l4-0", node=node, deletion_due_at=due)
+
+
+@pytest.mark.parametrize(
+    ("pod", "others", "nodes", "is_crowded"),
+    [
+        pytest.param(waiting(), (), NodesSeen(), True, id="waits"),
+        pytest.param(waiting(selected_hostname=""), (), NodesSeen(), True, id="by-affinity"),
+        pytest.param(waiting(name="l4-1"), (), NodesSeen(), False, id="for-another"),
+        pytest.param(
+            waiting(selected_hostname="", affinity_nodes=frozenset()), (), NodesSeen(), False,
+            id="pinned-to-none",
+        ),
+        pytest.param(waiting(unschedulable_since=None), (), NodesSeen(), False, id="not-tried-yet"),
+        pytest.param(waiting(node="l4-0"), (), NodesSeen(), False, id="bound"),
+        pytest.param(waiting(deletion_due_at=NOW), (), NodesSeen(), False, id="stops"),
+        pytest.param(waiting(nominated_node="l4-0"), (), NodesSeen(), False, id="preempts"),
+        pytest.param(
+            waiting('0/6 nodes are available: persistentvolumeclaim "data" not found.'), (),
+            NodesSeen(), False, id="claim-not-found",
+        ),
+        pytest.param(waiting(), (), NodesSeen(lost={"l4-0": NOW}), False, id="lost-machine"),
+        pytest.param(waiting(), (), NodesSeen(leaving={"l4-0": "cordoned"}), False, id="leaving"),
+        pytest.param(
+            waiting(), (stopping(later(seconds=1)),), NodesSeen(), False, id="another-pod-stops"
+        ),
+        pytest.param(
+            waiting(), (stopping(later(seconds=1), "l4-1"),), NodesSeen(), True,
+            id="another-pod-stops-elsewhere",
+        ),
+        pytest.param(
+            waiting(), (stopping(later(seconds=-LATE_SECONDS)),), NodesSeen(), True,
+            id="another-pod-does-not-stop",
+        ),
+        pytest.param(
+            waiting(), (a_pod("rollout-l4-0", node="l4-0"),), NodesSeen(), True, id="another-runs"
+        ),
+    ],
+)  # fmt: skip
+def test_machine_is_crowded_where_nothing_but_room_is_missing(
+    pod: PodSeen, others: tuple[PodSeen, ...], nodes: NodesSeen, *, is_crowded: bool
+) -> None:
+    found = views(*others).crowded({"l4-0", "gone"}, (pod,), nodes, NOW)
+
+    assert found == ({"l4-0": (pod,)} if is_crowded else {})
