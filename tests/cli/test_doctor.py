@@ -79,6 +79,82 @@ def test_a_coordinator_that_is_silent_while_the_job_runs_is_found() -> None:
     )
 
 
+def a_pod_of_the_job(**status: Any) -> dict[str, Any]:
+    """A trainer's pod that is pinned to a machine."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a100-0"]}]}
+    required = {"nodeSelectorTerms": [term]}
+    return {
+        "metadata": {
+            "name": "math-trainer-0", "uid": "u", "creationTimestamp": NOW.isoformat(),
+            "labels": {"hetrl.dev/role": "trainer", "hetrl.dev/pod-set": "trainer"},
+        },
+        "spec": {"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": required}}},
+        "status": status,
+    }  # fmt: skip
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    return a_pod_of_the_job(
+        conditions=[
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+             "message": message, "lastTransitionTime": NOW.isoformat()},
+        ]
+    )  # fmt: skip
+
+
+NO_GPUS = "0/6 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+@pytest.mark.parametrize(
+    ("mode", "remedy"),
+    [
+        ("Auto", "the operator plans the job without a100-0 after 10 s or some more; "),
+        ("Manual", "spec.planning.mode Manual keeps the plan: make room, or name another plan; "),
+    ],
+)
+def test_machine_without_room_is_named_with_what_is_done_about_it(mode: str, remedy: str) -> None:
+    job = a_job({"spec.planning": {"mode": mode}})
+    facts = replace(HEALTHY, job=JobFacts(job=job, pods=(unschedulable(NO_GPUS),)))
+
+    (found,) = [each for each in diagnosis(facts) if each.about == "room"]
+
+    assert found.said == "a100-0 has no room for math-trainer-0: 1 Insufficient nvidia.com/gpu"
+    assert found.remedy.startswith(remedy)
+    assert "spec.nodeName=a100-0 lists what runs there" in found.remedy
+
+
+def test_missing_claim_is_not_taken_for_a_machine_without_room() -> None:
+    pod = unschedulable('0/6 nodes are available: persistentvolumeclaim "x" not found.')
+
+    assert "has no room" not in said(replace(HEALTHY, job=JobFacts(job=a_job(), pods=(pod,))))
+
+
+NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}
+
+
+@pytest.mark.parametrize(
+    ("container", "about", "expected"),
+    [
+        ("trainer", "images", "math-trainer-0 has no image: ImagePullBackOff of x: denied"),
+        (
+            "istio-proxy", "sidecars", "math-trainer-0 waits for containers that are not the "
+            "job's: container istio-proxy: ImagePullBackOff, denied",
+        ),
+    ],
+)  # fmt: skip
+def test_container_without_image_is_told_as_the_jobs_or_as_others(
+    container: str, about: str, expected: str
+) -> None:
+    status = {"name": container, "image": "x", "ready": False, "state": NO_IMAGE}
+    pod = a_pod_of_the_job(containerStatuses=[status])
+
+    found = diagnosis(replace(HEALTHY, job=JobFacts(job=a_job(), pods=(pod,))))
+
+    said = [(each.about, each.said) for each in found if each.about in {"images", "sidecars"}]
+    assert said == [(about, expected)]
+
+
 def a_queue(name: str, *, message: str = "") -> dict[str, Any]:
     active = {"type": "Active", "status": "False" if message else "True", "message": message}
     return {

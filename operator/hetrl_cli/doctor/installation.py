@@ -67,6 +67,10 @@ def _rights(facts: Facts) -> Iterator[Finding]:
         )
 
 
+_CONTAINER = "operator"
+"""In the operator's pods, as the chart names it."""
+
+
 def _operator(facts: Facts) -> Iterator[Finding]:
     if facts.operators is None:
         return
@@ -78,7 +82,7 @@ def _operator(facts: Facts) -> Iterator[Finding]:
             "it makes no pods",
         )
     for pod in facts.operators:
-        if trouble := image_trouble(pod):
+        if trouble := image_trouble(pod, _CONTAINER):
             yield Finding(
                 about="operator",
                 said=f"{name_of(pod)} has no image: {trouble}",

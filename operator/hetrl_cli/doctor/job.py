@@ -3,13 +3,23 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from hetrl_api.job.planning import PlanningMode
 from hetrl_cli.doctor.facts import Facts, JobFacts
 from hetrl_cli.doctor.finding import Finding, Weight
-from hetrl_cli.doctor.pods import Pod, disk_trouble, image_trouble, is_ready, name_of
+from hetrl_cli.doctor.pods import (
+    Pod,
+    awaited_machine,
+    disk_trouble,
+    image_trouble,
+    is_ready,
+    name_of,
+    others_trouble,
+)
 from hetrl_cli.jobs.standing import Standing, moment, span
 from hetrl_core.task import Role
 from hetrl_operator.model.labels import ROLE
 from hetrl_operator.model.reasons import ConditionType
+from hetrl_operator.planning.full_machines import SETTLE_SECONDS
 
 MOST_SILENCE = timedelta(seconds=60)
 """Coordinators report every few seconds."""
@@ -21,6 +31,8 @@ def findings(facts: Facts) -> Iterator[Finding]:
         return
     standing = Standing(facts.job.job)
     yield from _images(facts.job)
+    yield from _sidecars(facts.job)
+    yield from _room(facts.job, standing)
     yield from _claims(facts, facts.job, standing)
     yield from _disks(facts.job, standing)
     yield from _coordinator(facts, facts.job, standing)
@@ -36,6 +48,43 @@ def _images(job: JobFacts) -> Iterator[Finding]:
                 remedy="set spec.runtime's images to some that nodes can pull, and a pull secret "
                 "where the registry asks who they are",
             )
+
+
+def _sidecars(job: JobFacts) -> Iterator[Finding]:
+    for pod in job.pods:
+        if trouble := others_trouble(pod):
+            yield Finding(
+                about="sidecars",
+                said=f"{name_of(pod)} waits for containers that are not the job's: {trouble}",
+                remedy="kubectl logs POD -c CONTAINER says what such a container lacks; the "
+                "webhook that adds it may be told to leave the job's pods alone, by labels or "
+                "annotations in spec.runtime.podTemplate".replace("POD", name_of(pod)),
+            )
+
+
+def _room(job: JobFacts, standing: Standing) -> Iterator[Finding]:
+    waiting: dict[tuple[str, str], list[str]] = {}
+    for pod in job.pods:
+        machine, words = awaited_machine(pod)
+        if machine:
+            waiting.setdefault((machine, words), []).append(name_of(pod))
+    for (machine, words), names in sorted(waiting.items()):
+        yield Finding(
+            about="room",
+            said=f"{machine} has no room for {', '.join(names)}: {words}",
+            remedy=f"{_without(machine, standing)}; kubectl get pods -A --field-selector "
+            f"spec.nodeName={machine} lists what runs there",
+        )
+
+
+def _without(machine: str, standing: Standing) -> str:
+    """Say what the operator does about a machine without room."""
+    if (standing.job["spec"].get("planning") or {}).get("mode") == PlanningMode.MANUAL:
+        return "spec.planning.mode Manual keeps the plan: make room, or name another plan"
+    return (
+        f"the operator plans the job without {machine} after {SETTLE_SECONDS:g} s or some more; "
+        "where no other plan fits, the job waits until there is room"
+    )
 
 
 def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding]:
