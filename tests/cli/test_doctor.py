@@ -155,6 +155,18 @@ def test_container_without_image_is_told_as_the_jobs_or_as_others(
     assert said == [(about, expected)]
 
 
+@pytest.mark.parametrize(("container", "is_found"), [("trainer", True), ("log-agent", False)])
+def test_full_disk_is_the_jobs_where_its_container_met_it(
+    container: str, *, is_found: bool
+) -> None:
+    state = {"terminated": {"exitCode": 1, "message": "No space left on device"}}
+    pod = a_pod_of_the_job(containerStatuses=[{"name": container, "state": state}])
+
+    found = said(replace(HEALTHY, job=JobFacts(job=a_job(), pods=(pod,))))
+
+    assert ("math-trainer-0 met a full disk" in found) is is_found
+
+
 def a_queue(name: str, *, message: str = "") -> dict[str, Any]:
     active = {"type": "Active", "status": "False" if message else "True", "message": message}
     return {

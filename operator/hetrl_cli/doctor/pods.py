@@ -1,6 +1,6 @@
 """What pods say of their own trouble: images that cannot be had, disks that are full."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hetrl_operator.model import containers
@@ -63,16 +63,10 @@ def awaited_machine(pod: Pod) -> tuple[str, str]:
 
 
 def disk_trouble(pod: Pod) -> str:
-    """Return what a pod said of a full disk; empty where it said nothing of one."""
+    """Return what a pod or the job's container said of a full disk; empty where neither did."""
     status = pod.get("status", {})
     said = [str(status.get("message", "")), str(status.get("reason", ""))]
-    for container in _containers(pod):
-        for moment in (container.get("state") or {}, container.get("lastState") or {}):
-            said += [str(each.get("message", "")) for each in moment.values() if each]
+    container = containers.own_container(status, role_of(pod))
+    for moment in (container.get("state") or {}, container.get("lastState") or {}):
+        said += [str(each.get("message", "")) for each in moment.values() if each]
     return next((text for text in said if any(sign in text for sign in _FULL)), "")
-
-
-def _containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    status = pod.get("status", {})
-    for each in ("initContainerStatuses", "containerStatuses"):
-        yield from status.get(each) or ()
