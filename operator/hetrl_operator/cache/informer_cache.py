@@ -10,6 +10,7 @@ from typing import Any
 
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_operator.cache.pending_writes import Place, RecentWrites
+from hetrl_operator.model.containers import Body
 from hetrl_operator.model.kueue_admission import WorkloadSeen
 from hetrl_operator.model.nodes import Tolerations, must_leave, waits_for
 from hetrl_operator.model.observed import (
@@ -20,8 +21,8 @@ from hetrl_operator.model.observed import (
     PodSeen,
     UnreadablePlan,
 )
-from hetrl_operator.model.parse import Body, JobKey, lost_since
-from hetrl_operator.planning.full_machines import is_about_machine
+from hetrl_operator.model.parse import JobKey, lost_since
+from hetrl_operator.model.scheduler_messages import is_about_machine
 
 Index = Mapping[Any, Iterable[Any]]
 """A kopf index: values by key, live."""

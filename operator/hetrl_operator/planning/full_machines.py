@@ -5,7 +5,6 @@ machine show when a pod that is pinned to it stays unschedulable. Kept in memory
 the same pods say the same. Which pods wait for which machine is left to ``views``.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from hetrl_api.fleet.fleet import GPU_RESOURCE
 from hetrl_api.fleet.place import Absence, summary
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_operator.model.observed import NoRoom, PodSeen, RoomSeen
+from hetrl_operator.model.scheduler_messages import machine_words
 
 SETTLE_SECONDS = 10.0
 """How long a pod stays unschedulable until its machine counts as full. The scheduler itself tries
@@ -220,36 +220,3 @@ def _no_room(pods: Sequence[PodSeen]) -> NoRoom:
 
 def _reason(found: NoRoom) -> str:
     return f"no room for a pod, in the scheduler's words: {found.words}"
-
-
-_SUMMARY = re.compile(
-    r"\d+/\d+ nodes are available: (?P<reasons>.*?)(?:\. .*|\.?)$", flags=re.DOTALL
-)
-_COUNTED = re.compile(r"\d+ ")
-_OF_OTHER_NODES = re.compile(
-    r"\d+ node\(s\) didn't (?:satisfy plugin\(s\) \[NodeAffinity\]"
-    r"|match Pod's node affinity/selector)$"
-)
-
-
-def is_about_machine(message: str) -> bool:
-    """Tell whether a scheduler's message is about nodes.
-
-    The default scheduler counts nodes by reason. Where it refuses a pod before it looks at any, as
-    for a claim that does not exist, there is no count, and no other machine would do.
-    """
-    found = _SUMMARY.match(message)
-    return found is None or bool(_COUNTED.match(found["reasons"]))
-
-
-def machine_words(message: str) -> str:
-    """Return what a scheduler's message says of the machine that a pod is pinned to.
-
-    The default scheduler also counts the nodes that the pin rules out, and what preemption would
-    do. Messages of another form are returned whole.
-    """
-    found = _SUMMARY.match(message)
-    if found is None:
-        return message
-    reasons = [each for each in found["reasons"].split(", ") if not _OF_OTHER_NODES.match(each)]
-    return ", ".join(reasons) or found["reasons"]
