@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_operator.kube.name_conflict import name_conflict
+from hetrl_operator.model.name_conflict import name_conflict
 from hetrl_operator.model.observed import ChildSeen
 from hetrl_operator.model.reasons import Reason
 from tests.controller.values import a_job

@@ -11,12 +11,12 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_operator.cache.informer_cache import LATE_SECONDS, Views
 from hetrl_operator.model.observed import NodesSeen, PodSeen, RoomSeen
 from hetrl_operator.model.parse import slim_node
-from hetrl_operator.model.scheduler_messages import is_about_machine, machine_words
 from hetrl_operator.planning.full_machines import (
     EXCLUDED_SECONDS,
     SETTLE_SECONDS,
     Room,
 )
+from hetrl_operator.planning.scheduler_messages import is_about_machine, machine_words
 from tests.builders import a_kind
 from tests.controller.values import NOW, a_pod, later
 

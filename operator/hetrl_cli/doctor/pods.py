@@ -6,7 +6,7 @@ from typing import Any
 from hetrl_operator.model import containers
 from hetrl_operator.model.labels import ROLE
 from hetrl_operator.model.parse import pod_seen
-from hetrl_operator.model.scheduler_messages import is_about_machine, machine_words
+from hetrl_operator.planning.scheduler_messages import is_about_machine, machine_words
 
 _NO_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _FULL = ("No space left on device", "disk quota exceeded", "DiskPressure", "low on resource: ephem")

@@ -22,7 +22,7 @@ from hetrl_operator.model.observed import (
     UnreadablePlan,
 )
 from hetrl_operator.model.parse import JobKey, lost_since
-from hetrl_operator.model.scheduler_messages import is_about_machine
+from hetrl_operator.planning.scheduler_messages import is_about_machine
 
 Index = Mapping[Any, Iterable[Any]]
 """A kopf index: values by key, live."""

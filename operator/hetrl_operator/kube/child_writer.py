@@ -10,10 +10,10 @@ from typing import Any
 
 from hetrl_operator.kube.client import APPLY, JSON_PATCH, MERGE, METADATA_ONLY, KubernetesApi, Reply
 from hetrl_operator.kube.managed_fields import JsonPatch, created_as_applied, is_object
-from hetrl_operator.kube.name_conflict import name_conflict, taken
 from hetrl_operator.kube.paths import collection
 from hetrl_operator.kube.write_results import Done, Outcome, Refused, outcome_of
 from hetrl_operator.model.labels import FIELD_MANAGER, FIELDS_HASH
+from hetrl_operator.model.name_conflict import name_conflict, taken
 from hetrl_operator.model.observed import ChildSeen, JobSeen
 from hetrl_operator.model.parse import child_seen
 

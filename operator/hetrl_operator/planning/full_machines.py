@@ -14,7 +14,7 @@ from hetrl_api.fleet.fleet import GPU_RESOURCE
 from hetrl_api.fleet.place import Absence, summary
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_operator.model.observed import NoRoom, PodSeen, RoomSeen
-from hetrl_operator.model.scheduler_messages import machine_words
+from hetrl_operator.planning.scheduler_messages import machine_words
 
 SETTLE_SECONDS = 10.0
 """How long a pod stays unschedulable until its machine counts as full. The scheduler itself tries

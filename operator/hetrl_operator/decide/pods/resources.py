@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from hetrl_operator.kube.name_conflict import NameConflict, name_conflict
 from hetrl_operator.model.actions import Action, Apply, Delete
 from hetrl_operator.model.conditions import Finding
+from hetrl_operator.model.name_conflict import NameConflict, name_conflict
 from hetrl_operator.model.observed import ChildSeen, Observed
 from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.render import Deployment, certificates, children, digests, identity
