@@ -21,6 +21,7 @@ from pebble import ProcessExpired, ProcessPool
 from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.judge import judge_of
+from hetrl_runtime.reward.one_line import described, one_line
 from hetrl_runtime.reward.verifiers import Verifier
 
 SCORING_SECONDS = 2.0
@@ -93,7 +94,7 @@ class VerifierPool:
         except ProcessExpired as error:
             reason = f"its judge died with exit code {error.exitcode}"
         except (MemoryError, RecursionError, ArithmeticError, ValueError, TypeError) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = one_line(described(error))
         logger.warning("a response cannot be judged and is worth 0: %s: %.80r", reason, response)
         return 0.0
 

@@ -1,0 +1,46 @@
+"""Text of reward code on its way into a log."""
+
+import pytest
+
+from hetrl_runtime.reward.one_line import MAX_CHARACTERS, described, one_line
+
+
+class RudeError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no message")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("plain text, größer 中文", "plain text, größer 中文"),
+        ("two\nlines\r\n", r"two\nlines\r\n"),
+        ("\x1b[31mred\x1b]0;title\x07", r"\x1b[31mred\x1b]0;title\x07"),
+        ("next\x85line\u2028paragraph\u2029", r"next\x85line\u2028paragraph\u2029"),
+        ("\u202eright to left", r"\u202eright to left"),
+        ("\x9b2Jone byte", r"\x9b2Jone byte"),
+        ("half \ud800 a character", r"half \ud800 a character"),
+        ("null\x00", r"null\x00"),
+        (["a\nb"], r"['a\nb']"),
+        (None, "None"),
+    ],
+)
+def test_one_line_escapes_what_a_terminal_or_a_log_acts_on(text: object, line: str) -> None:
+    assert one_line(text) == line
+    assert one_line(line) == line
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\n" * 199, "x" * 199 + "\n", "\U000e0001" * 300])
+def test_one_line_is_cut_short(text: str) -> None:
+    assert len(one_line(text)) == MAX_CHARACTERS
+    assert one_line(text).endswith("...")
+
+
+def test_one_line_keeps_as_much_as_fits() -> None:
+    assert one_line("x" * MAX_CHARACTERS) == "x" * MAX_CHARACTERS
+
+
+def test_described_survives_an_exception_that_raises() -> None:
+    assert described(RudeError()) == "RudeError: its message cannot be read"
+    assert described(ValueError("a\nb")) == "ValueError: a\nb"
+    assert len(described(ValueError("x" * 100_000))) < 300
