@@ -42,8 +42,9 @@ class Regex(ApiModel):
 class Python(ApiModel):
     """A function of your own, `(response: str, answer: str) -> float`, in a process of its own.
 
-    That has no network, starts no other, changes no file and sees no environment; a response that
-    it fails on is worth 0.
+    That process has no network, starts no other and changes no file. It reads Python, its
+    libraries and the folder of the file, and sees no environment. A response that it fails on is
+    worth 0.
     """
 
     source: Source

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hetrl_runtime.reward.confinement.restrictions import confine
+from hetrl_runtime.reward.confinement.restrictions import Bounds, confine
+from hetrl_runtime.reward.one_line import described
 
 
-def main(file: str, function: str, memory_bytes: int) -> None:
+def main(file: str, function: str, bounds: Bounds) -> None:
     """Serve: the first line out says whether the code could be loaded."""
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)
@@ -27,10 +28,10 @@ def main(file: str, function: str, memory_bytes: int) -> None:
             print(json.dumps(fields), file=replies, flush=True)
 
         try:
-            confine(memory_bytes=memory_bytes)
+            confine(Path(file), bounds)
             score = _loaded(Path(file), function)
-        except BaseException as error:  # a stranger's code may raise anything
-            reply(error=f"{type(error).__name__}: {error}")
+        except BaseException as error:  # The code may raise anything.
+            reply(error=described(error))
             return
         reply(ready=True)
         for line in sys.stdin:
@@ -38,7 +39,7 @@ def main(file: str, function: str, memory_bytes: int) -> None:
                 fields = json.loads(line)
                 reply(reward=_finite(score(fields["response"], fields["answer"])))
             except Exception as error:  # likewise
-                reply(error=f"{type(error).__name__}: {error}")
+                reply(error=described(error))
 
 
 def _loaded(file: Path, function: str) -> Callable[[str, str], object]:
@@ -61,4 +62,12 @@ def _finite(value: object) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(
+        sys.argv[1],
+        sys.argv[2],
+        Bounds(
+            memory_bytes=int(sys.argv[3]),
+            life_cpu_seconds=int(sys.argv[4]),
+            parent=int(sys.argv[5]),
+        ),
+    )

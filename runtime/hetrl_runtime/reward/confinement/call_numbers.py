@@ -1,0 +1,90 @@
+"""System calls that reward code may make with any arguments.
+
+They are what CPython, the C library, numpy and pure Python code need to compute, to read files,
+to run threads and to measure time. Each of them acts on this process alone. Calls that may act
+on others, depending on their arguments, are in ``system_calls``.
+"""
+
+Numbers = tuple[int | None, int | None]
+"""Of one call on x86_64 and on aarch64; None where an architecture has no such call."""
+
+ALWAYS_ALLOWED: dict[str, Numbers] = {
+    # Open files. Only pipes of the runner are open for writing, and none can be added.
+    "read": (0, 63),
+    "write": (1, 64),
+    "close": (3, 57),
+    "lseek": (8, 62),
+    "pread64": (17, 67),
+    "pwrite64": (18, 68),
+    "readv": (19, 65),
+    "writev": (20, 66),
+    "dup": (32, 23),
+    "dup2": (33, None),
+    "dup3": (292, 24),
+    "select": (23, None),
+    "pselect6": (270, 72),
+    "poll": (7, None),
+    "ppoll": (271, 73),
+    # Names and metadata of files.
+    "stat": (4, None),
+    "lstat": (6, None),
+    "fstat": (5, 80),
+    "newfstatat": (262, 79),
+    "statx": (332, 291),
+    "access": (21, None),
+    "faccessat": (269, 48),
+    "faccessat2": (439, 439),
+    "readlink": (89, None),
+    "readlinkat": (267, 78),
+    "getcwd": (79, 17),
+    "getdents": (78, None),
+    "getdents64": (217, 61),
+    # Memory of this process.
+    "brk": (12, 214),
+    "munmap": (11, 215),
+    "mprotect": (10, 226),
+    "mremap": (25, 216),
+    # This process and its threads.
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+    "set_tid_address": (218, 96),
+    "set_robust_list": (273, 99),
+    "rseq": (334, 293),
+    "futex": (202, 98),
+    "getpid": (39, 172),
+    "getppid": (110, 173),
+    "gettid": (186, 178),
+    "getuid": (102, 174),
+    "geteuid": (107, 175),
+    "getgid": (104, 176),
+    "getegid": (108, 177),
+    "sched_yield": (24, 124),
+    "sched_getaffinity": (204, 123),
+    "getcpu": (309, 168),
+    "getrlimit": (97, 163),
+    "getrusage": (98, 165),
+    "times": (100, 153),
+    "uname": (63, 160),
+    "sysinfo": (99, 179),
+    "getrandom": (318, 278),
+    # Signals that this process handles or waits for.
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "rt_sigpending": (127, 136),
+    "rt_sigtimedwait": (128, 137),
+    "rt_sigsuspend": (130, 133),
+    "sigaltstack": (131, 132),
+    "restart_syscall": (219, 128),
+    "pause": (34, None),
+    # Clocks, sleep, and the timers that send SIGALRM and its kin to this process alone.
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "gettimeofday": (96, 169),
+    "time": (201, None),
+    "nanosleep": (35, 101),
+    "clock_nanosleep": (230, 115),
+    "alarm": (37, None),
+    "getitimer": (36, 102),
+    "setitimer": (38, 103),
+}

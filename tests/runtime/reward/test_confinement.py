@@ -1,0 +1,48 @@
+"""What reward code is refused, asked of a real kernel: each attempt is one system call."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hetrl_runtime.reward.confinement import landlock
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+needs_landlock = pytest.mark.skipif(not landlock.version(), reason="the kernel has no Landlock")
+
+
+def asked(folder: Path, kind: str, *groups: str) -> dict[str, dict[str, float]]:
+    (folder / "private.txt").write_text("private")
+    (folder / "code").mkdir()
+    code = folder / "code" / "attempts.py"
+    code.write_text((HERE / "attempts.py").read_text())
+    said = subprocess.run(
+        [sys.executable, HERE / "ask.py", code, kind, *groups],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, dict[str, float]] = json.loads(said.stdout)
+    return found
+
+
+def went_through(found: dict[str, float]) -> list[str]:
+    return [name for name, number in found.items() if number == 0]
+
+
+@pytest.mark.parametrize("kind", [pytest.param("plain", marks=needs_landlock), "old", "bare"])
+def test_attempts_on_others_are_refused(tmp_path: Path, kind: str) -> None:
+    found = asked(tmp_path, kind, "ATTEMPTS", "PRIVATE_OF_PARENT", "WORKS")
+
+    assert went_through(found["ATTEMPTS"]) == []
+    assert went_through(found["PRIVATE_OF_PARENT"]) == []
+    assert went_through(found["WORKS"]) == [*found["WORKS"]]
+
+
+@needs_landlock
+def test_files_that_code_does_not_need_are_refused(tmp_path: Path) -> None:
+    assert went_through(asked(tmp_path, "plain", "FILES")["FILES"]) == []
