@@ -39,13 +39,13 @@ _FIRST_RESPONSES = (
 logger = logging.getLogger(__name__)
 
 
-def scorer_of(data: DataSpec) -> "VerifierPool | ConfinedCode":
-    """Return who scores a job's responses.
+def scorer_of(data: DataSpec, *, private: str = "") -> "VerifierPool | ConfinedCode":
+    """Return who scores a job's responses; code of the job may not read the folder ``private``.
 
     Raises:
         ValueError: there is no verifier of that name.
     """
-    return ConfinedCode(data.python) if data.python else VerifierPool(data)
+    return ConfinedCode(data.python, private=private) if data.python else VerifierPool(data)
 
 
 class VerifierPool:

@@ -14,7 +14,8 @@ from hetrl_core.task import Task
 from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.metrics.server import MetricsServer
-from hetrl_runtime.reward.scoring import scorer_of
+from hetrl_runtime.reward.confinement.code import ConfinedCode
+from hetrl_runtime.reward.scoring import VerifierPool, scorer_of
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
@@ -57,7 +58,7 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
         prompts = PromptFormat(folder, launch.data.tools)
         settings = engine_settings(launch, folder=folder, prompts=prompts, ordinal=ordinal)
         async with (
-            nullcontext() if launch.data.model else scorer_of(launch.data) as scorer,
+            nullcontext() if launch.data.model else _scorer(launch) as scorer,
             _started(open_engine(launch.engine, settings), then=served.say_ready) as engine,
             _asked(launch, process) as inference,
             WorkerClient(launch, process=process, relay=weights.relay) as client,
@@ -67,6 +68,12 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
                 metrics=metrics, inference=inference, tracer=tracer,
             )  # fmt: skip
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
+
+
+def _scorer(launch: Launch) -> VerifierPool | ConfinedCode:
+    # With ``hetrl run``, the run's keys may lie below the folder of the job's own code.
+    keys = str(Path(launch.tls.key).parent) if launch.tls else ""
+    return scorer_of(launch.data, private=keys)
 
 
 def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:

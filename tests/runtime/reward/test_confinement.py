@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement import landlock
+from hetrl_runtime.reward.confinement.code import ConfinedCode
 
 pytestmark = pytest.mark.slow
 
@@ -46,3 +48,31 @@ def test_attempts_on_others_are_refused(tmp_path: Path, kind: str) -> None:
 @needs_landlock
 def test_files_that_code_does_not_need_are_refused(tmp_path: Path) -> None:
     assert went_through(asked(tmp_path, "plain", "FILES")["FILES"]) == []
+
+
+READS = """
+from pathlib import Path
+
+def score(response, answer):
+    return float(len((Path(__file__).parent / response).read_text()))
+"""
+
+
+@needs_landlock
+async def test_keys_below_the_folder_of_the_code_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(READS)
+    keys = tmp_path / "runs" / "job-1" / "tls"
+    keys.mkdir(parents=True)
+    for name in ("words.txt", "runs/job-1/notes.txt", "runs/job-1/tls/rollout.key"):
+        (tmp_path / name).write_text("four")
+    (tmp_path / "latest").symlink_to("runs/job-1")
+    (tmp_path / "runs" / "back").symlink_to("..")
+
+    async with ConfinedCode(
+        PythonReward(file=str(tmp_path / "code.py")), private=str(keys)
+    ) as code:
+        assert await code.score("words.txt", "") == 4.0
+        assert await code.score("runs/job-1/notes.txt", "") == 4.0
+        assert await code.score("latest/notes.txt", "") == 4.0
+        assert await code.score("runs/job-1/tls/rollout.key", "") == 0.0
+        assert await code.score("latest/tls/rollout.key", "") == 0.0

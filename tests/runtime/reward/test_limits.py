@@ -199,7 +199,7 @@ def test_process_ends_with_the_one_that_asks(reward: PythonReward) -> None:
 @pytest.mark.slow
 def test_process_whose_parent_has_ended_before_does_not_serve(reward: PythonReward) -> None:
     # Another process than the one that starts it.
-    bounds = (1 << 30, 60, os.getppid())
+    bounds = (1 << 30, 60, os.getppid(), "")
     said = subprocess.run(
         [
             *(sys.executable, "-P", "-m", "hetrl_runtime.reward.confinement.runner"),

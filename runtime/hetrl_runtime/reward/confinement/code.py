@@ -23,8 +23,16 @@ class CodeError(ValueError):
 class ConfinedCode:
     """Asks the function of a file; use it as an async context manager."""
 
-    def __init__(self, reward: PythonReward) -> None:
+    def __init__(self, reward: PythonReward, *, private: str = "") -> None:
+        """Prepare to ask.
+
+        Args:
+            reward: the function, and what one call may take.
+            private: a folder that the code may not read, such as that of the worker's key, even
+                where it lies below the folder of the code; empty if there is none.
+        """
         self._reward = reward
+        self._private = private
         self._process: ConfinedProcess | None = None
         self._turn = asyncio.Lock()
 
@@ -37,7 +45,7 @@ class ConfinedCode:
         """
         file = self._reward.file
         try:
-            self._process = await ConfinedProcess.started(self._reward)
+            self._process = await ConfinedProcess.started(self._reward, private=self._private)
         except FunctionError as error:
             raise CodeError(f"data.python: {file} cannot be used: {error}") from error
         except (OSError, ValueError) as error:
@@ -81,7 +89,7 @@ class ConfinedCode:
         if self._process and not self._process.may_use(cpu_seconds):
             await self._stop()
         if self._process is None:
-            self._process = await ConfinedProcess.started(self._reward)
+            self._process = await ConfinedProcess.started(self._reward, private=self._private)
             if not self._process.may_use(cpu_seconds):
                 raise OSError("the worker's own limit of processor time leaves it none")
         return self._process

@@ -39,11 +39,12 @@ class ConfinedProcess:
         self._process = process
         self._until_cpu_seconds: float = life_seconds
         self._killed_for: str | None = None
+        self._is_killed = False
         self._watch = asyncio.create_task(self._watched())
 
     @classmethod
-    async def started(cls, reward: PythonReward) -> Self:
-        """Start a process and have it load the code.
+    async def started(cls, reward: PythonReward, *, private: str) -> Self:
+        """Start a process and have it load the code, which may not read the folder ``private``.
 
         Raises:
             FunctionError: the code cannot be loaded or confined.
@@ -57,7 +58,7 @@ class ConfinedProcess:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "hetrl_runtime.reward.confinement.runner"),
             *(reward.file, reward.function),
-            *map(str, (reward.memory_bytes, life_seconds, os.getpid())),
+            *map(str, (reward.memory_bytes, life_seconds, os.getpid(), private)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -131,14 +132,19 @@ class ConfinedProcess:
                 self._killed_for = excess(usage, until_cpu_seconds=self._until_cpu_seconds)
                 await asyncio.sleep(0 if self._killed_for else _LOOK_SECONDS)
         except OSError:
-            pass  # It has ended, and its exit code says more.
-        finally:
-            # Whatever ends the watch: a process that is not watched must not go on.
-            self._kill()
+            return  # It has ended, and its exit code says more.
+        except Exception:
+            self._kill()  # A process that is not watched must not go on.
+            raise
+        self._kill()
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        # Once: a second signal to a process that has ended makes ``subprocess`` collect it, and
+        # asyncio then warns that it does not know the exit code.
+        if not self._is_killed:
+            self._is_killed = True
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
 
 def _hide_this_process() -> None:

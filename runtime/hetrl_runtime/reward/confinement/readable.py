@@ -1,6 +1,7 @@
 """The files that reward code may read: Python, its libraries, and the folder of the code."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _LIBRARIES = ("/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store")
@@ -42,11 +43,11 @@ _MACHINE = (
 )
 
 
-def readable(file: Path) -> list[Path]:
+def readable(file: Path, *, private: Path | None) -> list[Path]:
     """Return the files and folders that the code of ``file`` may read.
 
     Python's are those of this process. A folder counts with all below it, so ``/`` is left out
-    wherever it occurs.
+    wherever it occurs, and a folder above ``private`` is replaced by what it has beside that.
     """
     python = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *sys.path)
     fixed = [*_LIBRARIES, *_MACHINE]
@@ -55,4 +56,18 @@ def readable(file: Path) -> list[Path]:
     absolute = file.absolute()
     # The file itself as well: a link may lead elsewhere, or it may lie in the root folder.
     chosen += [absolute, absolute.parent]
-    return [path for path in chosen if path.resolve() != Path("/")]
+    chosen = [path for path in chosen if path.resolve() != Path("/")]
+    if private is None:
+        return chosen
+    return [part for path in chosen for part in _beside(path, private.resolve())]
+
+
+def _beside(path: Path, private: Path) -> Iterator[Path]:
+    real = path.resolve()
+    if real.is_relative_to(private):
+        return
+    if not private.is_relative_to(real):
+        yield path
+    elif not path.is_symlink():  # A link could lead back to a folder above it, without end.
+        for entry in path.iterdir():
+            yield from _beside(entry, private)

@@ -33,6 +33,9 @@ class Bounds:
     parent: int
     """The process that asks; the confined process ends with it."""
 
+    private: Path | None = None
+    """A folder that the code may not read, even where it lies below one that it may."""
+
 
 def confine(file: Path, bounds: Bounds) -> None:
     """Give up everything that the code of ``file`` does not need.
@@ -55,21 +58,21 @@ def confine(file: Path, bounds: Bounds) -> None:
         )
     set_limits(memory_bytes=bounds.memory_bytes, cpu_seconds=bounds.life_cpu_seconds)
     try:
-        _give_up(file, machine)
+        _give_up(file, bounds.private, machine)
         _end_with(bounds.parent)
         kernel.install_filter(program(filter_of(machine, pid=os.getpid())))
     except OSError as error:
         raise UnconfinableError(f"the kernel does not confine code of a job: {error}") from error
 
 
-def _give_up(file: Path, machine: str) -> None:
+def _give_up(file: Path, private: Path | None, machine: str) -> None:
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if may_dump_core():
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     if landlock.version():
         # Where root runs the worker, the code may lie in a folder of another user.
         kernel.keep_capabilities(machine, kernel.CAP_DAC_READ_SEARCH)
-        landlock.allow_reading(readable(file))
+        landlock.allow_reading(readable(file, private=private))
     else:
         kernel.keep_capabilities(machine)
 

@@ -69,5 +69,6 @@ if __name__ == "__main__":
             memory_bytes=int(sys.argv[3]),
             life_cpu_seconds=int(sys.argv[4]),
             parent=int(sys.argv[5]),
+            private=Path(sys.argv[6]) if sys.argv[6] else None,
         ),
     )
