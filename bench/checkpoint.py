@@ -74,8 +74,10 @@ def report(root: Path, weights: bytes, state: dict[str, Tensor]) -> None:
     print(f"held up, written in place:        {in_place:7.3f} s")
     print(f"held up, written from a copy:     {beside:7.3f} s, {beside / in_place:.1%} of that")
     print(f"then written in:                  {statistics.median(whole):7.3f} s")
-    print(f"a step meanwhile:                 {statistics.median(slowed):7.3f} s, "
-          f"{statistics.median(slowed) / alone:.2f} times one alone")  # fmt: skip
+    print(
+        f"a step meanwhile:                 {statistics.median(slowed):7.3f} s, "
+        f"{statistics.median(slowed) / alone:.2f} times one alone"
+    )
 
 
 def saver(weights: bytes) -> Callable[[Path], None]:

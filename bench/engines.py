@@ -48,10 +48,19 @@ def main() -> None:
 def a_model(folder: Path) -> Path:
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=VOCABULARY, hidden_size=128, intermediate_size=256, num_hidden_layers=3,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True,
-        eos_token_id=1, pad_token_id=0, bos_token_id=None, max_position_embeddings=2048,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        tie_word_embeddings=True,
+        eos_token_id=1,
+        pad_token_id=0,
+        bos_token_id=None,
+        max_position_embeddings=2048,
+    )
     model = Qwen3ForCausalLM(config)
     model.save_pretrained(folder)
     print(f"model: {sum(each.numel() for each in model.parameters()):,} parameters")
@@ -115,10 +124,16 @@ def _generate(model: Qwen3ForCausalLM, requests: Sequence[GenerationRequest]) ->
         tokens[row, width - len(each.prompt_tokens) :] = torch.tensor(each.prompt_tokens)
         mask[row, width - len(each.prompt_tokens) :] = 1
     output = model.generate(
-        tokens, attention_mask=mask, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
-        max_new_tokens=max(each.max_tokens for each in requests), output_logits=True,
+        tokens,
+        attention_mask=mask,
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=max(each.max_tokens for each in requests),
+        output_logits=True,
         return_dict_in_generate=True,
-    )  # fmt: skip
+    )
     log_probs = torch.log_softmax(torch.stack(output.logits, dim=1).float(), dim=-1)
     responses = output.sequences[:, width:]
     log_probs.gather(2, responses[..., None])

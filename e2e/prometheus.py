@@ -26,8 +26,10 @@ from e2e.cluster.packages import PROMETHEUS_PACKAGES, require_packages
 SCRAPE_SECONDS = 2
 _START_SECONDS = 60.0
 _FIELDS = {
-    "sourceLabels": "source_labels", "targetLabel": "target_label", "replacement": "replacement",
-}  # fmt: skip
+    "sourceLabels": "source_labels",
+    "targetLabel": "target_label",
+    "replacement": "replacement",
+}
 """Prometheus' names of what a PodMonitor's relabelings say."""
 
 
@@ -80,10 +82,16 @@ def serving(config: dict[str, Any], folder: Path) -> Iterator[int]:
         port = free.getsockname()[1]
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
-            ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}",
-             "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                "prometheus",
+                f"--config.file={file}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                "--storage.tsdb.retention.time=100y",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=log,
+            stderr=log,
+        )
         try:
             _wait(process, port, folder / "prometheus.log")
             yield port
@@ -115,9 +123,10 @@ def _scrape_jobs(monitor: dict[str, Any], targets: Path) -> Iterator[dict[str, A
     ]
     for number, endpoint in enumerate(spec["podMetricsEndpoints"]):
         port = {
-            "action": "keep", "regex": endpoint["port"],
+            "action": "keep",
+            "regex": endpoint["port"],
             "source_labels": ["__meta_kubernetes_pod_container_port_name"],
-        }  # fmt: skip
+        }
         written = [
             {_FIELDS[name]: value for name, value in each.items()}
             for each in endpoint.get("relabelings", ())

@@ -26,6 +26,14 @@ def install(cluster: Cluster, folder: Path, values: Mapping[str, str] = NO_VALUE
     }
     options = [f"--set={name}={value}" for name, value in settings.items()]
     cluster.helm(
-        "upgrade", "--install", "hetrl", str(package), "--namespace", SYSTEM,
-        "--create-namespace", "--wait", "--timeout=5m", *options,
-    )  # fmt: skip
+        "upgrade",
+        "--install",
+        "hetrl",
+        str(package),
+        "--namespace",
+        SYSTEM,
+        "--create-namespace",
+        "--wait",
+        "--timeout=5m",
+        *options,
+    )

@@ -57,14 +57,28 @@ class Tenant:
         volume = f"{self.name}-{name}"
         common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
         objects = [
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-             "spec": {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)},
-                      "claimRef": {"namespace": self.name, "name": name}}},
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-             "metadata": {"name": name, "namespace": self.name},
-             "spec": {**common, "volumeName": volume,
-                      "resources": {"requests": {"storage": "1Gi"}}}},
-        ]  # fmt: skip
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": volume},
+                "spec": {
+                    **common,
+                    "capacity": {"storage": "1Gi"},
+                    "hostPath": {"path": str(folder)},
+                    "claimRef": {"namespace": self.name, "name": name},
+                },
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": name, "namespace": self.name},
+                "spec": {
+                    **common,
+                    "volumeName": volume,
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        ]
         self.cluster.apply(yaml.safe_dump_all(objects))
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
@@ -74,9 +88,12 @@ class Tenant:
         """Run the command line as a user of this namespace, and return what it prints."""
         done = subprocess.run(
             [Path(sys.executable).with_name("hetrl"), *arguments, "-n", self.name],
-            check=False, capture_output=True, text=True, timeout=WAIT_SECONDS,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_SECONDS,
             env=os.environ | {"KUBECONFIG": str(self.cluster.kubeconfig)},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -150,8 +167,11 @@ class Tenant:
 def tenant_in(cluster: Cluster, name: str) -> Iterator[Tenant]:
     """Yield a namespace where only restricted pods may run; at the end its jobs are deleted."""
     level = "pod-security.kubernetes.io/enforce"
-    body = {"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "labels": {level: "restricted"}}}  # fmt: skip
+    body = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {level: "restricted"}},
+    }
     cluster.apply(yaml.safe_dump(body))
     found = Tenant(cluster, name, _arithmetic())
     found.claim("arithmetic", found.arithmetic)

@@ -265,8 +265,9 @@ def wait_until_ready(cluster: Cluster, namespace: str, *pods: str) -> None:
 
 def say_not_ready(cluster: Cluster, pod: str, containers: Sequence[Mapping[str, Any]]) -> None:
     status = {
-        "containerStatuses": containers, "conditions": [{"type": "Ready", "status": "False"}],
-    }  # fmt: skip
+        "containerStatuses": containers,
+        "conditions": [{"type": "Ready", "status": "False"}],
+    }
     cluster.kubectl(
         "patch", "pod", pod, "--subresource=status", "-p", json.dumps({"status": status})
     )

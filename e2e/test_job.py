@@ -166,8 +166,11 @@ def asked(query: str, dashboard: str, tenant: str) -> str:
     """Put in what a reader of the dashboard would have chosen."""
     namespace = SYSTEM if dashboard == "operator" else tenant
     chosen = {
-        "$__rate_interval": "2m", "$namespace": namespace, "$hetrljob": "arithmetic", "$pod": ".*",
-    }  # fmt: skip
+        "$__rate_interval": "2m",
+        "$namespace": namespace,
+        "$hetrljob": "arithmetic",
+        "$pod": ".*",
+    }
     for name, value in chosen.items():
         query = query.replace(name, value)
     return query
@@ -190,9 +193,13 @@ def test_every_panel_of_every_dashboard_has_data(tenant: Tenant, tmp_path: Path)
         {"name": "l4", "gpuProduct": "L4", "maxGPUs": 2},
     ]
     rendered = tenant.cluster.helm(
-        "template", "hetrl", str(CHART), "--namespace", SYSTEM,
+        "template",
+        "hetrl",
+        str(CHART),
+        "--namespace",
+        SYSTEM,
         "--set=metrics.podMonitor.enabled=always",
-    )  # fmt: skip
+    )
     objects = [each for each in yaml.safe_load_all(rendered) if each]
     monitors = [each for each in objects if each["kind"] == "PodMonitor"]
     assert len(monitors) == 2
@@ -316,10 +323,13 @@ def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
 
     tenant.create(
         the_example(
-            runtime=runtime, training=training, resources={"pools": pools},
-            rollout={"minReplicas": 1}, startupDeadlineSeconds=1200,
+            runtime=runtime,
+            training=training,
+            resources={"pools": pools},
+            rollout={"minReplicas": 1},
+            startupDeadlineSeconds=1200,
         )
-    )  # fmt: skip
+    )
 
     tenant.wait_for_phase("Succeeded")
     assert tenant.status()["progress"]["step"] == 4
@@ -346,10 +356,11 @@ def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant
     tenant.kubectl("create", "service", "clusterip", "arithmetic", "--clusterip=None")
     tenant.create(
         the_example(
-            training=training, ttlSecondsAfterFinished=0,
+            training=training,
+            ttlSecondsAfterFinished=0,
             resources={"pools": [{"name": "a100", "gpuProduct": "A100-80GB", "maxGPUs": 3}]},
         )
-    )  # fmt: skip
+    )
     free_name(tenant, "Secret", "arithmetic-identity")
     free_name(tenant, "Service", "arithmetic")
     tenant.wait_for_phase("Running")

@@ -26,9 +26,16 @@ from hetrl_core.job.spec import (
 # Dimensions from each model's published config.json.
 ARCHITECTURES = {
     name: ModelArchitecture(
-        hidden_size=hidden, num_layers=layers, num_query_heads=heads, num_kv_heads=kv,
-        head_dim=128, ffn_size=ffn, vocab_size=vocab, tied_embeddings=tied,
-        attention_bias=name.startswith("Qwen2.5"), query_key_norm=name.startswith("Qwen3"),
+        hidden_size=hidden,
+        num_layers=layers,
+        num_query_heads=heads,
+        num_kv_heads=kv,
+        head_dim=128,
+        ffn_size=ffn,
+        vocab_size=vocab,
+        tied_embeddings=tied,
+        attention_bias=name.startswith("Qwen2.5"),
+        query_key_norm=name.startswith("Qwen3"),
     )
     for name, hidden, layers, heads, kv, ffn, vocab, tied in [
         ("Qwen2.5-1.5B", 1536, 28, 12, 2, 8960, 151936, True),
@@ -42,7 +49,7 @@ ARCHITECTURES = {
         ("Llama-3.1-8B", 4096, 32, 32, 8, 14336, 128256, False),
         ("Qwen3-32B", 5120, 64, 64, 8, 25600, 151936, False),
     ]
-}  # fmt: skip
+}
 
 KIND_NAMES = {"a100": "A100-40GB", "a100_80": "A100-80GB", "h100": "H100-80GB", "h800": "H800-80GB"}
 
@@ -86,11 +93,14 @@ def machines_of(
     place = "" if region == "local" else f"{region}-"
     return [
         Machine(
-            name=f"{place}{kind.lower()}-{number}", gpu_kind=kind, num_gpus=size, region=region,
+            name=f"{place}{kind.lower()}-{number}",
+            gpu_kind=kind,
+            num_gpus=size,
+            region=region,
             pool=pool,
         )
         for number, size in enumerate(sizes)
-    ]  # fmt: skip
+    ]
 
 
 def both(*fleets: ClusterSnapshot, links: tuple[Link, ...] = ()) -> ClusterSnapshot:
@@ -137,12 +147,16 @@ def a_job(
             source=source or f"models/{model}",
             architecture=architecture or ARCHITECTURES.get(model),
         ),
-        algorithm=algorithm or AlgorithmSpec(
-            mode=mode, max_staleness=bound, global_batch_size=global_batch_size,
+        algorithm=algorithm
+        or AlgorithmSpec(
+            mode=mode,
+            max_staleness=bound,
+            global_batch_size=global_batch_size,
             group_size=group_size,
         ),
         data=DataSpec(
-            prompts=prompts, max_prompt_tokens=max_prompt_tokens,
+            prompts=prompts,
+            max_prompt_tokens=max_prompt_tokens,
             max_response_tokens=max_response_tokens,
             reward=Reward.MODEL if has_reward_model else Reward.MATH,
             model=RewardModelSpec(source="models/reward") if has_reward_model else None,
@@ -152,4 +166,4 @@ def a_job(
         rollout=rollout or RolloutSpec(),
         planning=replace(planning, objective=objective) if objective else planning,
         engine=engine,
-    )  # fmt: skip
+    )

@@ -73,9 +73,14 @@ def work_of(model: str) -> Workload:
     """Return a step of long mathematical reasoning, at most one version behind."""
     work = scenarios.workload(model, tasks=MATH, is_synchronous=False)
     return replace(
-        work, prompt_tokens=256, response_tokens=4096, max_prompt_tokens=512,
-        max_response_tokens=8192, batch_size=512, max_staleness=4,
-    )  # fmt: skip
+        work,
+        prompt_tokens=256,
+        response_tokens=4096,
+        max_prompt_tokens=512,
+        max_response_tokens=8192,
+        batch_size=512,
+        max_staleness=4,
+    )
 
 
 def market(kinds: tuple[str, ...], budget: float, prices: dict[str, float]) -> ClusterSnapshot:
@@ -104,9 +109,13 @@ def _plan(
     budget = BUDGETS[case.fleet]
     limits = ours.NO_LIMITS if goal else replace(ours.NO_LIMITS, budget_dollars_per_hour=budget)
     return ours.plan(
-        work_of(case.model), market(kinds, budget, prices), strategy=Strategy.AREAL_HEX,
-        evaluations=evaluations, goal=goal, limits=limits,
-    )  # fmt: skip
+        work_of(case.model),
+        market(kinds, budget, prices),
+        strategy=Strategy.AREAL_HEX,
+        evaluations=evaluations,
+        goal=goal,
+        limits=limits,
+    )
 
 
 def _record(case: Case, evaluations: int | None, *, fresh: bool = False) -> Record:

@@ -16,9 +16,11 @@ def changed(fleet: ClusterSnapshot) -> dict[str, ClusterSnapshot]:
     for sign, factor in (("+", 1 + CHANGE), ("-", 1 - CHANGE)):
         for kind in fleet.gpu_kinds:
             for field in (
-                "compute_efficiency", "memory_efficiency", "intra_node_bytes_per_second",
+                "compute_efficiency",
+                "memory_efficiency",
+                "intra_node_bytes_per_second",
                 "dollars_per_hour",
-            ):  # fmt: skip
+            ):
                 value = getattr(kind, field) * factor
                 kinds = tuple(
                     replace(each, **{field: value}) if each is kind else each

@@ -94,10 +94,14 @@ def sha_ea(trial: Trial, watch: Watch) -> None:
     """HetRL's search from random starts."""
     evaluator, objective = _priced(trial)
     search(
-        evaluator, objective, tuple(groupings(trial.work.tasks)), evaluations=EVALUATIONS,
-        rng=np.random.default_rng(trial.seed), should_stop=trial.should_stop,
+        evaluator,
+        objective,
+        tuple(groupings(trial.work.tasks)),
+        evaluations=EVALUATIONS,
+        rng=np.random.default_rng(trial.seed),
+        should_stop=trial.should_stop,
         watch=watch,
-    )  # fmt: skip
+    )
 
 
 def divided(trial: Trial, watch: Watch) -> None:
@@ -111,9 +115,12 @@ def auto(trial: Trial, watch: Watch) -> None:
     objective = _objective(trial)
     portfolio = Watched(
         space=ours.space(trial.work, trial.fleet, limits=ours.NO_LIMITS),
-        goal=Fastest(), seed=trial.seed, should_stop=trial.should_stop,
-        tell=_counting(objective, watch), evaluations=EVALUATIONS,
-    )  # fmt: skip
+        goal=Fastest(),
+        seed=trial.seed,
+        should_stop=trial.should_stop,
+        tell=_counting(objective, watch),
+        evaluations=EVALUATIONS,
+    )
     portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
 
 
@@ -121,9 +128,12 @@ def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:
     def searched(trial: Trial, watch: Watch) -> None:
         evaluator, objective = _priced(trial)
         run = Run(
-            evaluator=evaluator, objective=objective, evaluations=10**9,
-            should_stop=trial.should_stop, watch=watch,
-        )  # fmt: skip
+            evaluator=evaluator,
+            objective=objective,
+            evaluations=10**9,
+            should_stop=trial.should_stop,
+            watch=watch,
+        )
         which(run, np.random.default_rng(trial.seed))
 
     return searched
@@ -243,9 +253,14 @@ def _after(run: Record, *, seconds: float = inf, count: float = inf) -> float:
 
 
 def _median(
-    scenario: str, name: str, seeds: range, horizon: float, *, seconds: float = inf,
+    scenario: str,
+    name: str,
+    seeds: range,
+    horizon: float,
+    *,
+    seconds: float = inf,
     count: float = inf,
-) -> float:  # fmt: skip
+) -> float:
     runs = [_run(scenario, name, seed, horizon) for seed in seeds]
     return median(_after(run, seconds=seconds, count=count) for run in runs)
 
@@ -345,9 +360,10 @@ def _draw(seeds: range, horizon: float) -> None:
             )
             counts = np.unique(np.geomspace(1, 2000, 60).astype(int))
             by_count.plot(
-                counts, [_median(scenario, name, seeds, horizon, count=each) for each in counts],
+                counts,
+                [_median(scenario, name, seeds, horizon, count=each) for each in counts],
                 **style,
-            )  # fmt: skip
+            )
         tuned = _fixed(scenario, "verl-tuned")
         for axes in (by_seconds, by_count):
             axes.axhline(tuned, color="grey", linestyle=":", label="verl-tuned")

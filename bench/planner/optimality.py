@@ -230,9 +230,10 @@ def _row(name: str, algorithm: str, mode: str, records: dict[Case, Record]) -> s
     chosen = [
         each
         for case, each in records.items()
-        if algorithm in {"both", case.algorithm} and mode in {"both", case.mode}
+        if algorithm in {"both", case.algorithm}
+        and mode in {"both", case.mode}
         and each["steps"][where]
-    ]  # fmt: skip
+    ]
     gaps = [gap for each in chosen if (gap := _gap(each, strategy, where)) is not None]
     if not gaps:
         return f"| {algorithm} | {mode} | {name} | 0 | | | | | | |"

@@ -75,9 +75,11 @@ def _reordered(graph: DeviceGraph, order: Labels, rng: np.random.Generator) -> P
 def evolution(graph: DeviceGraph, rng: np.random.Generator) -> Proposals[object]:
     """Our evolutionary search, without any cut."""
     moves = MixedMoves(
-        shape=SHAPE, pulls=attractions(graph, message_bytes=ACTIVATION_BYTES),
-        class_of=graph.class_of, chains=BREEDING_CHAINS,
-    )  # fmt: skip
+        shape=SHAPE,
+        pulls=attractions(graph, message_bytes=ACTIVATION_BYTES),
+        class_of=graph.class_of,
+        chains=BREEDING_CHAINS,
+    )
     return evolve(SHAPE, rng, local_search=moves, breeding=BREEDING)
 
 
@@ -125,8 +127,12 @@ class Run:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.5, help="of one core, for each search")
-    parser.add_argument("--whole-seconds", type=float, default=120.0,
-                        help="for DT-FM's 4900 children, with the first seed")  # fmt: skip
+    parser.add_argument(
+        "--whole-seconds",
+        type=float,
+        default=120.0,
+        help="for DT-FM's 4900 children, with the first seed",
+    )
     parser.add_argument("--fresh", action="store_true", help="forget the runs that are done")
     options = parser.parse_args()
     found = [
@@ -173,13 +179,20 @@ def _timed(case: str, search: str, seed: int, seconds: float) -> Run:
         return found
 
     best = minimise(
-        SEARCHES[search](graph, np.random.default_rng(seed)), timed, max_evaluations=10**9,
+        SEARCHES[search](graph, np.random.default_rng(seed)),
+        timed,
+        max_evaluations=10**9,
         should_stop=lambda: time.process_time() - begin >= seconds,
-    )  # fmt: skip
+    )
     return Run(
-        case=case, search=search, seed=seed, commit=_commit(), evaluations=best.evaluations,
-        seconds=time.process_time() - begin, improvements=tuple(improvements),
-    )  # fmt: skip
+        case=case,
+        search=search,
+        seed=seed,
+        commit=_commit(),
+        evaluations=best.evaluations,
+        seconds=time.process_time() - begin,
+        improvements=tuple(improvements),
+    )
 
 
 def _page(found: list[Run], whole: list[Run], seconds: float) -> Iterator[str]:
@@ -253,9 +266,12 @@ def _draw(found: list[Run], seconds: float, path: Path) -> None:
             style = "--" if search == "cuts + evolution" else "-"
             axis.plot(grid, np.median(costs, axis=0), style, color=f"C{number}", label=search)
             axis.fill_between(
-                grid, *np.quantile(costs, (0.1, 0.9), axis=0, method="nearest"),
-                color=f"C{number}", alpha=0.15, linewidth=0,
-            )  # fmt: skip
+                grid,
+                *np.quantile(costs, (0.1, 0.9), axis=0, method="nearest"),
+                color=f"C{number}",
+                alpha=0.15,
+                linewidth=0,
+            )
         axis.set(xscale="log", title=case, xlabel="seconds of one core")
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)

@@ -50,8 +50,11 @@ KINDS: Mapping[str, GpuKind] = {
 """The catalogue's figures, efficiencies and prices on the day the baselines were frozen."""
 
 GRPO = (
-    Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, Task.ACTOR_TRAINING,
-)  # fmt: skip
+    Task.ACTOR_GENERATION,
+    Task.REFERENCE_INFERENCE,
+    Task.REWARD_INFERENCE,
+    Task.ACTOR_TRAINING,
+)
 PPO = tuple(Task)
 ALGORITHMS: Mapping[str, tuple[Task, ...]] = {"PPO": PPO, "GRPO": GRPO}
 

@@ -53,9 +53,15 @@ def _make() -> None:
     ):
         if not (CLAIM / name).exists():
             _hetrl(
-                "make-data", CLAIM / name, "--task", "products", "--split", split,
-                "--count", count,
-            )  # fmt: skip
+                "make-data",
+                CLAIM / name,
+                "--task",
+                "products",
+                "--split",
+                split,
+                "--count",
+                count,
+            )
 
 
 def _evaluated(when: str, model: Path, *, has_tool: bool) -> dict[str, Any]:
@@ -63,11 +69,21 @@ def _evaluated(when: str, model: Path, *, has_tool: bool) -> dict[str, Any]:
     if not kept.exists():
         kept.write_text(
             _hetrl(
-                "evaluate", "--model", model, "--data", CLAIM / "held-out.jsonl",
-                "--reward", "exact", "--max-prompt-tokens", 16, "--max-response-tokens", 32,
-                *(["--tool", "calculator"] if has_tool else []), capture=True,
+                "evaluate",
+                "--model",
+                model,
+                "--data",
+                CLAIM / "held-out.jsonl",
+                "--reward",
+                "exact",
+                "--max-prompt-tokens",
+                16,
+                "--max-response-tokens",
+                32,
+                *(["--tool", "calculator"] if has_tool else []),
+                capture=True,
             )
-        )  # fmt: skip
+        )
     return dict(json.loads(kept.read_text()))
 
 
@@ -109,8 +125,10 @@ def _page(summary: dict[str, Any], found: dict[tuple[str, bool], dict[str, Any]]
 def _hetrl(*arguments: object, capture: bool = False) -> str:
     done = subprocess.run(
         [Path(sys.executable).parent / "hetrl", *map(str, arguments)],
-        check=True, text=True, stdout=subprocess.PIPE if capture else None,
-    )  # fmt: skip
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE if capture else None,
+    )
     return done.stdout or ""
 
 

@@ -4,19 +4,69 @@ import random
 from collections.abc import Callable
 
 _PIECES = (
-    "\\boxed{", "}", "\\frac{", "\\sqrt{", "\\left(", "\\right)", "$", "$$", "####", "^", "_", "{",
-    "\\\\", "\\begin{pmatrix}", "&", "%", "=", "\\cdot", "\\infty", "\\text{", "\n", "\t", "\0",
-    "\ufeff", "\u202e", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), "٣", "½",
-    "1e999", "-", "--", "NaN", "0x1F", "1/0", "9" * 50, "[" * 20, "(" * 20, "!!", "√", "π", "∑",
-)  # fmt: skip
+    "\\boxed{",
+    "}",
+    "\\frac{",
+    "\\sqrt{",
+    "\\left(",
+    "\\right)",
+    "$",
+    "$$",
+    "####",
+    "^",
+    "_",
+    "{",
+    "\\\\",
+    "\\begin{pmatrix}",
+    "&",
+    "%",
+    "=",
+    "\\cdot",
+    "\\infty",
+    "\\text{",
+    "\n",
+    "\t",
+    "\0",
+    "\ufeff",
+    "\u202e",
+    "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
+    "٣",
+    "½",
+    "1e999",
+    "-",
+    "--",
+    "NaN",
+    "0x1F",
+    "1/0",
+    "9" * 50,
+    "[" * 20,
+    "(" * 20,
+    "!!",
+    "√",
+    "π",
+    "∑",
+)
 
 _HOSTILE = (
-    "\\boxed{9^{9^{9^{9}}}}", "$10^{10^{10}}$", "\\boxed{2^{2^{2^{2^{2^{2}}}}}}", "$1000000!$",
-    "\\int_0^{\\infty} x^{x^x} dx", "\\sum_{n=1}^{10^9} \\frac{1}{n^n}", "\\boxed{\\frac{1}{0}}",
-    "\\binom{10^6}{5 \\cdot 10^5}", "\\sqrt[3]{\\sqrt{" + "\\sqrt{" * 40, "x^{100000} - 1 = 0",
-    "\\lim_{x \\to 0} \\frac{\\sin x}{x}", "\\boxed{(x+y+z)^{500}}", "{" * 2_000, "(" * 2_000,
-    "\\frac{" * 300, "1" * 20_000, "1+" * 2_000 + "1", "\\{1, 2, \\ldots, 10^8\\}",
-)  # fmt: skip
+    "\\boxed{9^{9^{9^{9}}}}",
+    "$10^{10^{10}}$",
+    "\\boxed{2^{2^{2^{2^{2^{2}}}}}}",
+    "$1000000!$",
+    "\\int_0^{\\infty} x^{x^x} dx",
+    "\\sum_{n=1}^{10^9} \\frac{1}{n^n}",
+    "\\boxed{\\frac{1}{0}}",
+    "\\binom{10^6}{5 \\cdot 10^5}",
+    "\\sqrt[3]{\\sqrt{" + "\\sqrt{" * 40,
+    "x^{100000} - 1 = 0",
+    "\\lim_{x \\to 0} \\frac{\\sin x}{x}",
+    "\\boxed{(x+y+z)^{500}}",
+    "{" * 2_000,
+    "(" * 2_000,
+    "\\frac{" * 300,
+    "1" * 20_000,
+    "1+" * 2_000 + "1",
+    "\\{1, 2, \\ldots, 10^8\\}",
+)
 
 
 def malformed(rng: random.Random, answer: str) -> str:
@@ -73,8 +123,15 @@ def _hostile(rng: random.Random, answer: str) -> str:
 
 
 _COMMON: tuple[Callable[[random.Random, str], str], ...] = (
-    _cut, _without_beginning, _sprinkled, _shuffled, _noise, _again_and_again, _pieces_alone,
-    _without_its_marker, _digits_changed,
-)  # fmt: skip
+    _cut,
+    _without_beginning,
+    _sprinkled,
+    _shuffled,
+    _noise,
+    _again_and_again,
+    _pieces_alone,
+    _without_its_marker,
+    _digits_changed,
+)
 _WAYS = (*_COMMON, _hostile)
 """Hostile ones are as common as any other, a tenth: far more than a policy would write."""

@@ -54,8 +54,10 @@ def main() -> None:
 def _split(scale: float) -> str:
     return subprocess.run(
         [sys.executable, "-m", "bench.runtime.split", "--scale", str(scale)],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
 
 
 def _steps_of(case: steps.Case, cores: set[int]) -> Callable[[], str]:
@@ -84,10 +86,15 @@ def _generation_of(lengths: Lengths, turns: int, cores: set[int]) -> Callable[[]
 
 def _generation(model: Path, lengths: Lengths, turns: int, cores: set[int]) -> dict[str, float]:
     told: dict[str, object] = {
-        "model": str(model), "threads": 1, "seed": 1, "batch_size": 256, "group_size": 8,
-        "min_tokens": lengths.fewest, "max_tokens": lengths.most,
+        "model": str(model),
+        "threads": 1,
+        "seed": 1,
+        "batch_size": 256,
+        "group_size": 8,
+        "min_tokens": lengths.fewest,
+        "max_tokens": lengths.most,
         "places": 256 if lengths is SHORT else 64,
-    }  # fmt: skip
+    }
     with ExitStack() as sides:
         opened = {
             name: sides.enter_context(

@@ -52,9 +52,11 @@ async def main() -> None:
             Turn(
                 seconds=time.perf_counter() - started,
                 cpu_seconds=time.process_time() - cpu_started,
-                num_samples=len(asked), num_tokens=num_tokens, reward=0.0,
+                num_samples=len(asked),
+                num_tokens=num_tokens,
+                reward=0.0,
             )
-        )  # fmt: skip
+        )
 
 
 async def _ours(told: dict[str, Any]) -> Answer:
@@ -68,10 +70,12 @@ async def _ours(told: dict[str, Any]) -> Answer:
     memory.keep_freed()
     engine = TransformersEngine(
         EngineSettings(
-            model=told["model"], concurrency=told["places"], stop_tokens=(),
+            model=told["model"],
+            concurrency=told["places"],
+            stop_tokens=(),
             max_sequence_tokens=12 + told["max_tokens"],
         )
-    )  # fmt: skip
+    )
     await engine.start()
 
     async def answer(asked: Sequence[Request]) -> int:
@@ -100,10 +104,15 @@ async def _generate(told: dict[str, Any]) -> Answer:
             tokens = torch.tensor([prompt for prompt, _ in part])
             longest = max(size for _, size in part)
             output = model.generate(
-                tokens, attention_mask=torch.ones_like(tokens), do_sample=True, top_k=0,
-                min_new_tokens=longest, max_new_tokens=longest, output_logits=True,
+                tokens,
+                attention_mask=torch.ones_like(tokens),
+                do_sample=True,
+                top_k=0,
+                min_new_tokens=longest,
+                max_new_tokens=longest,
+                output_logits=True,
                 return_dict_in_generate=True,
-            )  # fmt: skip
+            )
             scores = torch.log_softmax(torch.stack(output.logits, dim=1).float(), dim=-1)
             scores.gather(2, output.sequences[:, 12:, None])
             num_tokens += sum(size for _, size in part)
@@ -123,10 +132,12 @@ async def _continuous(told: dict[str, Any]) -> Answer:
         GenerationConfig(do_sample=True, top_k=0, eos_token_id=-1, pad_token_id=0),
         # Room for everything at once, as ours has.
         ContinuousBatchingConfig(
-            page_size=32, num_blocks=told["places"] * (2 + told["max_tokens"] // 32),
-            max_batch_tokens=max(512, told["places"]), return_logprobs=True,
+            page_size=32,
+            num_blocks=told["places"] * (2 + told["max_tokens"] // 32),
+            max_batch_tokens=max(512, told["places"]),
+            return_logprobs=True,
         ),
-    )  # fmt: skip
+    )
     manager.start()
 
     async def answer(asked: Sequence[Request]) -> int:
@@ -155,15 +166,20 @@ def _library_model(told: dict[str, Any]) -> Any:
 
 async def _vllm(told: dict[str, Any]) -> Answer:
     os.environ |= {
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    }  # fmt: skip
+    }
     from vllm import LLM, SamplingParams  # noqa: PLC0415
 
     model = LLM(
-        told["model"], dtype="float32", max_num_seqs=told["places"], enforce_eager=True,
-        max_model_len=2048, enable_prefix_caching=True,
-    )  # fmt: skip
+        told["model"],
+        dtype="float32",
+        max_num_seqs=told["places"],
+        enforce_eager=True,
+        max_model_len=2048,
+        enable_prefix_caching=True,
+    )
 
     async def answer(asked: Sequence[Request]) -> int:
         found = model.generate(

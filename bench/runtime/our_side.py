@@ -45,10 +45,13 @@ async def _take_turns(told: dict[str, Any]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(told["model"])
     engine = TransformersEngine(
         EngineSettings(
-            model=told["model"], concurrency=told["places"], stop_tokens=(tokenizer.eos_token_id,),
-            max_sequence_tokens=task.PROMPT_TOKENS + told["max_tokens"], seed=told["seed"],
+            model=told["model"],
+            concurrency=told["places"],
+            stop_tokens=(tokenizer.eos_token_id,),
+            max_sequence_tokens=task.PROMPT_TOKENS + told["max_tokens"],
+            seed=told["seed"],
         )
-    )  # fmt: skip
+    )
     await engine.start()
     learner = _learner(told)
     memory.keep_loaded()
@@ -104,14 +107,21 @@ def _trajectory(
 ) -> SampledTrajectory:
     group, member = divmod(number, told["group_size"])
     return SampledTrajectory(
-        group=group, member=member, epoch=0, process="bench",
+        group=group,
+        member=member,
+        epoch=0,
+        process="bench",
         prompt_tokens=np.array(request.prompt_tokens, np.int32),
         response_tokens=np.array(generation.tokens, np.int32),
         behaviour_log_probs=np.array(generation.log_probs, np.float32),
         token_versions=np.array(generation.versions, np.int32),
-        reward=0.0, finish_reason=generation.finish_reason, generation_seconds=0.0,
-        response_text="", question=word, answer="",
-    )  # fmt: skip
+        reward=0.0,
+        finish_reason=generation.finish_reason,
+        generation_seconds=0.0,
+        response_text="",
+        question=word,
+        answer="",
+    )
 
 
 def _learner(told: dict[str, Any]) -> Learner:
@@ -120,27 +130,38 @@ def _learner(told: dict[str, Any]) -> Learner:
     policy = Policy(launch.model, device=torch.device("cpu"), temperature=1.0)
     return Learner(
         actor=Actor(policy, algorithm=launch.algorithm, training=launch.training),
-        algorithm=launch.algorithm, training=launch.training,
-        max_response_tokens=told["max_tokens"], peers=peers,
-    )  # fmt: skip
+        algorithm=launch.algorithm,
+        training=launch.training,
+        max_response_tokens=told["max_tokens"],
+        peers=peers,
+    )
 
 
 def _launch(told: dict[str, Any]) -> Launch:
     nowhere = Address(host="127.0.0.1", port=1)
     return Launch(
-        job=JobIdentity(namespace="bench", name="bench", uid="bench"), pod_set="trainer",
-        role=Role.TRAINER, coordinator=nowhere, weights=nowhere, rendezvous=nowhere,
-        model=ModelFiles(source=told["model"]), engine=Engine.TRANSFORMERS,
+        job=JobIdentity(namespace="bench", name="bench", uid="bench"),
+        pod_set="trainer",
+        role=Role.TRAINER,
+        coordinator=nowhere,
+        weights=nowhere,
+        rendezvous=nowhere,
+        model=ModelFiles(source=told["model"]),
+        engine=Engine.TRANSFORMERS,
         algorithm=AlgorithmSpec(
-            mode=Mode.SYNC, max_staleness=0, group_size=told["group_size"],
+            mode=Mode.SYNC,
+            max_staleness=0,
+            group_size=told["group_size"],
             global_batch_size=told["batch_size"],
         ),
         data=DataSpec(prompts=""),
         training=TrainingSpec(
             steps=100_000, learning_rate=told["learning_rate"], seed=told["seed"]
         ),
-        state_path="", checkpoint_path="", startup_deadline_seconds=60,
-    )  # fmt: skip
+        state_path="",
+        checkpoint_path="",
+        startup_deadline_seconds=60,
+    )
 
 
 if __name__ == "__main__":

@@ -53,9 +53,19 @@ rows of other CPUs.
 ## Whole steps beside TRL's GRPOTrainer
 """
 _STEPS = (
-    "model", "response tokens", "batch", "ours, samples/CPU s", "TRL", "ratio", "ratio in tokens",
-    "by the clock", "tokens a sample", "mean reward", "difference", "≥ 2×",
-)  # fmt: skip
+    "model",
+    "response tokens",
+    "batch",
+    "ours, samples/CPU s",
+    "TRL",
+    "ratio",
+    "ratio in tokens",
+    "by the clock",
+    "tokens a sample",
+    "mean reward",
+    "difference",
+    "≥ 2×",
+)
 _SIDES = """\
 Tokens and rewards are of the timed steps, ours and then TRL's; the difference is the mean over
 steps, with its standard error: a step's prompts are the same on both sides. A row holds if it does

@@ -84,12 +84,16 @@ def pipeline(scale: float, *, max_staleness: int) -> Pipeline:
     """Return the split's times, ``scale`` times as long as a small model's on small GPUs."""
     source = random.Random(0)
     return Pipeline(
-        batch_size=BATCH_SIZE, group_size=GROUP_SIZE, max_staleness=max_staleness,
+        batch_size=BATCH_SIZE,
+        group_size=GROUP_SIZE,
+        max_staleness=max_staleness,
         lengths=Empirical(tokens=tuple(LONG.draw(source) for _ in range(20_000))),
         max_concurrent=NUM_REPLICAS * PLACES,
         rollouts=(
             RolloutGroup(
-                name="rollouts", region="here", num_replicas=NUM_REPLICAS,
+                name="rollouts",
+                region="here",
+                num_replicas=NUM_REPLICAS,
                 token_seconds=tuple(
                     scale * (0.010 + 0.0002 * running) for running in range(1, PLACES + 1)
                 ),
@@ -97,7 +101,7 @@ def pipeline(scale: float, *, max_staleness: int) -> Pipeline:
         ),
         trainer=TrainerSpec(step_seconds=scale * 1.5),
         routes=(WeightRoute(region="here", load_seconds=scale * 0.1),),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
@@ -156,19 +160,30 @@ def _launch(folder: Path, told: Pipeline, mode: Mode, num_steps: int) -> Launch:
     )
     ports = [Address(host="127.0.0.1", port=port) for port in free_ports(3)]
     return Launch(
-        job=JobIdentity(namespace="bench", name="split", uid="1"), pod_set="split",
-        role=Role.COORDINATOR, listen_host="127.0.0.1", metrics_port=0,
-        coordinator=ports[0], weights=ports[1], rendezvous=ports[2],
-        num_rollout_pods=NUM_REPLICAS, concurrency=PLACES, max_concurrent=NUM_REPLICAS * PLACES,
-        model=ModelFiles(source=str(folder / "model")), engine=Engine.TRANSFORMERS,
+        job=JobIdentity(namespace="bench", name="split", uid="1"),
+        pod_set="split",
+        role=Role.COORDINATOR,
+        listen_host="127.0.0.1",
+        metrics_port=0,
+        coordinator=ports[0],
+        weights=ports[1],
+        rendezvous=ports[2],
+        num_rollout_pods=NUM_REPLICAS,
+        concurrency=PLACES,
+        max_concurrent=NUM_REPLICAS * PLACES,
+        model=ModelFiles(source=str(folder / "model")),
+        engine=Engine.TRANSFORMERS,
         algorithm=AlgorithmSpec(
-            mode=mode, max_staleness=told.max_staleness or 0, group_size=GROUP_SIZE,
+            mode=mode,
+            max_staleness=told.max_staleness or 0,
+            group_size=GROUP_SIZE,
             global_batch_size=BATCH_SIZE,
         ),
         data=DataSpec(prompts=str(file), max_prompt_tokens=32, max_response_tokens=LONG.most),
         training=TrainingSpec(steps=num_steps, checkpoint_every_steps=num_steps),
-        state_path=str(folder / "state"), checkpoint_path=str(folder / "checkpoints"),
-    )  # fmt: skip
+        state_path=str(folder / "state"),
+        checkpoint_path=str(folder / "checkpoints"),
+    )
 
 
 @contextlib.contextmanager
@@ -178,8 +193,9 @@ def _coordinator(launch: Launch) -> Iterator[None]:
     hetrl = Path(sys.executable).parent / "hetrl"
     process = subprocess.Popen(
         [hetrl, "coordinator", "--launch", file, "--ordinal", "0"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         yield
         process.wait(60)
@@ -191,9 +207,12 @@ def _coordinator(launch: Launch) -> Iterator[None]:
 def _train(launch: Launch, learner: PacedLearner) -> None:
     peers = Peers(launch, place=Place(split=launch.training_split), device=torch.device("cpu"))
     Leader(
-        replace(launch, role=Role.TRAINER), process="trainer-0",
-        learner=cast("Learner", learner), peers=peers, stop=StopSignal(),
-    ).run()  # fmt: skip
+        replace(launch, role=Role.TRAINER),
+        process="trainer-0",
+        learner=cast("Learner", learner),
+        peers=peers,
+        stop=StopSignal(),
+    ).run()
 
 
 async def _work(launch: Launch, told: Pipeline, number: int) -> None:
@@ -203,17 +222,22 @@ async def _work(launch: Launch, told: Pipeline, number: int) -> None:
     Path(launch.state_path).mkdir()
     process = f"rollouts-{number}"
     engine = PacedEngine(
-        token_seconds=told.rollouts[0].token_seconds, load_seconds=told.routes[0].load_seconds,
-        lengths=LONG, seed=number,
-    )  # fmt: skip
+        token_seconds=told.rollouts[0].token_seconds,
+        load_seconds=told.routes[0].load_seconds,
+        lengths=LONG,
+        seed=number,
+    )
     await engine.start()
     with weight_source(launch, process=process) as weights:
         async with WorkerClient(launch, process=process) as client:
             equipment = Equipment(
-                engine=engine, prompts=PromptFormat(Path(launch.model.source)),
-                scorer=cast("Any", _Coin()), client=client, weights=weights,
+                engine=engine,
+                prompts=PromptFormat(Path(launch.model.source)),
+                scorer=cast("Any", _Coin()),
+                client=client,
+                weights=weights,
                 metrics=RolloutMetrics(CollectorRegistry()),
-            )  # fmt: skip
+            )
             await RolloutLoop(launch, process=process, equipment=equipment).run()
     await engine.stop()
 

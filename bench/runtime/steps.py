@@ -57,11 +57,16 @@ class Case:
     def told(self, model: Path) -> dict[str, object]:
         """Return what both sides are told."""
         return {
-            "model": str(model), "threads": 1, "seed": 1, "batch_size": self.batch_size,
+            "model": str(model),
+            "threads": 1,
+            "seed": 1,
+            "batch_size": self.batch_size,
             "group_size": self.group_size,
-            "min_tokens": self.lengths.fewest, "max_tokens": self.lengths.most,
-            "learning_rate": self.learning_rate, "places": self.batch_size,
-        }  # fmt: skip
+            "min_tokens": self.lengths.fewest,
+            "max_tokens": self.lengths.most,
+            "learning_rate": self.learning_rate,
+            "places": self.batch_size,
+        }
 
     def trls(self) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield ways in which TRL might be fastest."""
@@ -161,9 +166,13 @@ def measure(case: Case, model: Path, *, cores: set[int]) -> Found:
     sums = _in_turns(told_by_side, num_turns=case.num_turns, cores=cores)
     best = max(finalists, key=lambda name: sums[name].samples_per_cpu_second)
     return Found(
-        tried=tried, in_turns={name: sums[name] for name in finalists}, best=best,
-        batch_size=case.batch_size, ours=sums["ours"], rounded=sums.get(ROUNDED),
-    )  # fmt: skip
+        tried=tried,
+        in_turns={name: sums[name] for name in finalists},
+        best=best,
+        batch_size=case.batch_size,
+        ours=sums["ours"],
+        rounded=sums.get(ROUNDED),
+    )
 
 
 def finalists_of(ways: dict[str, dict[str, object]], tried: dict[str, Sums | str]) -> list[str]:

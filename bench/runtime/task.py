@@ -76,15 +76,32 @@ class Size:
 
 
 SMALL = Size(
-    name="0.5M", hidden_size=128, feed_forward_size=256, num_layers=3, num_heads=4, num_kv_heads=2,
-    head_size=32, lessons=300, lesson_tokens=1400, learning_rate=2e-3, files=torch.float32,
-)  # fmt: skip
+    name="0.5M",
+    hidden_size=128,
+    feed_forward_size=256,
+    num_layers=3,
+    num_heads=4,
+    num_kv_heads=2,
+    head_size=32,
+    lessons=300,
+    lesson_tokens=1400,
+    learning_rate=2e-3,
+    files=torch.float32,
+)
 LARGE = Size(
-    name="0.1B", hidden_size=768, feed_forward_size=3072, num_layers=12, num_heads=12,
-    num_kv_heads=4, head_size=64, lessons=200, lesson_tokens=700, learning_rate=5e-4,
+    name="0.1B",
+    hidden_size=768,
+    feed_forward_size=3072,
+    num_layers=12,
+    num_heads=12,
+    num_kv_heads=4,
+    head_size=64,
+    lessons=200,
+    lesson_tokens=700,
+    learning_rate=5e-4,
     # As the files of published models, nearly all of them.
     files=torch.bfloat16,
-)  # fmt: skip
+)
 
 
 def prompts(count: int, *, seed: int) -> list[str]:
@@ -121,13 +138,19 @@ def _word(source: random.Random) -> str:
 
 def _config(size: Size, tokenizer: PreTrainedTokenizerFast) -> Qwen3Config:
     return Qwen3Config(
-        vocab_size=VOCABULARY_SIZE, hidden_size=size.hidden_size,
-        intermediate_size=size.feed_forward_size, num_hidden_layers=size.num_layers,
-        num_attention_heads=size.num_heads, num_key_value_heads=size.num_kv_heads,
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=size.hidden_size,
+        intermediate_size=size.feed_forward_size,
+        num_hidden_layers=size.num_layers,
+        num_attention_heads=size.num_heads,
+        num_key_value_heads=size.num_kv_heads,
         head_dim=size.head_size,
-        max_position_embeddings=2048, tie_word_embeddings=True, bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
 
 
 def _show_answers(

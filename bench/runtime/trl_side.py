@@ -85,19 +85,34 @@ def main() -> None:
 def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
     batch_size, micro = told["batch_size"], told["micro_batch_size"]
     return GRPOConfig(
-        output_dir=folder, use_cpu=True, bf16=told["bf16"], report_to="none", save_strategy="no",
-        logging_strategy="no", disable_tqdm=True, activation_checkpointing=False,
+        output_dir=folder,
+        use_cpu=True,
+        bf16=told["bf16"],
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        activation_checkpointing=False,
         gradient_checkpointing=False,
         # Prompts in the order in which ours come: rewards are of the same ones.
         shuffle_dataset=False,
-        per_device_train_batch_size=micro, gradient_accumulation_steps=batch_size // micro,
-        num_generations=told["group_size"], max_completion_length=told["max_tokens"],
-        max_steps=100_000, learning_rate=told["learning_rate"], beta=0.0, temperature=1.0,
-        lr_scheduler_type="constant_with_warmup", warmup_steps=5, adam_beta2=0.99,
-        max_grad_norm=1.0, optim="adamw_torch_fused", seed=told["seed"],
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=batch_size // micro,
+        num_generations=told["group_size"],
+        max_completion_length=told["max_tokens"],
+        max_steps=100_000,
+        learning_rate=told["learning_rate"],
+        beta=0.0,
+        temperature=1.0,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=5,
+        adam_beta2=0.99,
+        max_grad_norm=1.0,
+        optim="adamw_torch_fused",
+        seed=told["seed"],
         use_transformers_continuous_batching=told["continuous"],
         transformers_continuous_batching_config=told.get("continuous_config"),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

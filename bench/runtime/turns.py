@@ -53,9 +53,12 @@ class Side:
         threads = str(told["threads"])
         self._process = subprocess.Popen(
             ["taskset", "-c", ",".join(map(str, cores)), python, "-m", *module, json.dumps(told)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env=os.environ | {"OMP_NUM_THREADS": threads},
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> Self:
         return self

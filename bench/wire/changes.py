@@ -34,10 +34,14 @@ def measure(size: task.Size, dtype: torch.dtype, learning_rate: float) -> dict[s
         folder = random_model(Path(name), size, dtype)
         learner = _learner(
             {
-                "model": str(folder), "batch_size": _BATCH_SIZE, "group_size": _GROUP_SIZE,
-                "learning_rate": learning_rate, "seed": 1, "max_tokens": _RESPONSE_TOKENS,
+                "model": str(folder),
+                "batch_size": _BATCH_SIZE,
+                "group_size": _GROUP_SIZE,
+                "learning_rate": learning_rate,
+                "seed": 1,
+                "max_tokens": _RESPONSE_TOKENS,
             }
-        )  # fmt: skip
+        )
         learner.restore(None)
         after = learner.weights()
         for version in range(_STEPS):

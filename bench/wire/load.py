@@ -106,10 +106,12 @@ class Worker:
         reply = await stub.Register(
             pb.RegisterRequest(
                 job=pb.JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid),
-                process=self._process, role=str(Role.ROLLOUT), instance=self._process,
+                process=self._process,
+                role=str(Role.ROLLOUT),
+                instance=self._process,
                 concurrency=LEASE_TRAJECTORIES,
             )
-        )  # fmt: skip
+        )
         self._epoch, self._version = reply.epoch, reply.version
 
     async def _deliver(
@@ -155,10 +157,13 @@ class Worker:
     async def _lease(self, stub: CoordinatorStub) -> None:
         reply = await stub.Lease(
             pb.LeaseRequest(
-                epoch=self._epoch, process=self._process, version=self._version,
-                max_trajectories=LEASE_TRAJECTORIES, wait_seconds=10.0,
+                epoch=self._epoch,
+                process=self._process,
+                version=self._version,
+                max_trajectories=LEASE_TRAJECTORIES,
+                wait_seconds=10.0,
             )
-        )  # fmt: skip
+        )
         self._lent.extend(
             TrajectoryId(each.group, member) for each in reply.leases for member in each.members
         )
@@ -173,10 +178,12 @@ class Worker:
             held = [*self._lent, *(identity for identity, _ in self._underway)]
             await stub.Heartbeat(
                 pb.HeartbeatRequest(
-                    epoch=self._epoch, process=self._process, version=self._version,
+                    epoch=self._epoch,
+                    process=self._process,
+                    version=self._version,
                     holding=codec.encode_ids(held),
                 )
-            )  # fmt: skip
+            )
 
 
 class Trainer:
@@ -194,10 +201,12 @@ class Trainer:
                 job=pb.JobIdentity(
                     namespace=launch.job.namespace, name=launch.job.name, uid=launch.job.uid
                 ),
-                process="trainer-0", role=str(Role.TRAINER), instance="trainer",
+                process="trainer-0",
+                role=str(Role.TRAINER),
+                instance="trainer",
                 resume=pb.ResumePoint(),
             )
-        )  # fmt: skip
+        )
         return int(reply.epoch)
 
     async def run(self, stub: CoordinatorStub, epoch: int) -> None:

@@ -151,8 +151,10 @@ def _started(
     core = cores()[0 if role is Role.TRAINER else 1]
     with subprocess.Popen(
         ["taskset", "-c", str(core), sys.executable, "-m", _MODULE, kind, str(file), *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         try:
             yield process
         finally:

@@ -153,8 +153,10 @@ def peer(module: str, *arguments: str, core: int) -> Iterator[int]:
     """Run a module that says when it is ready and ends with its standard input; lend its pid."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     os.sched_setaffinity(process.pid, {core})
     assert process.stdin
     assert process.stdout
@@ -177,8 +179,9 @@ def coordinator(core: int) -> Iterator[Stage]:
             hetrl = str(Path(sys.executable).with_name("hetrl"))
             process = subprocess.Popen(
                 [hetrl, "coordinator", "--launch", str(file)],
-                stdout=log, stderr=log,
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+            )
             os.sched_setaffinity(process.pid, {core})
             try:
                 asyncio.run(_answers(as_role(launch, Role.ROLLOUT)))

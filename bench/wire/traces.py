@@ -98,9 +98,12 @@ def _a_run(launch: Launch) -> Iterator[Run]:
     ):
         for role, process in ((Role.TRAINER, "trainer-0"), (Role.ROLLOUT, WORKER)):
             member = Member(
-                process=process, role=role, pod_set="set", instance="first",
+                process=process,
+                role=role,
+                pod_set="set",
+                instance="first",
                 seen_at=time.monotonic(),
-            )  # fmt: skip
+            )
             resume = ResumePoint() if role is Role.TRAINER else None
             run.register(member, resume=resume, now=time.monotonic())
         yield run
@@ -117,9 +120,13 @@ def _version(run: Run) -> None:
             run.deliver(_messages(lease, body), now=time.monotonic())
         run.write()
     run.commit(
-        version + 1, consumed=[each.id for each in batch], discarded=(), report=StepReport(),
-        ending=None, now=time.monotonic(),
-    )  # fmt: skip
+        version + 1,
+        consumed=[each.id for each in batch],
+        discarded=(),
+        report=StepReport(),
+        ending=None,
+        now=time.monotonic(),
+    )
     run.forcing()()
 
 

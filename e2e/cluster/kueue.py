@@ -69,8 +69,9 @@ def _kind(path: Path, neighbour: Neighbour) -> dict[str, Any]:
     body: dict[str, Any] = yaml.safe_load(path.read_text())
     if body["spec"]["names"]["plural"] in _CONVERTED:
         webhook = {
-            "clientConfig": neighbour.client("/convert"), "conversionReviewVersions": ["v1"],
-        }  # fmt: skip
+            "clientConfig": neighbour.client("/convert"),
+            "conversionReviewVersions": ["v1"],
+        }
         body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
     return body
 

@@ -64,9 +64,11 @@ class Neighbour:
         log = self.folder / f"{self.name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, stdout=output, stderr=output,
+                command,
+                stdout=output,
+                stderr=output,
                 env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
-            )  # fmt: skip
+            )
         try:
             self._wait_until_ready(process, log)
             yield process
@@ -90,11 +92,13 @@ class Neighbour:
             "health": {"healthProbeBindAddress": f"127.0.0.1:{self.health_port}"},
             "metrics": {"bindAddress": "0"},
             "webhook": {
-                "host": "127.0.0.1", "port": self.webhook_port, "certDir": str(self.certificates),
+                "host": "127.0.0.1",
+                "port": self.webhook_port,
+                "certDir": str(self.certificates),
             },
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
-        }  # fmt: skip
+        }
 
     def client(self, path: str) -> dict[str, str]:
         """Return how the API server asks it."""

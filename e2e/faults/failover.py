@@ -87,11 +87,14 @@ def replicas(cluster: Cluster, folder: Path) -> Iterator[Replicas]:
         user: Operator(
             kubeconfig=cluster.kubeconfig_for(user, groups=("system:masters",)),
             log=folder / f"{user}.log",
-            environment={"HETRL_LEASE_NAMESPACE": NAMESPACE, "HETRL_POD": user,
-                         "HETRL_WATCH_NAMESPACES": NAMESPACE},
+            environment={
+                "HETRL_LEASE_NAMESPACE": NAMESPACE,
+                "HETRL_POD": user,
+                "HETRL_WATCH_NAMESPACES": NAMESPACE,
+            },
         )
         for user in users
-    }  # fmt: skip
+    }
     plane = control_plane(cluster.state)
     started: list[Operator] = []
     try:

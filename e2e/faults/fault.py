@@ -58,13 +58,23 @@ class Fault(enum.StrEnum):
 
 KILLS = (Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.KILL_AND_STALE)
 ON_REQUESTS = (
-    Fault.CONFLICT, Fault.GONE, Fault.THROTTLED, Fault.ERROR_BEFORE, Fault.ERROR_AFTER,
-    Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.EXPIRED,
-)  # fmt: skip
+    Fault.CONFLICT,
+    Fault.GONE,
+    Fault.THROTTLED,
+    Fault.ERROR_BEFORE,
+    Fault.ERROR_AFTER,
+    Fault.DROP_BEFORE,
+    Fault.DROP_AFTER,
+    Fault.EXPIRED,
+)
 ON_WATCHES = (
-    Fault.WATCH_GONE, Fault.WATCH_ERROR, Fault.WATCH_CUT, Fault.WATCH_SILENT, Fault.EVENTS_LOST,
+    Fault.WATCH_GONE,
+    Fault.WATCH_ERROR,
+    Fault.WATCH_CUT,
+    Fault.WATCH_SILENT,
+    Fault.EVENTS_LOST,
     Fault.EVENTS_REPEATED,
-)  # fmt: skip
+)
 
 Script = Callable[[Call], Fault | None]
 """Says what befalls a request; asked once for each, in the order in which they come."""

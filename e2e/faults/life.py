@@ -181,19 +181,28 @@ class Life:
 def a_job(name: str, pool: Json) -> Json:
     """Return a job of one trainer and some rollouts that is planned within moments."""
     architecture = {
-        "hiddenSize": 128, "layers": 3, "queryHeads": 4, "kvHeads": 2, "headDim": 32,
-        "ffnSize": 256, "vocabSize": 128, "tiedEmbeddings": True,
-    }  # fmt: skip
+        "hiddenSize": 128,
+        "layers": 3,
+        "queryHeads": 4,
+        "kvHeads": 2,
+        "headDim": 32,
+        "ffnSize": 256,
+        "vocabSize": 128,
+        "tiedEmbeddings": True,
+    }
     return {
         "apiVersion": "hetrl.dev/v1alpha1",
         "kind": "HetRLJob",
         "metadata": {"name": name},
         "spec": {
             "model": {"source": {"path": "/models/tiny"}, "architecture": architecture},
-            "data": {"prompts": {"path": "/data/train.jsonl"}, "maxPromptTokens": 16,
-                     "maxResponseTokens": 8},
+            "data": {
+                "prompts": {"path": "/data/train.jsonl"},
+                "maxPromptTokens": 16,
+                "maxResponseTokens": 8,
+            },
             "training": {"steps": 10},
             "resources": {"maxGPUs": 3, "pools": [pool]},
             "runtime": {"engine": "transformers"},
         },
-    }  # fmt: skip
+    }

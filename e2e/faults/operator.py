@@ -104,8 +104,11 @@ class Operator:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-W", "error", "-m", "hetrl_operator"],
-                env=environment, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def _keep(self) -> None:
         while True:

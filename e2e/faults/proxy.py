@@ -262,10 +262,22 @@ def _kept(headers: Any) -> dict[str, str]:
 
 
 def _refusal(code: int) -> web.Response:
-    reasons = {401: "Unauthorized", 409: "Conflict", 410: "Expired", 429: "TooManyRequests",
-               500: "InternalError"}  # fmt: skip
-    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reasons[code],
-            "message": "made by a fault", "code": code, "metadata": {}}  # fmt: skip
+    reasons = {
+        401: "Unauthorized",
+        409: "Conflict",
+        410: "Expired",
+        429: "TooManyRequests",
+        500: "InternalError",
+    }
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": reasons[code],
+        "message": "made by a fault",
+        "code": code,
+        "metadata": {},
+    }
     headers = {"Retry-After": "1"} if code == 429 else {}
     return web.json_response(body, status=code, headers=headers)
 

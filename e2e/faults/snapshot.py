@@ -9,8 +9,15 @@ from typing import Any
 
 from e2e.faults.api import Json
 
-_VOLATILE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation",
-             "generateName", "deletionTimestamp"}  # fmt: skip
+_VOLATILE = {
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "managedFields",
+    "generation",
+    "generateName",
+    "deletionTimestamp",
+}
 _HASHES = re.compile(r'("hetrl\.dev/(?:[a-z-]+-hash|identity)": ")[^"]+')
 _MOST_CHANGES = 12
 """Lines that are told of one object."""

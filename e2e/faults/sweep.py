@@ -152,7 +152,10 @@ def lane(cluster: Cluster, number: int, folder: Path) -> Iterator[Lane]:
     proxy = Proxy(upstream=Upstream.of(user), kubeconfig=folder / "kubeconfig")
     api = Api(upstream=Upstream.of(control_plane(cluster.state).admin_kubeconfig))
     found = Lane(
-        cluster=cluster, number=number, proxy=proxy, api=api,
+        cluster=cluster,
+        number=number,
+        proxy=proxy,
+        api=api,
         operator=Operator(
             kubeconfig=proxy.kubeconfig,
             log=folder / "operator.log",
@@ -161,7 +164,7 @@ def lane(cluster: Cluster, number: int, folder: Path) -> Iterator[Lane]:
                 "HETRL_WATCH_SILENCE_SECONDS": "5",
             },
         ),
-    )  # fmt: skip
+    )
     cluster.apply(json.dumps(namespace_manifest(found.namespace)))
     proxy.kill = found.operator.kill
     proxy.start()

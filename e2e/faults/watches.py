@@ -56,6 +56,12 @@ def _is_bookmark(line: bytes) -> bool:
 
 def _error(code: int) -> bytes:
     reason = {410: "Expired", 500: "InternalError"}[code]
-    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
-              "message": "made by a fault", "code": code}  # fmt: skip
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": reason,
+        "message": "made by a fault",
+        "code": code,
+    }
     return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"

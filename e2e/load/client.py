@@ -32,9 +32,7 @@ EVERYWHERE = {kind: path.replace("/namespaces/{}", "") for kind, path in PATHS.i
 APPLY = "application/apply-patch+yaml"
 
 
-_BUSY = {
-    HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT
-}  # fmt: skip
+_BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 
 
 class RefusedError(Exception):

@@ -186,8 +186,10 @@ def lanes(count: int, folder: Path) -> Iterator[tuple[Lane, ...]]:
             on.cluster.apply(json.dumps(namespace_manifest(f"lane-{number}")))
         yield tuple(
             Lane(
-                number=number, nodes=tuple(nodes[number::count]), api=Api(upstream=on.admin),
+                number=number,
+                nodes=tuple(nodes[number::count]),
+                api=Api(upstream=on.admin),
                 operator=on.operator,
             )
             for number in range(count)
-        )  # fmt: skip
+        )

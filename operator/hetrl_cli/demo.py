@@ -23,9 +23,15 @@ CLAIM = "arithmetic"
 NUM_TRAINING_PROBLEMS = 3000
 NUM_HELD_OUT_PROBLEMS = 2000
 _EVALUATION = (
-    "--reward", "exact", "--max-prompt-tokens", "16", "--max-response-tokens", "8",
-    "--batch-size", "256",
-)  # fmt: skip
+    "--reward",
+    "exact",
+    "--max-prompt-tokens",
+    "16",
+    "--max-response-tokens",
+    "8",
+    "--batch-size",
+    "256",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +72,25 @@ class Folders:
 @click.command("demo")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("runs/demo"),
-    show_default=True, help="Folder of the demo; an earlier demo in it is replaced.",
-)  # fmt: skip
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Folder of the demo; an earlier demo in it is replaced.",
+)
 @click.option(
-    "--job", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=Path("examples/arithmetic.yaml"), show_default=True,
-)  # fmt: skip
+    "--job",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=Path("examples/arithmetic.yaml"),
+    show_default=True,
+)
 @click.option(
-    "--from", "earlier", metavar="DIRECTORY",
+    "--from",
+    "earlier",
+    metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="An earlier demo, whose model and problems are taken: two jobs then begin alike.",
-)  # fmt: skip
+)
 @click.option("--learning-rate", type=click.FloatRange(min=0), help="0: a control.")
 @click.option("--shuffle-rewards", is_flag=True, help="The other control.")
 def command(
@@ -129,9 +142,15 @@ def _make(claim: Path, *, seed: int) -> None:
         ("held-out.jsonl", NUM_HELD_OUT_PROBLEMS, "held-out"),
     ):
         _hetrl(
-            "make-data", str(claim / name), "--count", str(count), "--split", split,
-            "--seed", str(seed),
-        )  # fmt: skip
+            "make-data",
+            str(claim / name),
+            "--count",
+            str(count),
+            "--split",
+            split,
+            "--seed",
+            str(seed),
+        )
 
 
 def _evaluated(folders: Folders, model: Path) -> str:

@@ -30,19 +30,29 @@ from hetrl_planner.whatif.frontier import frontier
 
 @click.command("plan")
 @click.option(
-    "-f", "--file", "job_file", required=True, type=click.Path(dir_okay=False, allow_dash=True,
-    path_type=Path), help="The HetRLJob, as YAML; - for standard input.",
-)  # fmt: skip
+    "-f",
+    "--file",
+    "job_file",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The HetRLJob, as YAML; - for standard input.",
+)
 @click.option(
-    "-t", "--topology", type=click.Path(dir_okay=False, path_type=Path),
+    "-t",
+    "--topology",
+    type=click.Path(dir_okay=False, path_type=Path),
     help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
     "Unset: the nodes of the current cluster.",
-)  # fmt: skip
+)
 @click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table",
-    show_default=True, help="How to print the plan; json and yaml give a HetRLPlan.",
-)  # fmt: skip
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the plan; json and yaml give a HetRLPlan.",
+)
 @click.option(
     "--runnable", is_flag=True, help="Only plans that this release can run, not just preview."
 )
@@ -50,18 +60,28 @@ from hetrl_planner.whatif.frontier import frontier
     "--explain", is_flag=True, help="Say also who waits, and what one more GPU would be worth."
 )
 @click.option(
-    "--frontier", "frontier_points", type=click.IntRange(2, 50), is_flag=False, flag_value=8,
+    "--frontier",
+    "frontier_points",
+    type=click.IntRange(2, 50),
+    is_flag=False,
+    flag_value=8,
     help="Plan for this many budgets instead, and list what each buys.  [default: 8]",
-)  # fmt: skip
+)
 @click.option(
-    "--diff", "compared_with", metavar="[HETRLPLAN]", is_flag=False, flag_value="",
+    "--diff",
+    "compared_with",
+    metavar="[HETRLPLAN]",
+    is_flag=False,
+    flag_value="",
     help="Say what would change of the plan that the job follows on the cluster, or of another "
     "there.",
-)  # fmt: skip
+)
 @click.option(
-    "--picture", type=click.Path(dir_okay=False, path_type=Path), callback=checked,
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=checked,
     help="Draw the plan as well: machines, links, stages, flows, into FILE.svg or FILE.png.",
-)  # fmt: skip
+)
 def command(
     *,
     job_file: Path,

@@ -20,11 +20,16 @@ def planning(seconds: float) -> Iterator[Callable[[], bool]]:
     ends_at = time.monotonic() + seconds
     watched = Console(stderr=True)
     bar = Progress(
-        TextColumn("planning"), BarColumn(), TimeElapsedColumn(),
-        TextColumn(f"of at most {seconds:g} s"), console=watched, transient=True,
-        refresh_per_second=_FRAMES_PER_SECOND, redirect_stdout=False,
+        TextColumn("planning"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn(f"of at most {seconds:g} s"),
+        console=watched,
+        transient=True,
+        refresh_per_second=_FRAMES_PER_SECOND,
+        redirect_stdout=False,
         disable=not watched.is_terminal,
-    )  # fmt: skip
+    )
     with bar:
         bar.add_task("", total=None)
         yield lambda: time.monotonic() >= ends_at

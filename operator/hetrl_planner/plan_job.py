@@ -75,9 +75,12 @@ def plan(
     if decided is None:
         whole = space_of(snapshot, job, runnable_only=runnable_only)
         reasons = reasons_against(
-            whole, job, portfolio.goal, searcher=_searcher(portfolio, job),
+            whole,
+            job,
+            portfolio.goal,
+            searcher=_searcher(portfolio, job),
             runnable_only=runnable_only,
-        )  # fmt: skip
+        )
         return Infeasible(reasons=reasons)
 
     # 5. Played forward, the best may be another.

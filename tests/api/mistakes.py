@@ -15,56 +15,72 @@ def _case(name: str, changes: Mapping[str, Any], *said: str) -> Any:
 INVALID_JOBS = [
     # What is not supported yet is refused, and the message names the field.
     _case(
-        "a model by uri", {"spec.model.source": {"uri": "s3://bucket/model"}},
+        "a model by uri",
+        {"spec.model.source": {"uri": "s3://bucket/model"}},
         "spec.model.source.uri is not supported yet",
     ),
     _case(
-        "a secret for the model", {"spec.model.secretRef": {"name": "token"}},
+        "a secret for the model",
+        {"spec.model.secretRef": {"name": "token"}},
         "spec.model.secretRef is not supported yet",
     ),
     _case(
-        "prompts of the hub, but not which", {"spec.data.prompts": {"hub": "openai/gsm8k"}},
+        "prompts of the hub, but not which",
+        {"spec.data.prompts": {"hub": "openai/gsm8k"}},
         "spec.data.files must be set if and only if spec.data.prompts.hub is",
     ),
     _case(
-        "files of no data set", {"spec.data.files": "main/train-*.parquet"},
+        "files of no data set",
+        {"spec.data.files": "main/train-*.parquet"},
         "spec.data.files must be set if and only if spec.data.prompts.hub is",
     ),
     _case(
-        "a revision of no data set", {"spec.data.revision": "main"},
+        "a revision of no data set",
+        {"spec.data.revision": "main"},
         "spec.data.revision needs spec.data.prompts.hub",
     ),
     _case(
-        "prompts by a uri of no store", {"spec.data.prompts": {"uri": "ftp://host/x"}},
-        "spec.data.prompts.uri must name an object", "got ftp://host/x",
+        "prompts by a uri of no store",
+        {"spec.data.prompts": {"uri": "ftp://host/x"}},
+        "spec.data.prompts.uri must name an object",
+        "got ftp://host/x",
     ),
     _case(
-        "a bucket without an object", {"spec.data.prompts": {"uri": "s3://bucket/"}},
-        "spec.data.prompts.uri must name an object", "got s3://bucket/",
+        "a bucket without an object",
+        {"spec.data.prompts": {"uri": "s3://bucket/"}},
+        "spec.data.prompts.uri must name an object",
+        "got s3://bucket/",
     ),
     _case(
-        "a pattern on a web server", {"spec.data.prompts": {"uri": "https://host/x-*.parquet"}},
+        "a pattern on a web server",
+        {"spec.data.prompts": {"uri": "https://host/x-*.parquet"}},
         "spec.data.prompts.uri must not be a pattern",
     ),
     _case(
-        "checkpoints by uri", {"spec.storage.checkpoints": {"uri": "s3://bucket/x"}},
+        "checkpoints by uri",
+        {"spec.storage.checkpoints": {"uri": "s3://bucket/x"}},
         "spec.storage.checkpoints.uri is not supported yet",
     ),
     _case(
-        "a manual job without a plan", {"spec.planning.mode": "Manual"},
+        "a manual job without a plan",
+        {"spec.planning.mode": "Manual"},
         "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
         "got mode Manual",
     ),
     _case(
-        "a plan that nobody follows", {"spec.planning.planRef": "mine"},
+        "a plan that nobody follows",
+        {"spec.planning.planRef": "mine"},
         "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
         "got mode Auto",
     ),
     _case(
-        "a long history", {"spec.planning.historyLimit": 11}, "spec.planning.historyLimit",
+        "a long history",
+        {"spec.planning.historyLimit": 11},
+        "spec.planning.historyLimit",
     ),
     _case(
-        "a window of no time", {"spec.planning.replan": {"stabilityWindowSeconds": 0}},
+        "a window of no time",
+        {"spec.planning.replan": {"stabilityWindowSeconds": 0}},
         "spec.planning.replan.stabilityWindowSeconds",
     ),
     _case(
@@ -88,32 +104,39 @@ INVALID_JOBS = [
     ),
     _case("a queue", {"spec.scheduling.queue": "q"}, "spec.scheduling.queue is not supported yet"),
     _case(
-        "a gang scheduler", {"spec.scheduling.gang": {"provider": "volcano"}},
+        "a gang scheduler",
+        {"spec.scheduling.gang": {"provider": "volcano"}},
         "spec.scheduling.gang is not supported yet",
     ),
     _case(
-        "a controller without a domain", {"spec.managedBy": "multikueue"},
+        "a controller without a domain",
+        {"spec.managedBy": "multikueue"},
         "spec.managedBy must be a domain and a name, as hetrl.dev/operator, got multikueue",
     ),
     # Unions.
     _case(
-        "no source", {"spec.model.source": {}},
+        "no source",
+        {"spec.model.source": {}},
         "spec.model.source must set exactly one of path, hub, claim, uri",
     ),
     _case(
-        "two sources", {"spec.data.prompts": {"path": "x", "claim": {"name": "y"}}},
+        "two sources",
+        {"spec.data.prompts": {"path": "x", "claim": {"name": "y"}}},
         "spec.data.prompts must set exactly one of path, hub, claim, uri",
     ),
     _case(
-        "a pattern for another reward", {"spec.data.regex": {"pattern": "x"}},
+        "a pattern for another reward",
+        {"spec.data.regex": {"pattern": "x"}},
         "spec.data.regex must be set if and only if spec.data.reward is regex, got reward math",
     ),
     _case(
-        "no pattern", {"spec.data.reward": "regex"},
+        "no pattern",
+        {"spec.data.reward": "regex"},
         "spec.data.regex must be set if and only if spec.data.reward is regex, got reward regex",
     ),
     _case(
-        "no code", {"spec.data.reward": "python"},
+        "no code",
+        {"spec.data.reward": "python"},
         "spec.data.python must be set if and only if spec.data.reward is python",
     ),
     _case(
@@ -142,20 +165,24 @@ INVALID_JOBS = [
         "spec.planning.objective must set exactly one of throughput, cost, deadline",
     ),
     _case(
-        "a volume of nothing", {"spec.runtime.podTemplate.volumes": [{"name": "x"}]},
+        "a volume of nothing",
+        {"spec.runtime.podTemplate.volumes": [{"name": "x"}]},
         "volumes must each set exactly one of persistentVolumeClaim, configMap, emptyDir",
     ),
     # Fields that contradict each other.
     _case(
-        "synchronous but stale", {"spec.algorithm": {"mode": "Sync", "maxStaleness": 2}},
+        "synchronous but stale",
+        {"spec.algorithm": {"mode": "Sync", "maxStaleness": 2}},
         "spec.algorithm.maxStaleness must be 0 when spec.algorithm.mode is Sync, got 2",
     ),
     _case(
-        "a group cut in two", {"spec.algorithm": {"groupSize": 7, "globalBatchSize": 64}},
+        "a group cut in two",
+        {"spec.algorithm": {"groupSize": 7, "globalBatchSize": 64}},
         "spec.algorithm.globalBatchSize (64) must be a multiple of groupSize (7)",
     ),
     _case(
-        "unequal minibatches", {"spec.algorithm": {"minibatches": 3, "globalBatchSize": 64}},
+        "unequal minibatches",
+        {"spec.algorithm": {"minibatches": 3, "globalBatchSize": 64}},
         "spec.algorithm.globalBatchSize (64) must be a multiple of minibatches (3)",
     ),
     _case(
@@ -164,7 +191,8 @@ INVALID_JOBS = [
         "spec.model.architecture.queryHeads (30) must be a multiple of kvHeads (8)",
     ),
     _case(
-        "a revision of a folder", {"spec.model.revision": "main"},
+        "a revision of a folder",
+        {"spec.model.revision": "main"},
         "spec.model.revision needs spec.model.source.hub",
     ),
     _case(
@@ -173,42 +201,57 @@ INVALID_JOBS = [
         "spec.data.meanResponseTokens must be <= maxResponseTokens (64), got 65",
     ),
     _case(
-        "a folder of no claim", {"spec.storage.checkpoints": {"path": "x"}},
+        "a folder of no claim",
+        {"spec.storage.checkpoints": {"path": "x"}},
         "spec.storage.checkpoints.path needs spec.storage.checkpoints.persistentVolumeClaim",
     ),
     _case(
-        "most below fewest", {"spec.rollout": {"minReplicas": 4, "maxReplicas": 2}},
+        "most below fewest",
+        {"spec.rollout": {"minReplicas": 4, "maxReplicas": 2}},
         "spec.rollout.maxReplicas must be >= minReplicas (4), got 2",
     ),
     _case(
-        "scaled below the fewest", {"spec.rollout": {"minReplicas": 4, "replicas": 2}},
+        "scaled below the fewest",
+        {"spec.rollout": {"minReplicas": 4, "replicas": 2}},
         "spec.rollout.replicas must be 0 or >= minReplicas (4), got 2",
     ),
     _case(
-        "scaled above the most", {"spec.rollout": {"maxReplicas": 4, "replicas": 5}},
+        "scaled above the most",
+        {"spec.rollout": {"maxReplicas": 4, "replicas": 5}},
         "spec.rollout.replicas must be <= maxReplicas (4), got 5",
     ),
     # Names that are ours.
     _case(
-        "our label", {"spec.runtime.podTemplate.labels": {"hetrl.dev/role": "trainer"}},
+        "our label",
+        {"spec.runtime.podTemplate.labels": {"hetrl.dev/role": "trainer"}},
         "labels must not begin with hetrl.dev/",
     ),
     _case(
-        "our annotation", {"spec.runtime.podTemplate.annotations": {"hetrl.dev/x": "y"}},
+        "our annotation",
+        {"spec.runtime.podTemplate.annotations": {"hetrl.dev/x": "y"}},
         "annotations must not begin with hetrl.dev/",
     ),
     _case(
-        "our variable", {"spec.runtime.podTemplate.env": [{"name": "HETRL_X", "value": "y"}]},
+        "our variable",
+        {"spec.runtime.podTemplate.env": [{"name": "HETRL_X", "value": "y"}]},
         "env names must not begin with HETRL_",
     ),
     _case(
-        "a variable set twice", {"spec.runtime.podTemplate.env": [
-            {"name": "HF_TOKEN", "value": "y",
-             "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]},
+        "a variable set twice",
+        {
+            "spec.runtime.podTemplate.env": [
+                {
+                    "name": "HF_TOKEN",
+                    "value": "y",
+                    "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}},
+                }
+            ]
+        },
         "env must not set both value and valueFrom",
     ),
     _case(
-        "our volume", {"spec.runtime.podTemplate.volumes": [{"name": "hetrl-tls", "emptyDir": {}}]},
+        "our volume",
+        {"spec.runtime.podTemplate.volumes": [{"name": "hetrl-tls", "emptyDir": {}}]},
         "volumes names must not begin with hetrl",
     ),
     _case(
@@ -226,17 +269,20 @@ INVALID_JOBS = [
     ),
     # Names and limits.
     _case(
-        "a name of 41 characters", {"metadata.name": "a" * 41},
+        "a name of 41 characters",
+        {"metadata.name": "a" * 41},
         "metadata.name must have at most 40 characters (names of pods and labels are longer), "
         "got 41",
     ),
     _case(
-        "a name with a dot", {"metadata.name": "a.b"},
+        "a name with a dot",
+        {"metadata.name": "a.b"},
         "metadata.name must match ^[a-z]([-a-z0-9]*[a-z0-9])?$",
     ),
     # What only one algorithm has.
     _case(
-        "a critic for GRPO", {"spec.algorithm": {"critic": {"discount": 0.99}}},
+        "a critic for GRPO",
+        {"spec.algorithm": {"critic": {"discount": 0.99}}},
         "spec.algorithm.critic needs spec.algorithm.type PPO, got GRPO",
     ),
     _case(
@@ -253,44 +299,78 @@ INVALID_JOBS = [
         _case(
             f"a critic's {field} of {value}",
             {"spec.algorithm": {"type": "PPO", "critic": {field: value}}},
-            f"spec.algorithm.critic.{field}", str(limit),
+            f"spec.algorithm.critic.{field}",
+            str(limit),
         )
         for field, value, limit in (
-            ("learningRate", -1, 0), ("discount", 0, 0), ("discount", 1.5, 1),
-            ("traceDecay", -0.5, 0), ("traceDecay", 2, 1), ("valueClip", 0, 0),
+            ("learningRate", -1, 0),
+            ("discount", 0, 0),
+            ("discount", 1.5, 1),
+            ("traceDecay", -0.5, 0),
+            ("traceDecay", 2, 1),
+            ("valueClip", 0, 0),
             ("warmUpSteps", -1, 0),
         )
     ),
     _case("no steps", {"spec.training.steps": 0}, "spec.training.steps", "0", "1"),
-    _case("traces to nowhere", {"spec.runtime.telemetry": {"traces": {}}},
-          "spec.runtime.telemetry.traces.endpoint"),
-    _case("traces by gRPC",
-          {"spec.runtime.telemetry": {"traces": {"endpoint": "grpc://otel:4317"}}},
-          "spec.runtime.telemetry.traces.endpoint", "grpc://otel:4317"),
-    _case("more traces than trajectories",
-          {"spec.runtime.telemetry": {
-              "traces": {"endpoint": "http://otel:4318", "sampleRatio": 1.5}}},
-          "spec.runtime.telemetry.traces.sampleRatio", "1.5"),
+    _case(
+        "traces to nowhere",
+        {"spec.runtime.telemetry": {"traces": {}}},
+        "spec.runtime.telemetry.traces.endpoint",
+    ),
+    _case(
+        "traces by gRPC",
+        {"spec.runtime.telemetry": {"traces": {"endpoint": "grpc://otel:4317"}}},
+        "spec.runtime.telemetry.traces.endpoint",
+        "grpc://otel:4317",
+    ),
+    _case(
+        "more traces than trajectories",
+        {
+            "spec.runtime.telemetry": {
+                "traces": {"endpoint": "http://otel:4318", "sampleRatio": 1.5}
+            }
+        },
+        "spec.runtime.telemetry.traces.sampleRatio",
+        "1.5",
+    ),
     _case("no model", {"spec.model": REMOVED}, "spec.model"),
     _case("a step of text", {"spec.training.steps": "ten"}, "spec.training.steps"),
     _case("half a step", {"spec.training.steps": 0.5}, "spec.training.steps"),
     _case("no name for a reward", {"spec.data.reward": "My Vibes"}, "spec.data.reward", "My Vibes"),
     _case("an unknown tool", {"spec.data.tools": ["shell"]}, "spec.data.tools", "shell"),
-    _case("a penalty of nothing", {"spec.data.lengthPenalty": {"bufferTokens": 8, "weight": 0}},
-          "spec.data.lengthPenalty.weight", "0"),
-    _case("no memory for code",
-          {"spec.data.reward": "python",
-           "spec.data.python": {"source": {"path": "x"}, "memoryMiB": 8}},
-          "spec.data.python.memoryMiB", "64"),
-    _case("a function that is none",
-          {"spec.data.reward": "python",
-           "spec.data.python": {"source": {"path": "x"}, "function": "a.b"}},
-          "spec.data.python.function", "a.b"),
+    _case(
+        "a penalty of nothing",
+        {"spec.data.lengthPenalty": {"bufferTokens": 8, "weight": 0}},
+        "spec.data.lengthPenalty.weight",
+        "0",
+    ),
+    _case(
+        "no memory for code",
+        {
+            "spec.data.reward": "python",
+            "spec.data.python": {"source": {"path": "x"}, "memoryMiB": 8},
+        },
+        "spec.data.python.memoryMiB",
+        "64",
+    ),
+    _case(
+        "a function that is none",
+        {
+            "spec.data.reward": "python",
+            "spec.data.python": {"source": {"path": "x"}, "function": "a.b"},
+        },
+        "spec.data.python.function",
+        "a.b",
+    ),
     _case("a nameless column", {"spec.data.questionField": ""}, "spec.data.questionField", "1"),
     _case("too stale", {"spec.algorithm.maxStaleness": 65}, "spec.algorithm.maxStaleness", "64"),
     _case(
-        "a bound below on-policy", {"spec.algorithm.maxStaleness": -1},
-        "spec.algorithm.maxStaleness", "-1", "0",
+        "a bound below on-policy",
+        {"spec.algorithm.maxStaleness": -1},
+        "spec.algorithm.maxStaleness",
+        "-1",
+        "0",
     ),
     *(
         _case(f"{name} of {length}", {f"spec.data.{name}": length}, f"spec.data.{name}", "1")
@@ -305,38 +385,59 @@ INVALID_JOBS = [
                     key: value for key, value in QWEN3_8B.items() if key != name
                 }
             },
-            f"spec.model.architecture.{name}", "equired",
+            f"spec.model.architecture.{name}",
+            "equired",
         )
         for name in QWEN3_8B
         if name != "queryKeyNorm"
     ),
     _case(
-        "a model of no layer", {"spec.model.architecture": {**QWEN3_8B, "layers": 0}},
-        "spec.model.architecture.layers", "1",
+        "a model of no layer",
+        {"spec.model.architecture": {**QWEN3_8B, "layers": 0}},
+        "spec.model.architecture.layers",
+        "1",
     ),
     _case(
         "a budget that pays", {"spec.resources.budgetPerHour": -1}, "spec.resources.budgetPerHour"
     ),
-    _case("no pace",
-          {"spec.planning.objective": {"cost": {"requiredSamplesPerSecond": 0}}},
-          "spec.planning.objective.cost.requiredSamplesPerSecond"),
+    _case(
+        "no pace",
+        {"spec.planning.objective": {"cost": {"requiredSamplesPerSecond": 0}}},
+        "spec.planning.objective.cost.requiredSamplesPerSecond",
+    ),
     _case("no temperature", {"spec.algorithm.temperature": 0}, "spec.algorithm.temperature", "0"),
     _case("a free budget", {"spec.resources.budgetPerHour": 0}, "spec.resources.budgetPerHour"),
-    _case("an upward path", {"spec.data.prompts": {"claim": {"name": "a", "path": "../b"}}},
-          "spec.data.prompts.claim.path", "../b"),
-    _case("a bad hub id", {"spec.model.source": {"hub": "qwen"}}, "spec.model.source.hub", "qwen"),
-    _case("a bad memory size",
-          {"spec.runtime.podTemplate.resources": {"trainer": {"memory": "lots"}}},
-          "spec.runtime.podTemplate.resources.trainer.memory", "lots"),
     _case(
-        "an unknown field", {"spec.training.step": 3},
+        "an upward path",
+        {"spec.data.prompts": {"claim": {"name": "a", "path": "../b"}}},
+        "spec.data.prompts.claim.path",
+        "../b",
+    ),
+    _case("a bad hub id", {"spec.model.source": {"hub": "qwen"}}, "spec.model.source.hub", "qwen"),
+    _case(
+        "a bad memory size",
+        {"spec.runtime.podTemplate.resources": {"trainer": {"memory": "lots"}}},
+        "spec.runtime.podTemplate.resources.trainer.memory",
+        "lots",
+    ),
+    _case(
+        "an unknown field",
+        {"spec.training.step": 3},
         "spec.training.step",
     ),
-    _case("33 pools", {"spec.resources.pools": [{"name": f"p{n}"} for n in range(33)]},
-          "spec.resources.pools", "32"),
-    _case("two pools of one name", {"spec.resources.pools": [{"name": "p"}, {"name": "p"}]},
-          "spec.resources.pools[1]", "p"),
-]  # fmt: skip
+    _case(
+        "33 pools",
+        {"spec.resources.pools": [{"name": f"p{n}"} for n in range(33)]},
+        "spec.resources.pools",
+        "32",
+    ),
+    _case(
+        "two pools of one name",
+        {"spec.resources.pools": [{"name": "p"}, {"name": "p"}]},
+        "spec.resources.pools[1]",
+        "p",
+    ),
+]
 
 INVALID_TOPOLOGIES = [
     pytest.param(a_topology(changes), said, id=name)

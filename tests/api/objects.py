@@ -28,9 +28,15 @@ TOPOLOGY: dict[str, Any] = {
 }
 
 QWEN3_8B = {
-    "hiddenSize": 4096, "layers": 36, "queryHeads": 32, "kvHeads": 8,
-    "headDim": 128, "ffnSize": 12288, "vocabSize": 151936, "queryKeyNorm": True,
-}  # fmt: skip
+    "hiddenSize": 4096,
+    "layers": 36,
+    "queryHeads": 32,
+    "kvHeads": 8,
+    "headDim": 128,
+    "ffnSize": 12288,
+    "vocabSize": 151936,
+    "queryKeyNorm": True,
+}
 
 
 def a_job(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -73,12 +79,23 @@ VALID_JOBS = [
         "synchronous, said twice": {"spec.algorithm": {"mode": "Sync", "maxStaleness": 0}},
         "every constant of the algorithm": {
             "spec.algorithm": {
-                "type": "GRPO", "mode": "Async", "maxStaleness": 4, "groupSize": 4,
-                "globalBatchSize": 64, "minibatches": 2, "clipLow": 0.2, "clipHigh": 0.3,
-                "behaviourWeightCap": 2, "staleWeights": "Mask",
-                "proximalPolicy": "Behaviour", "advantage": "LeaveOneOut",
-                "lossAggregation": "LengthBudget", "dynamicSampling": True, "klCoefficient": 0.01,
-                "klPlacement": "Reward", "temperature": 0.9,
+                "type": "GRPO",
+                "mode": "Async",
+                "maxStaleness": 4,
+                "groupSize": 4,
+                "globalBatchSize": 64,
+                "minibatches": 2,
+                "clipLow": 0.2,
+                "clipHigh": 0.3,
+                "behaviourWeightCap": 2,
+                "staleWeights": "Mask",
+                "proximalPolicy": "Behaviour",
+                "advantage": "LeaveOneOut",
+                "lossAggregation": "LengthBudget",
+                "dynamicSampling": True,
+                "klCoefficient": 0.01,
+                "klPlacement": "Reward",
+                "temperature": 0.9,
             }
         },
         "PPO": {"spec.algorithm": {"type": "PPO", "groupSize": 1}},
@@ -86,8 +103,12 @@ VALID_JOBS = [
             "spec.algorithm": {
                 "type": "PPO",
                 "critic": {
-                    "learningRate": 1e-5, "discount": 0.99, "traceDecay": 0, "valueClip": 0.2,
-                    "warmUpSteps": 4, "whitenAdvantages": False,
+                    "learningRate": 1e-5,
+                    "discount": 0.99,
+                    "traceDecay": 0,
+                    "valueClip": 0.2,
+                    "warmUpSteps": 4,
+                    "whitenAdvantages": False,
                 },
             }
         },
@@ -96,11 +117,13 @@ VALID_JOBS = [
         "exact answers": {"spec.data.reward": "exact", "spec.data.meanResponseTokens": 100},
         "shards in MATH's form": {
             "spec.data.prompts": {"claim": {"name": "math", "path": "data/train-*.parquet"}},
-            "spec.data.questionField": "problem", "spec.data.answerField": "answer",
+            "spec.data.questionField": "problem",
+            "spec.data.answerField": "answer",
         },
         "a data set of the hub": {
             "spec.data.prompts": {"hub": "openai/gsm8k"},
-            "spec.data.files": "main/train-*.parquet", "spec.data.revision": "main",
+            "spec.data.files": "main/train-*.parquet",
+            "spec.data.revision": "main",
         },
         "a pattern, and brevity": {
             "spec.data.reward": "regex",
@@ -112,13 +135,18 @@ VALID_JOBS = [
         "code of one's own": {
             "spec.data.reward": "python",
             "spec.data.python": {
-                "source": {"claim": {"name": "code", "path": "reward.py"}}, "function": "judge",
-                "timeoutSeconds": 0.5, "cpuSeconds": 1, "memoryMiB": 256,
+                "source": {"claim": {"name": "code", "path": "reward.py"}},
+                "function": "judge",
+                "timeoutSeconds": 0.5,
+                "cpuSeconds": 1,
+                "memoryMiB": 256,
             },
         },
         "checkpoints kept": {
             "spec.storage.checkpoints": {
-                "persistentVolumeClaim": "kept", "path": "a/b", "keepLast": 2,
+                "persistentVolumeClaim": "kept",
+                "path": "a/b",
+                "keepLast": 2,
             }
         },
         "curves for TensorBoard": {"spec.storage.tensorBoard": {"path": "/curves/one"}},
@@ -144,7 +172,8 @@ VALID_JOBS = [
             "spec.runtime": {
                 "engine": "transformers",
                 "images": {
-                    "trainer": "example.com/trainer:1", "inference": "example.com/trainer:2",
+                    "trainer": "example.com/trainer:1",
+                    "inference": "example.com/trainer:2",
                 },
                 "podTemplate": {
                     "labels": {"team": "rl"},
@@ -154,7 +183,8 @@ VALID_JOBS = [
                     "volumes": [A_VOLUME, {"name": "data", "configMap": {"name": "data"}}],
                     "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
                     "resources": {
-                        "trainer": {"cpu": "4", "memory": "16Gi"}, "inference": {"cpu": "4"},
+                        "trainer": {"cpu": "4", "memory": "16Gi"},
+                        "inference": {"cpu": "4"},
                     },
                     "imagePullSecrets": ["registry"],
                 },
@@ -169,17 +199,25 @@ VALID_JOBS = [
             }
         },
         "limits of time": {
-            "spec.suspend": True, "spec.startupDeadlineSeconds": 60,
-            "spec.activeDeadlineSeconds": 3600, "spec.ttlSecondsAfterFinished": 0,
+            "spec.suspend": True,
+            "spec.startupDeadlineSeconds": 60,
+            "spec.activeDeadlineSeconds": 3600,
+            "spec.ttlSecondsAfterFinished": 0,
         },
         "few restarts": {"spec.failurePolicy.maxRestarts": 0},
         "every part of the failure policy": {
             "spec.failurePolicy": {
-                "maxRestarts": 5, "windowSeconds": 3600, "nodeLostSeconds": 60,
+                "maxRestarts": 5,
+                "windowSeconds": 3600,
+                "nodeLostSeconds": 60,
                 "rules": [
                     {"role": "trainer", "action": "Fail", "onExitCodes": [42, 43]},
-                    {"name": "memory", "role": "trainer", "action": "Replan",
-                     "onReasons": ["OOMKilled", "Evicted", "PodLost"]},
+                    {
+                        "name": "memory",
+                        "role": "trainer",
+                        "action": "Replan",
+                        "onReasons": ["OOMKilled", "Evicted", "PodLost"],
+                    },
                     {"role": "rollout", "action": "RestartPod", "maxRestarts": 100},
                     {"role": "coordinator", "action": "RestartJob"},
                     {"role": "inference", "action": "RestartPod"},
@@ -188,10 +226,11 @@ VALID_JOBS = [
             }
         },
         "every deadline": {
-            "spec.unschedulableDeadlineSeconds": 1, "spec.progressDeadlineSeconds": 1,
+            "spec.unschedulableDeadlineSeconds": 1,
+            "spec.progressDeadlineSeconds": 1,
             "spec.releaseDeadlineSeconds": 1,
         },
         "a priority": {"spec.scheduling.priorityClassName": "high"},
         "a name of 40 characters": {"metadata.name": "a" * 40},
     }.items()
-]  # fmt: skip
+]

@@ -19,10 +19,15 @@ from hetrl_core.task import Task
 def a_prediction() -> Prediction:
     """What some plan is expected to do."""
     return Prediction(
-        step_seconds=12.5, generation_seconds=12.5, training_seconds=7.25,
-        weight_sync_seconds=0.1, samples_per_second=20.5, dollars_per_hour=31.4,
-        mean_staleness=1.5, bottleneck="generation: HBM bandwidth of the L4s",
-    )  # fmt: skip
+        step_seconds=12.5,
+        generation_seconds=12.5,
+        training_seconds=7.25,
+        weight_sync_seconds=0.1,
+        samples_per_second=20.5,
+        dollars_per_hour=31.4,
+        mean_staleness=1.5,
+        bottleneck="generation: HBM bandwidth of the L4s",
+    )
 
 
 def a_plan_of_10240_gpus(machines: Sequence[str]) -> Plan:

@@ -42,9 +42,12 @@ def objects(api_server: Cluster) -> Iterator[client.CustomObjectsApi]:
 
 def dry_run(objects: client.CustomObjectsApi, manifest: dict[str, Any]) -> dict[str, Any]:
     common = {
-        "group": "hetrl.dev", "version": "v1alpha1", "body": manifest,
-        "dry_run": "All", "field_validation": "Strict",
-    }  # fmt: skip
+        "group": "hetrl.dev",
+        "version": "v1alpha1",
+        "body": manifest,
+        "dry_run": "All",
+        "field_validation": "Strict",
+    }
     if manifest["kind"] == "HetRLTopology":
         return objects.create_cluster_custom_object(plural="hetrltopologies", **common)
     return objects.create_namespaced_custom_object(
@@ -86,8 +89,11 @@ def test_the_server_fills_in_the_defaults_that_we_fill_in(
 
 def test_a_job_keeps_its_model_and_may_be_suspended(objects: client.CustomObjectsApi) -> None:
     place = {
-        "group": "hetrl.dev", "version": "v1alpha1", "namespace": "default", "plural": "hetrljobs",
-    }  # fmt: skip
+        "group": "hetrl.dev",
+        "version": "v1alpha1",
+        "namespace": "default",
+        "plural": "hetrljobs",
+    }
     objects.create_namespaced_custom_object(**place, body=a_job())
     try:
         patch = {**place, "name": "arithmetic"}
@@ -110,12 +116,17 @@ def test_a_plan_of_10240_gpus_is_stored_and_never_changes(
 ) -> None:
     spec = from_plan(a_plan_of_10240_gpus([f"gke-pool-{n * 7919:x}" for n in range(1280)]))
     place = {
-        "group": "hetrl.dev", "version": "v1alpha1", "namespace": "default", "plural": "hetrlplans",
-    }  # fmt: skip
+        "group": "hetrl.dev",
+        "version": "v1alpha1",
+        "namespace": "default",
+        "plural": "hetrlplans",
+    }
     plan = {
-        "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLPlan", "metadata": {"name": "large"},
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLPlan",
+        "metadata": {"name": "large"},
         "spec": spec.model_dump(mode="json", by_alias=True, exclude_none=True),
-    }  # fmt: skip
+    }
     stored = objects.create_namespaced_custom_object(**place, body=plan)
     try:
         with pytest.raises(ApiException) as refusal:
@@ -135,9 +146,12 @@ def test_rollouts_scale_through_the_scale_subresource(
     api_server.apply(yaml.safe_dump(a_job()))
     try:
         before = objects.get_namespaced_custom_object_scale(
-            group="hetrl.dev", version="v1alpha1", namespace="default",
-            plural="hetrljobs", name="arithmetic",
-        )  # fmt: skip
+            group="hetrl.dev",
+            version="v1alpha1",
+            namespace="default",
+            plural="hetrljobs",
+            name="arithmetic",
+        )
         api_server.kubectl("scale", "--replicas=3", "hrj/arithmetic")
         after = api_server.kubectl("get", "hrj/arithmetic", "-o=jsonpath={.spec.rollout.replicas}")
     finally:

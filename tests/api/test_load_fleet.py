@@ -69,11 +69,13 @@ def test_nodes_become_machines() -> None:
     [
         pytest.param(
             [a_node(f"n{number}", product="NVIDIA-L4", cordoned=True) for number in range(5)],
-            "5 nodes left out (n0, n1, n2 and 2 more): cordoned", id="cordoned",
+            "5 nodes left out (n0, n1, n2 and 2 more): cordoned",
+            id="cordoned",
         ),
         pytest.param(
             [a_node("lost", product="NVIDIA-L4", ready="Unknown", cordoned=True)],
-            "1 node left out (lost): not ready", id="not ready",
+            "1 node left out (lost): not ready",
+            id="not ready",
         ),
         pytest.param(
             [a_node("bare", product="NVIDIA-L4", gpus=0)],
@@ -83,14 +85,16 @@ def test_nodes_become_machines() -> None:
         pytest.param(
             [a_node(name, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb") for name in ("a", "b")],
             "2 nodes left out (a, b): NVIDIA-A100-SXM4-40GB-MIG-1g.5gb is a MIG slice, not a whole "
-            "GPU", id="sliced",
+            "GPU",
+            id="sliced",
         ),
         pytest.param(
             [a_node("going", product="NVIDIA-L4", deleted="2026-01-31T12:00:00Z")],
-            "1 node left out (going): being deleted", id="deleted",
+            "1 node left out (going): being deleted",
+            id="deleted",
         ),
     ],
-)  # fmt: skip
+)
 def test_nodes_that_cannot_run_a_pod_are_left_out_and_named(
     nodes: list[dict[str, Any]], said: str
 ) -> None:
@@ -112,7 +116,7 @@ def test_nodes_that_cannot_run_a_pod_are_left_out_and_named(
         ),
         pytest.param(PoolSpec(name="p", gpu_product="H100-80GB"), "", id="another kind"),
     ],
-)  # fmt: skip
+)
 def test_a_job_hears_only_of_nodes_that_it_would_take(pool: PoolSpec, said: str) -> None:
     fleet = read_fleet(
         fleet_text(
@@ -146,15 +150,19 @@ def test_a_topology_goes_over_the_catalogue_and_teaches_new_kinds() -> None:
                     "spec.gpuKinds": [
                         {"name": "L4", "dollarsPerHour": 0.5},
                         {
-                            "name": "Voodoo", "products": ["Voodoo-3"], "memoryGiB": 16,
-                            "peakTeraflops": teraflops, "hbmGigabytesPerSecond": 100,
-                            "intraNodeGigabytesPerSecond": 10, "dollarsPerHour": 0.1,
+                            "name": "Voodoo",
+                            "products": ["Voodoo-3"],
+                            "memoryGiB": 16,
+                            "peakTeraflops": teraflops,
+                            "hbmGigabytesPerSecond": 100,
+                            "intraNodeGigabytesPerSecond": 10,
+                            "dollarsPerHour": 0.1,
                         },
                     ],
                 }
             ),
         )
-    )  # fmt: skip
+    )
 
     assert fleet.kind("L4").dollars_per_hour == 0.5
     assert fleet.kind("L4").bf16_flops == 121e12

@@ -75,29 +75,58 @@ INNER = {
     [
         (int, ..., {"type": "integer", "format": "int64"}),
         (int | None, None, {"type": "integer", "format": "int64"}),
-        (Annotated[float, Field(gt=0, le=2)], 1.0, {
-            "type": "number", "format": "double", "default": 1.0,
-            "minimum": 0, "exclusiveMinimum": True, "maximum": 2,
-        }),
+        (
+            Annotated[float, Field(gt=0, le=2)],
+            1.0,
+            {
+                "type": "number",
+                "format": "double",
+                "default": 1.0,
+                "minimum": 0,
+                "exclusiveMinimum": True,
+                "maximum": 2,
+            },
+        ),
         (bool, False, {"type": "boolean", "default": False}),
         (Colour, Colour.RED, {"type": "string", "enum": ["Red"], "default": "Red"}),
         (Literal["only"], ..., {"type": "string", "enum": ["only"]}),
         (tuple[str, ...], (), {"type": "array", "items": {"type": "string"}}),
-        (dict[Annotated[str, Field(max_length=9)], str], {}, {
-            "type": "object", "additionalProperties": {"type": "string"},
-        }),
+        (
+            dict[Annotated[str, Field(max_length=9)], str],
+            {},
+            {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+            },
+        ),
         (Inner, ..., INNER),
         (Inner | None, None, INNER),
-        (Annotated[tuple[Inner, ...], Keyed(("name",), most=4)], (), {
-            "type": "array", "items": INNER, "maxItems": 4,
-            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-        }),
+        (
+            Annotated[tuple[Inner, ...], Keyed(("name",), most=4)],
+            (),
+            {
+                "type": "array",
+                "items": INNER,
+                "maxItems": 4,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
     ],
     ids=[
-        "a number", "an optional number", "an open interval", "a flag", "an enum", "a constant",
-        "a list", "a map", "a part", "an optional part", "a list by name",
+        "a number",
+        "an optional number",
+        "an open interval",
+        "a flag",
+        "an enum",
+        "a constant",
+        "a list",
+        "a map",
+        "a part",
+        "an optional part",
+        "a list by name",
     ],
-)  # fmt: skip
+)
 def test_a_field_has_a_structural_form(field: Any, default: Any, expected: dict[str, Any]) -> None:
     found = schema_of(field, default)
 

@@ -151,11 +151,12 @@ def test_the_packaged_chart_brings_the_crds_of_its_release(path: Path) -> None:
         pytest.param({}, {"required": ["a"]}, "required was None", id="required"),
         pytest.param(
             {"items": {"properties": {"a": {"type": "string"}}}},
-            {"items": {"properties": {"a": {"type": "integer"}}}}, "[].a: type was string",
+            {"items": {"properties": {"a": {"type": "integer"}}}},
+            "[].a: type was string",
             id="type",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_would_refuse_an_old_object_is_found(old: Schema, new: Schema, said: str) -> None:
     (found,) = narrowed(old, new)
 

@@ -220,8 +220,10 @@ def test_frozen_figures_do_not_follow_the_catalogue() -> None:
     fleet = scenarios.frozen(a_fleet(a100=8, l40s=8, l4=8))
     figures = {kind.name: (kind.bf16_flops, kind.dollars_per_hour) for kind in fleet.gpu_kinds}
     assert figures == {
-        "A100-40GB": (312e12, 2.74), "L40S": (362e12, 1.86), "L4": (121e12, 0.80),
-    }  # fmt: skip
+        "A100-40GB": (312e12, 2.74),
+        "L40S": (362e12, 1.86),
+        "L4": (121e12, 0.80),
+    }
 
 
 @pytest.mark.parametrize("scenario", scenarios.SCENARIOS)

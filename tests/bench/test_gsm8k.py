@@ -9,10 +9,13 @@ from bench.proof.malformed import malformed
 from hetrl_runtime.data.prompt import Prompt
 
 PROBLEMS = [
-    Prompt(question=f"What is {n} times 250?", answer=f"It is <<{n}*250={n * 250}>>.\n#### {said}",
-           line=n + 1)
+    Prompt(
+        question=f"What is {n} times 250?",
+        answer=f"It is <<{n}*250={n * 250}>>.\n#### {said}",
+        line=n + 1,
+    )
     for n, said in enumerate(["0", "250", "500", "750", "1,000", "1000", "-3"])
-]  # fmt: skip
+]
 
 
 @pytest.mark.slow
@@ -28,8 +31,9 @@ def test_references_are_themselves_and_malformed_responses_crash_nothing() -> No
 
 def test_a_verifier_that_errs_or_dawdles_does_not_hold() -> None:
     fine = Judged(response="", reward=0.0, seconds=0.001)
-    good = Found(count=1, not_themselves=(), equal_neighbours=0, wrong_neighbours=(),
-                 judged=(fine,) * 99)  # fmt: skip
+    good = Found(
+        count=1, not_themselves=(), equal_neighbours=0, wrong_neighbours=(), judged=(fine,) * 99
+    )
 
     def but(**changes: object) -> Found:
         values = {name: getattr(good, name) for name in good.__slots__}

@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"bench", "e2e", "tests", "hetrl_core", "hetrl_api", "hetrl_planner", "hetrl_operator",
-        "hetrl_cli", "hetrl_runtime"}  # fmt: skip
+OURS = {
+    "bench",
+    "e2e",
+    "tests",
+    "hetrl_core",
+    "hetrl_api",
+    "hetrl_planner",
+    "hetrl_operator",
+    "hetrl_cli",
+    "hetrl_runtime",
+}
 
 
 def taken() -> Iterator[tuple[str, str]]:

@@ -49,9 +49,14 @@ def told(entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bo
 
 
 GOOD = (
-    an_epoch(1, 0), accepted(0), committed(1, 0), accepted(1), committed(2, 1),
-    accepted(2, version=1), committed(3, 2),
-)  # fmt: skip
+    an_epoch(1, 0),
+    accepted(0),
+    committed(1, 0),
+    accepted(1),
+    committed(2, 1),
+    accepted(2, version=1),
+    committed(3, 2),
+)
 
 
 def test_a_history_that_keeps_its_promises_passes():
@@ -64,10 +69,16 @@ def test_a_history_that_keeps_its_promises_passes():
 
 def test_what_a_lost_history_trained_on_may_be_trained_on_again():
     story = told(
-        [*GOOD, an_epoch(2, 1), accepted(1, version=1), committed(2, 1), accepted(2, version=2),
-         committed(3, 2)],
+        [
+            *GOOD,
+            an_epoch(2, 1),
+            accepted(1, version=1),
+            committed(2, 1),
+            accepted(2, version=2),
+            committed(3, 2),
+        ],
         steps=3,
-    )  # fmt: skip
+    )
 
     assert story.violations == []
     assert story.lost_steps == [2]
@@ -87,8 +98,9 @@ def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(traine
     """The coordinator's buffer has another 2/0 by then, which nobody trained on."""
     story = told(
         [*GOOD, an_epoch(2, 2, trainer=trainer), accepted(2, version=0), committed(3, 2)],
-        steps=3, journal_is_whole=False,
-    )  # fmt: skip
+        steps=3,
+        journal_is_whole=False,
+    )
 
     assert story.violations == violations
     assert story.num_commits == 4
@@ -98,42 +110,58 @@ def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(traine
     ("entries", "steps", "violation"),
     [
         pytest.param(
-            [*GOOD, accepted(1, version=3), committed(4, 1)], 4, "1/0 was trained on 2 times",
+            [*GOOD, accepted(1, version=3), committed(4, 1)],
+            4,
+            "1/0 was trained on 2 times",
             id="trained twice",
         ),
         pytest.param(
-            [*GOOD, accepted(3, version=1), committed(4, 3)], 4,
-            "3/0 was 2 versions old at version 3, the bound is 1", id="too old",
+            [*GOOD, accepted(3, version=1), committed(4, 3)],
+            4,
+            "3/0 was 2 versions old at version 3, the bound is 1",
+            id="too old",
         ),
         pytest.param(
-            [*GOOD, accepted(3, version=4), committed(4, 3)], 4, "a token was sampled by version 4",
+            [*GOOD, accepted(3, version=4), committed(4, 3)],
+            4,
+            "a token was sampled by version 4",
             id="from the future",
         ),
         pytest.param([*GOOD, committed(5, 3)], 3, "version 5 follows version 3", id="a gap"),
         pytest.param(
-            [*GOOD, committed(4, 3)], 4, "version 4 was trained on what was never accepted",
+            [*GOOD, committed(4, 3)],
+            4,
+            "version 4 was trained on what was never accepted",
             id="never accepted",
         ),
         pytest.param(
-            [*GOOD, accepted(9, version=3), committed(4, 9)], 4, "6 prompts were passed over",
+            [*GOOD, accepted(9, version=3), committed(4, 9)],
+            4,
+            "6 prompts were passed over",
             id="prompts passed over",
         ),
         pytest.param(
-            [*GOOD, an_epoch(2, 7)], 3, "epoch 2 begins at version 7, which nothing made",
+            [*GOOD, an_epoch(2, 7)],
+            3,
+            "epoch 2 begins at version 7, which nothing made",
             id="versions from nowhere",
         ),
         pytest.param(
-            [*GOOD, an_epoch(2, 2, trainer="start 1")], 2,
-            "1 versions were taken back, though their trainer lived", id="a rewind for nothing",
+            [*GOOD, an_epoch(2, 2, trainer="start 1")],
+            2,
+            "1 versions were taken back, though their trainer lived",
+            id="a rewind for nothing",
         ),
         pytest.param([*GOOD, an_epoch(0, 3)], 3, "epoch 0 after epoch 1", id="an older epoch"),
         pytest.param(
-            [*GOOD, accepted(3, version=3), accepted(4, version=3), committed(4, 3, 4)], 4,
-            "version 4 had 2 trajectories and 0 refused, not 1", id="a batch of another size",
+            [*GOOD, accepted(3, version=3), accepted(4, version=3), committed(4, 3, 4)],
+            4,
+            "version 4 had 2 trajectories and 0 refused, not 1",
+            id="a batch of another size",
         ),
         pytest.param(GOOD, 4, "the history ends at version 3 of 4", id="cut short"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_promise_is_seen(entries, steps, violation):
     assert any(violation in each for each in told(entries, steps=steps).violations)
 
@@ -143,8 +171,15 @@ def published(version: int, digest: str) -> str:
 
 
 def test_a_trainer_that_comes_back_with_its_own_weights_passes():
-    log = [published(0, "a"), published(1, "b"), published(2, "c"), published(1, "b"),
-           published(2, "d"), published(3, "e"), published(2, "d")]  # fmt: skip
+    log = [
+        published(0, "a"),
+        published(1, "b"),
+        published(2, "c"),
+        published(1, "b"),
+        published(2, "d"),
+        published(3, "e"),
+        published(2, "d"),
+    ]
 
     assert lineage.violations(log) == []
 

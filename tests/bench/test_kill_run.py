@@ -44,9 +44,13 @@ async def test_a_run_whose_processes_are_killed_keeps_every_promise(tmp_path: Pa
     claim = make_claim(tmp_path / "claim", warm_up_steps=60)
     async with Starter.open() as starter:
         stage = Stage(
-            starter=starter, out=tmp_path / "run", claim=claim,
-            work=Work(steps=STEPS, layout=Layout.REFERENCE_APART), rng=random.Random(1), seed=1,
-        )  # fmt: skip
+            starter=starter,
+            out=tmp_path / "run",
+            claim=claim,
+            work=Work(steps=STEPS, layout=Layout.REFERENCE_APART),
+            rng=random.Random(1),
+            seed=1,
+        )
         await be_struck(stage)
         stage.close()
 

@@ -10,9 +10,14 @@ from hetrl_core.job.algorithm import AlgorithmType
 pytestmark = pytest.mark.slow
 
 GOOD = {
-    "accuracy_before": 0.3, "accuracy_after": 0.95, "held_out_problems": 2300,
-    "staleness_mean": 3.5, "staleness_max": 4, "trajectories": 20480, "demo_wall_seconds": 100.0,
-}  # fmt: skip
+    "accuracy_before": 0.3,
+    "accuracy_after": 0.95,
+    "held_out_problems": 2300,
+    "staleness_mean": 3.5,
+    "staleness_max": 4,
+    "trajectories": 20480,
+    "demo_wall_seconds": 100.0,
+}
 ETA_4 = Case(algorithm=AlgorithmType.GRPO, max_staleness=4)
 
 
@@ -35,11 +40,15 @@ def test_every_case_has_a_name_of_its_own_and_a_job_that_the_api_accepts():
     [
         pytest.param("grpo-eta4-transformers-seed1", {}, "", id="all is well"),
         pytest.param(
-            "grpo-eta4-transformers-seed1", {"accuracy_after": 0.899}, "comes to 89.9%",
+            "grpo-eta4-transformers-seed1",
+            {"accuracy_after": 0.899},
+            "comes to 89.9%",
             id="too little learned",
         ),
         pytest.param(
-            "grpo-eta4-transformers-seed1", {"accuracy_before": 0.41}, "starts at 41.0%",
+            "grpo-eta4-transformers-seed1",
+            {"accuracy_before": 0.41},
+            "starts at 41.0%",
             id="too much known",
         ),
         pytest.param(
@@ -47,19 +56,25 @@ def test_every_case_has_a_name_of_its_own_and_a_job_that_the_api_accepts():
         ),
         pytest.param("grpo-eta4-vllm-seed1", {"staleness_max": 5}, "staleness 5", id="too stale"),
         pytest.param(
-            "ppo-eta4-transformers-seed2", {"held_out_problems": 1999}, "1999 held-out",
+            "ppo-eta4-transformers-seed2",
+            {"held_out_problems": 1999},
+            "1999 held-out",
             id="too few problems",
         ),
         pytest.param(
-            "ppo-eta2-transformers-seed1-shuffled", {"staleness_max": 2}, "gains 65.0%",
+            "ppo-eta2-transformers-seed1-shuffled",
+            {"staleness_max": 2},
+            "gains 65.0%",
             id="a control that learns",
         ),
         pytest.param(
-            "grpo-naive-eta8-transformers-seed1", {"accuracy_after": 0.1, "staleness_mean": 7}, "",
+            "grpo-naive-eta8-transformers-seed1",
+            {"accuracy_after": 0.1, "staleness_mean": 7},
+            "",
             id="of naive runs no accuracy is asked",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_run_is_told_what_it_falls_short_of(name, found, wrong):
     shortcomings = named(name).shortcomings(GOOD | found)
 
@@ -89,10 +104,12 @@ def test_the_page_says_what_is_missing_and_compares_what_is_there(tmp_path, monk
     records = {
         case: Kept(
             result=GOOD | {"accuracy_after": after, "staleness_max": case.max_staleness},
-            rewards=(0.2, 0.8), commit="abc", code=code_of(case),
+            rewards=(0.2, 0.8),
+            commit="abc",
+            code=code_of(case),
         )
         for case, after in {fresh: 0.97, ETA_4: 0.93}.items()
-    }  # fmt: skip
+    }
 
     write(records)
 

@@ -45,8 +45,15 @@ def a_run(**changes: object) -> Run:
 
 def test_of_four_rows_the_first_and_the_last_calibrate() -> None:
     assert [calibrates(number) for number in range(1, 9)] == [
-        True, False, False, True, True, False, False, True,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_halves_share_out_every_row_once_and_are_equally_large() -> None:
@@ -69,9 +76,11 @@ def test_either_half_has_every_kind_of_row(half: int) -> None:
 
 def test_a_fit_finds_the_parameters_that_made_the_numbers() -> None:
     truth = Parameters(
-        compute_efficiency=0.3, memory_efficiency=0.5, engine_step_seconds=4e-3,
+        compute_efficiency=0.3,
+        memory_efficiency=0.5,
+        engine_step_seconds=4e-3,
         weights_link_share=0.2,
-    )  # fmt: skip
+    )
 
     found = fitted(_made_up, _made_up(truth), start=SHIPPED)
 
@@ -98,11 +107,15 @@ def test_an_error_counts_alike_on_either_side() -> None:
 def test_the_summary_counts_each_half_and_what_lies_in_the_band() -> None:
     answers = [
         Answer(
-            number=number, row=row, calibrates=calibrates(number), shipped=1.2 * row.published,
-            fitted=(1.0 if calibrates(number) else 0.7) * row.published, played=None,
+            number=number,
+            row=row,
+            calibrates=calibrates(number),
+            shipped=1.2 * row.published,
+            fitted=(1.0 if calibrates(number) else 0.7) * row.published,
+            played=None,
         )
         for number, row in enumerate(ROWS, start=1)
-    ]  # fmt: skip
+    ]
 
     summary = list(page._summary(answers))
 

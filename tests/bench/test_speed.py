@@ -146,9 +146,11 @@ def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
     turn = Turn(seconds=9.0, cpu_seconds=4.0, num_samples=32, num_tokens=320, reward=0.0)
     floor = Floor(training=1.5, prefill=0.1, decoding=0.9, adamw=0.25, weights=0.25)
     found = Measured(
-        ours=turn, trl=replace(turn, cpu_seconds=7.5), ours_floor=floor,
+        ours=turn,
+        trl=replace(turn, cpu_seconds=7.5),
+        ours_floor=floor,
         trl_floor=replace(floor, training=2.5),
-    )  # fmt: skip
+    )
 
     told = table([found, found])
 

@@ -66,9 +66,12 @@ def _families() -> Iterator[Family]:
 def _family(process: str, metric: Metric, labels: tuple[str, ...]) -> Family:
     suffix = "_total" if metric.type == "counter" else ""
     return Family(
-        process=process, name=metric.name + suffix, kind=metric.type, labels=labels,
+        process=process,
+        name=metric.name + suffix,
+        kind=metric.type,
+        labels=labels,
         means=metric.documentation,
-    )  # fmt: skip
+    )
 
 
 def exposed() -> dict[str, set[str]]:

@@ -171,13 +171,25 @@ def test_labels_are_few_and_none_can_take_any_value() -> None:
     """No uid, no prompt, no address: a series for each would fill any Prometheus."""
     known = {
         # Jobs' own, which end with the job.
-        "namespace", "hetrljob",
+        "namespace",
+        "hetrljob",
         # From lists in our code, or in Kubernetes' and HTTP's.
-        "outcome", "link", "kind", "result", "method", "code", "resource", "type", "phase", "role",
-        "state", "version", "reason",
+        "outcome",
+        "link",
+        "kind",
+        "result",
+        "method",
+        "code",
+        "resource",
+        "type",
+        "phase",
+        "role",
+        "state",
+        "version",
+        "reason",
         # Kinds of GPUs.
         "pool",
-    }  # fmt: skip
+    }
     assert {label for each in families() for label in each.labels} <= known
 
 
@@ -199,11 +211,18 @@ def test_the_job_board_covers_what_binds_a_run() -> None:
     }
 
     assert asked >= {
-        "hetrl_sample_staleness_versions_bucket", "hetrl_trainer_step",
+        "hetrl_sample_staleness_versions_bucket",
+        "hetrl_trainer_step",
         "hetrl_max_staleness_versions",
-        "hetrl_trainer_step_seconds_sum", "hetrl_trainer_wait_seconds_sum",
-        "hetrl_tokens_generated_total", "hetrl_trajectories_total", "hetrl_buffer_trajectories",
-        "hetrl_weight_sync_seconds_bucket", "hetrl_reward_mean", "hetrl_plan_gap_ratio",
-        "hetrl_plan_predicted_step_seconds", "hetrl_cost_dollars_per_hour",
+        "hetrl_trainer_step_seconds_sum",
+        "hetrl_trainer_wait_seconds_sum",
+        "hetrl_tokens_generated_total",
+        "hetrl_trajectories_total",
+        "hetrl_buffer_trajectories",
+        "hetrl_weight_sync_seconds_bucket",
+        "hetrl_reward_mean",
+        "hetrl_plan_gap_ratio",
+        "hetrl_plan_predicted_step_seconds",
+        "hetrl_cost_dollars_per_hour",
         "hetrl_rollout_idle_seconds_total",
-    }  # fmt: skip
+    }

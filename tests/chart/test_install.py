@@ -25,9 +25,15 @@ DEADLINE_SECONDS = 120.0
 
 def install(cluster: Cluster, *settings: str) -> None:
     cluster.helm(
-        "upgrade", "--install", "hetrl", str(CHART), "--namespace", NAMESPACE,
-        "--create-namespace", *(option for each in settings for option in ("--set-json", each)),
-    )  # fmt: skip
+        "upgrade",
+        "--install",
+        "hetrl",
+        str(CHART),
+        "--namespace",
+        NAMESPACE,
+        "--create-namespace",
+        *(option for each in settings for option in ("--set-json", each)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +89,11 @@ def test_the_operators_pod_is_admitted_where_the_restricted_standard_is_enforced
     (deployment,) = of_kind("Deployment")
     template = deployment["spec"]["template"]
     pod = {
-        "apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": template["spec"],
         "metadata": {**template["metadata"], "name": "candidate", "namespace": NAMESPACE},
-    }  # fmt: skip
+    }
     enforce = "pod-security.kubernetes.io/enforce"
     installed.kubectl("label", "--overwrite", f"namespace/{NAMESPACE}", f"{enforce}=restricted")
     try:
@@ -121,9 +129,15 @@ def test_the_operators_account_may_do_what_it_needs_and_no_more(
     options = [f"--subresource={subresource}"] if subresource else []
     try:
         answer = installed.kubectl(
-            "auth", "can-i", verb, resource, *options, "--namespace", "default",
+            "auth",
+            "can-i",
+            verb,
+            resource,
+            *options,
+            "--namespace",
+            "default",
             f"--as=system:serviceaccount:{NAMESPACE}:hetrl",
-        )  # fmt: skip
+        )
     except CommandFailedError:
         answer = "no"
 
@@ -143,13 +157,18 @@ def operator_as(cluster: Cluster, account: str) -> Iterator[subprocess.Popen[str
     """Run the operator with exactly the rights of a service account."""
     kubeconfig = cluster.service_account_kubeconfig(namespace=NAMESPACE, name=account)
     settings = {
-        "KUBECONFIG": str(kubeconfig), "HETRL_METRICS_PORT": "0",
-        "HETRL_IMAGE_TRAINER": "trainer", "HETRL_IMAGE_ROLLOUT": "rollout",
-    }  # fmt: skip
+        "KUBECONFIG": str(kubeconfig),
+        "HETRL_METRICS_PORT": "0",
+        "HETRL_IMAGE_TRAINER": "trainer",
+        "HETRL_IMAGE_ROLLOUT": "rollout",
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "hetrl_operator"],
-        env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         yield process
     finally:
@@ -177,9 +196,13 @@ def test_the_operator_deploys_a_job_with_the_charts_rights_alone(installed: Clus
     installed.kubectl("wait", "--for=condition=Established", "crd/hetrljobs.hetrl.dev")
     installed.apply(yaml.safe_dump(NODE))
     installed.kubectl(
-        "patch", "node/gpu-0", "--subresource=status", "--type=merge",
-        "-p", json.dumps({"status": {"capacity": CAPACITY, "allocatable": CAPACITY}}),
-    )  # fmt: skip
+        "patch",
+        "node/gpu-0",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": {"capacity": CAPACITY, "allocatable": CAPACITY}}),
+    )
     small = {**QWEN3_8B, "hiddenSize": 1024, "queryHeads": 16}
     job = a_job({"metadata.name": "deployed", "spec.model.architecture": small})
     installed.apply(yaml.safe_dump(job))

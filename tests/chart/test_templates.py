@@ -248,8 +248,9 @@ def test_only_who_must_reaches_the_operator_where_that_is_asked_for() -> None:
     replicas, coordinators = progress["from"]
     assert policy["spec"]["podSelector"] == replicas["podSelector"]
     assert coordinators["podSelector"]["matchLabels"] == {
-        MANAGED_BY: FIELD_MANAGER, ROLE: Role.COORDINATOR.value,
-    }  # fmt: skip
+        MANAGED_BY: FIELD_MANAGER,
+        ROLE: Role.COORDINATOR.value,
+    }
     assert metrics["from"] == json.loads(prometheus)
     (deployment,) = of_kind("Deployment")
     (container,) = pod_of(deployment)["containers"]
@@ -320,8 +321,12 @@ def test_every_value_has_a_default_and_a_word_about_it() -> None:
 
 def test_every_object_carries_the_charts_labels_and_those_that_are_asked_for() -> None:
     common = ('commonLabels={"team":"rl"}', 'commonAnnotations={"cost":"research"}')
-    for each in rendered('metrics.podMonitor.enabled="always"', 'alerts.enabled="always"',
-                         "networkPolicy.enabled=true", *common):  # fmt: skip
+    for each in rendered(
+        'metrics.podMonitor.enabled="always"',
+        'alerts.enabled="always"',
+        "networkPolicy.enabled=true",
+        *common,
+    ):
         for metadata in (each["metadata"], *pods_of(each)):
             assert metadata["labels"]["app.kubernetes.io/part-of"] == "hetrl", each
             assert metadata["labels"]["team"] == "rl", each

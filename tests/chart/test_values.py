@@ -93,14 +93,19 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
 @cache
 def rendered(*settings: str) -> list[dict[str, Any]]:
     done = helm(
-        "template", "hetrl", str(CHART), "--namespace=hetrl-system",
+        "template",
+        "hetrl",
+        str(CHART),
+        "--namespace=hetrl-system",
         *(option for each in settings for option in ("--set-json", each)),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
     # The certificate is another at every rendering.
-    return [each | {"data": sorted(each["data"])} if each["kind"] == "Secret" else each
-            for each in objects]  # fmt: skip
+    return [
+        each | {"data": sorted(each["data"])} if each["kind"] == "Secret" else each
+        for each in objects
+    ]
 
 
 def test_the_list_here_is_of_every_value() -> None:

@@ -22,9 +22,15 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from tests.builders import a_job
 
 PREDICTION = Prediction(
-    step_seconds=1.0, generation_seconds=1.0, training_seconds=1.0, weight_sync_seconds=0.1,
-    samples_per_second=64.0, dollars_per_hour=1.0, mean_staleness=1.0, bottleneck="generation",
-)  # fmt: skip
+    step_seconds=1.0,
+    generation_seconds=1.0,
+    training_seconds=1.0,
+    weight_sync_seconds=0.1,
+    samples_per_second=64.0,
+    dollars_per_hour=1.0,
+    mean_staleness=1.0,
+    bottleneck="generation",
+)
 
 
 def write_plan(folder: Path, groups: Iterable[TaskGroup], *, num_layers: int) -> tuple[str, ...]:

@@ -26,9 +26,14 @@ NODE = {
     "status": {"allocatable": {"nvidia.com/gpu": "8"}},
 }
 HEALTHY = Facts(
-    server_time=NOW, asked_at=NOW, fields=own_fields(), nodes=(NODE,), leases=(),
-    storage_classes=(), operators=({"metadata": {"name": "operator"}},),
-)  # fmt: skip
+    server_time=NOW,
+    asked_at=NOW,
+    fields=own_fields(),
+    nodes=(NODE,),
+    leases=(),
+    storage_classes=(),
+    operators=({"metadata": {"name": "operator"}},),
+)
 
 
 def said(facts: Facts) -> str:
@@ -45,14 +50,15 @@ def test_where_nothing_is_wrong_nothing_is_found() -> None:
         pytest.param({"fields": None}, "knows no HetRLJob", id="no kinds"),
         pytest.param(
             {"fields": own_fields() - {"spec.data.regex", "spec.data.regex.pattern"}},
-            "has no spec.data.regex", id="old kinds",
+            "has no spec.data.regex",
+            id="old kinds",
         ),
         pytest.param({"missing_rights": ("create hetrljobs",)}, "may not create", id="rights"),
         pytest.param({"operators": ()}, "no pod of the operator", id="no operator"),
         pytest.param({"asked_at": NOW - timedelta(minutes=2)}, "120 s ahead of", id="a clock"),
         pytest.param({"nodes": ()}, "none of 0 nodes has nvidia.com/gpu", id="no nodes"),
     ],
-)  # fmt: skip
+)
 def test_each_cause_is_named(change: Mapping[str, Any], expected: str) -> None:
     assert expected in said(replace(HEALTHY, **change))
 
@@ -63,8 +69,10 @@ def test_kinds_whose_schema_is_not_published_yet_are_not_judged() -> None:
 
 
 def test_problems_come_before_notes() -> None:
-    cordoned = NODE | {"metadata": {**NODE["metadata"], "name": "away"},
-                       "spec": {"unschedulable": True}}  # fmt: skip
+    cordoned = NODE | {
+        "metadata": {**NODE["metadata"], "name": "away"},
+        "spec": {"unschedulable": True},
+    }
     found = diagnosis(replace(HEALTHY, nodes=(cordoned, NODE), operators=()))
     assert [each.weight for each in found] == ["problem", "note"]
 
@@ -85,22 +93,32 @@ def a_pod_of_the_job(**status: Any) -> dict[str, Any]:
     required = {"nodeSelectorTerms": [term]}
     return {
         "metadata": {
-            "name": "math-trainer-0", "uid": "u", "creationTimestamp": NOW.isoformat(),
+            "name": "math-trainer-0",
+            "uid": "u",
+            "creationTimestamp": NOW.isoformat(),
             "labels": {"hetrl.dev/role": "trainer", "hetrl.dev/pod-set": "trainer"},
         },
-        "spec": {"affinity": {"nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": required}}},
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+            }
+        },
         "status": status,
-    }  # fmt: skip
+    }
 
 
 def unschedulable(message: str) -> dict[str, Any]:
     return a_pod_of_the_job(
         conditions=[
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-             "message": message, "lastTransitionTime": NOW.isoformat()},
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastTransitionTime": NOW.isoformat(),
+            },
         ]
-    )  # fmt: skip
+    )
 
 
 NO_GPUS = "0/6 nodes are available: 1 Insufficient nvidia.com/gpu."
@@ -138,11 +156,13 @@ NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}
     [
         ("trainer", "images", "math-trainer-0 has no image: ImagePullBackOff of x: denied"),
         (
-            "istio-proxy", "sidecars", "math-trainer-0 waits for containers that are not the "
+            "istio-proxy",
+            "sidecars",
+            "math-trainer-0 waits for containers that are not the "
             "job's: container istio-proxy: ImagePullBackOff, denied",
         ),
     ],
-)  # fmt: skip
+)
 def test_container_without_image_is_told_as_the_jobs_or_as_others(
     container: str, about: str, expected: str
 ) -> None:
@@ -170,9 +190,10 @@ def test_full_disk_is_the_jobs_where_its_container_met_it(
 def a_queue(name: str, *, message: str = "") -> dict[str, Any]:
     active = {"type": "Active", "status": "False" if message else "True", "message": message}
     return {
-        "metadata": {"name": name}, "spec": {"clusterQueue": "gpus"},
+        "metadata": {"name": name},
+        "spec": {"clusterQueue": "gpus"},
         "status": {"conditions": [active]},
-    }  # fmt: skip
+    }
 
 
 def a_queued_job(*conditions: str) -> dict[str, Any]:
@@ -185,23 +206,32 @@ def a_queued_job(*conditions: str) -> dict[str, Any]:
     ("queues", "conditions", "expected"),
     [
         pytest.param(
-            Refused(status=404, said="not found"), (), "the cluster has no Kueue", id="no Kueue",
+            Refused(status=404, said="not found"),
+            (),
+            "the cluster has no Kueue",
+            id="no Kueue",
         ),
         pytest.param(
-            (a_queue("b"), a_queue("a")), (),
-            "LocalQueue team does not exist in ward; there are a, b", id="another's name",
+            (a_queue("b"), a_queue("a")),
+            (),
+            "LocalQueue team does not exist in ward; there are a, b",
+            id="another's name",
         ),
         pytest.param((), (), "LocalQueue team does not exist in ward; there is none", id="none"),
         pytest.param(
-            (a_queue("team", message="clusterQueue gpus does not exist"),), (),
-            "LocalQueue team admits nobody: clusterQueue gpus does not exist", id="inactive",
+            (a_queue("team", message="clusterQueue gpus does not exist"),),
+            (),
+            "LocalQueue team admits nobody: clusterQueue gpus does not exist",
+            id="inactive",
         ),
         pytest.param(
-            (a_queue("team"),), ("ResourcesCreated",),
-            "the operator takes no notice of queues", id="an operator that does not look",
+            (a_queue("team"),),
+            ("ResourcesCreated",),
+            "the operator takes no notice of queues",
+            id="an operator that does not look",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_jobs_queue_is_named(
     queues: tuple[dict[str, Any], ...] | Refused, conditions: tuple[str, ...], expected: str
 ) -> None:
@@ -233,9 +263,12 @@ def test_a_queue_that_works_or_cannot_be_seen_is_no_finding(
 def hetrl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).parent / "hetrl", "doctor", *arguments],
-        check=False, capture_output=True, text=True, timeout=120,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-    )  # fmt: skip
+    )
 
 
 def found_by(kubeconfig: Path, *arguments: str) -> str:
@@ -247,19 +280,26 @@ def found_by(kubeconfig: Path, *arguments: str) -> str:
 def patch_status(cluster: Cluster, kind: str, name: str, status: Mapping[str, Any]) -> None:
     place = [] if kind == "node" else ["-n", "ward"]
     cluster.kubectl(
-        "patch", kind, name, *place, "--subresource=status", "--type=merge", "-p",
+        "patch",
+        kind,
+        name,
+        *place,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": status}),
-    )  # fmt: skip
+    )
 
 
 def a_pod(role: str) -> dict[str, Any]:
     labels = {"hetrl.dev/job-name": "sick", "hetrl.dev/role": role}
     container = {"name": role, "image": "nowhere.invalid/hetrl:none"}
     return {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": f"sick-{role}-0", "namespace": "ward", "labels": labels},
         "spec": {"containers": [container], "automountServiceAccountToken": False},
-    }  # fmt: skip
+    }
 
 
 def a_node(name: str, **labels: str) -> dict[str, Any]:
@@ -292,23 +332,43 @@ def make_sick(cluster: Cluster) -> None:
     objects: list[dict[str, Any]] = [
         a_node("plain"),
         a_node("empty", **{"nvidia.com/gpu.product": "NVIDIA-L4"}),
-        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-         "metadata": {"name": "plain", "namespace": "kube-node-lease"},
-         "spec": {"holderIdentity": "plain", "leaseDurationSeconds": 40,
-                  "renewTime": renewed.replace("+00:00", "Z")}},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-         "metadata": {"name": "weights", "namespace": "ward"},
-         "spec": {"accessModes": ["ReadWriteMany"],
-                  "resources": {"requests": {"storage": "1Gi"}}}},
-        a_job({"metadata.name": "sick", "metadata.namespace": "ward",
-               "metadata.labels": {"kueue.x-k8s.io/queue-name": "team"},
-               "spec.model.source": {"claim": {"name": "weights", "path": "model"}}}),
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "plain", "namespace": "kube-node-lease"},
+            "spec": {
+                "holderIdentity": "plain",
+                "leaseDurationSeconds": 40,
+                "renewTime": renewed.replace("+00:00", "Z"),
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "weights", "namespace": "ward"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+        a_job(
+            {
+                "metadata.name": "sick",
+                "metadata.namespace": "ward",
+                "metadata.labels": {"kueue.x-k8s.io/queue-name": "team"},
+                "spec.model.source": {"claim": {"name": "weights", "path": "model"}},
+            }
+        ),
         *(a_pod(role) for role in ("coordinator", "trainer", "rollout")),
-    ]  # fmt: skip
+    ]
     for each in objects:
         cluster.apply(json.dumps(each))
-    patch_status(cluster, "node", "plain", {"allocatable": {"nvidia.com/gpu": "8"},
-                                            "capacity": {"nvidia.com/gpu": "8"}})  # fmt: skip
+    patch_status(
+        cluster,
+        "node",
+        "plain",
+        {"allocatable": {"nvidia.com/gpu": "8"}, "capacity": {"nvidia.com/gpu": "8"}},
+    )
     patch_status(
         cluster,
         "pod",
@@ -317,18 +377,30 @@ def make_sick(cluster: Cluster) -> None:
             "rollout", {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
         ),
     )
-    patch_status(cluster, "pod", "sick-trainer-0", container_status(
-        "trainer", {"terminated": {"exitCode": 1, "message": "[Errno 28] No space left on device"}}
-    ))  # fmt: skip
+    patch_status(
+        cluster,
+        "pod",
+        "sick-trainer-0",
+        container_status(
+            "trainer",
+            {"terminated": {"exitCode": 1, "message": "[Errno 28] No space left on device"}},
+        ),
+    )
 
 
 def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "containerStatuses": [
-            {"name": name, "image": "nowhere.invalid/hetrl:none", "imageID": "", "ready": False,
-             "restartCount": 0, "state": state},
+            {
+                "name": name,
+                "image": "nowhere.invalid/hetrl:none",
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": state,
+            },
         ]
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.cluster
@@ -338,20 +410,32 @@ def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         pytest.param("bare", "the cluster knows no HetRLJob", id="missing CRD"),
         pytest.param("old", "HetRLJob is of another release: it has no spec.", id="old CRD"),
         pytest.param("sick", "node plain is left out: ", id="an unlabelled node"),
-        pytest.param("sick", "node empty is left out: its label names a GPU, but it has no "
-                     "nvidia.com/gpu", id="no GPU capacity"),
-        pytest.param("sick", "claim weights is not bound: the cluster has no default StorageClass",
-                     id="no storage class"),
+        pytest.param(
+            "sick",
+            "node empty is left out: its label names a GPU, but it has no nvidia.com/gpu",
+            id="no GPU capacity",
+        ),
+        pytest.param(
+            "sick",
+            "claim weights is not bound: the cluster has no default StorageClass",
+            id="no storage class",
+        ),
         pytest.param("stranger", "you may not create hetrljobs, patch hetrljobs", id="forbidden"),
-        pytest.param("sick", "sick-coordinator-0 is not ready: the 2 other pods cannot reach it",
-                     id="unreachable coordinator"),
+        pytest.param(
+            "sick",
+            "sick-coordinator-0 is not ready: the 2 other pods cannot reach it",
+            id="unreachable coordinator",
+        ),
         pytest.param("sick", "the clock of node plain is 3", id="clock skew"),
-        pytest.param("sick", "sick-rollout-0 has no image: ImagePullBackOff of "
-                     "nowhere.invalid/hetrl:none", id="wrong image"),
+        pytest.param(
+            "sick",
+            "sick-rollout-0 has no image: ImagePullBackOff of nowhere.invalid/hetrl:none",
+            id="wrong image",
+        ),
         pytest.param("sick", "sick-trainer-0 met a full disk: [Errno 28]", id="full disk"),
         pytest.param("sick", "names queue team, but the cluster has no Kueue", id="no Kueue"),
     ],
-)  # fmt: skip
+)
 def test_the_cause_of_a_broken_set_up_is_named(
     ward: dict[str, str], stage: str, expected: str
 ) -> None:

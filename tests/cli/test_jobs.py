@@ -27,23 +27,35 @@ RUNNING = {
     "phase": "Running",
     "conditions": [
         {
-            "type": "Degraded", "status": "True", "reason": "RolloutBelowDesired",
+            "type": "Degraded",
+            "status": "True",
+            "reason": "RolloutBelowDesired",
             "message": "1 of 2 rollout pods are ready",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         },
     ],
     "plan": {"name": "tiny-plan", "hash": "0", "dollarsPerHour": 3.5},
     "progress": {
-        "step": 5, "totalSteps": 20, "samplesPerSecond": 12.5, "policyVersion": 5,
-        "stalenessP95": 2.0, "reward": 0.625, "etaSeconds": 90.0,
+        "step": 5,
+        "totalSteps": 20,
+        "samplesPerSecond": 12.5,
+        "policyVersion": 5,
+        "stalenessP95": 2.0,
+        "reward": 0.625,
+        "etaSeconds": 90.0,
     },
     "trainer": {"replicas": 1, "readyReplicas": 1},
     "rollout": {"replicas": 2, "readyReplicas": 1},
     "podSets": [
-        {"name": "rollout-l4", "role": "rollout", "gpuKind": "L4", "replicas": 2,
-         "readyReplicas": 1},
+        {
+            "name": "rollout-l4",
+            "role": "rollout",
+            "gpuKind": "L4",
+            "replicas": 2,
+            "readyReplicas": 1,
+        },
     ],
-}  # fmt: skip
+}
 
 
 def a_standing(status: dict[str, Any] | None = None, *, name: str = "tiny") -> Standing:
@@ -74,8 +86,19 @@ def test_an_age_counts_from_what_the_server_wrote() -> None:
 
 def test_a_running_job_is_listed_with_what_it_does() -> None:
     (row,) = printed(listed([a_standing(RUNNING)], with_namespace=True)).splitlines()[1:]
-    for cell in ("team", "Running", "5/20", "0.625", "12.5", "2 of", "1/1", "1/2", "3.50", "1m30s",
-                 "RolloutBelowDesired: 1 of 2 rollout pods are ready"):  # fmt: skip
+    for cell in (
+        "team",
+        "Running",
+        "5/20",
+        "0.625",
+        "12.5",
+        "2 of",
+        "1/1",
+        "1/2",
+        "3.50",
+        "1m30s",
+        "RolloutBelowDesired: 1 of 2 rollout pods are ready",
+    ):
         assert cell in row
 
 
@@ -102,9 +125,12 @@ def test_inference_pods_that_are_awaited_are_said_to_be() -> None:
 
 def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> None:
     last = {
-        "time": datetime.now(UTC).isoformat(), "plan": "tiny-plan", "reason": "FleetChanged",
-        "outcome": "TooDear", "message": "gains 3 samples/s",
-    }  # fmt: skip
+        "time": datetime.now(UTC).isoformat(),
+        "plan": "tiny-plan",
+        "reason": "FleetChanged",
+        "outcome": "TooDear",
+        "message": "gains 3 samples/s",
+    }
     rows = dict(of_plan(a_standing(RUNNING | {"lastReplan": last})))
 
     assert rows["price"] == "3.50 $/h"
@@ -116,8 +142,9 @@ def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> Non
 def test_plans_of_the_past_are_told_with_why_they_went() -> None:
     spec = {"numGPUs": 8, "prediction": {"samplesPerSecond": 96.125, "dollarsPerHour": 22.9}}
     past = {
-        REPLACED_AT: datetime.now(UTC).isoformat(), REPLACED_BECAUSE: "SpecChanged: 2 -> 3 pods",
-    }  # fmt: skip
+        REPLACED_AT: datetime.now(UTC).isoformat(),
+        REPLACED_BECAUSE: "SpecChanged: 2 -> 3 pods",
+    }
     plans = [
         {"metadata": {"name": name, "annotations": notes}, "spec": spec}
         for name, notes in (("tiny-plan", {}), ("tiny-old", past), ("tiny-new", {}))
@@ -165,9 +192,13 @@ def served(api_server: Cluster) -> Iterator[Cluster]:
 def hetrl(cluster: Cluster, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).parent / "hetrl", *arguments],
-        check=False, capture_output=True, text=True, timeout=120, input=stdin,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        input=stdin,
         env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
-    )  # fmt: skip
+    )
 
 
 def submitted(cluster: Cluster, name: str) -> None:
@@ -185,9 +216,16 @@ def field(cluster: Cluster, name: str, path: str) -> str:
 def test_a_job_is_submitted_seen_suspended_resumed_and_scaled(served: Cluster) -> None:
     submitted(served, "life")
     served.kubectl(
-        "patch", "hetrljob", "life", "-n", "team", "--subresource=status", "--type=merge", "-p",
+        "patch",
+        "hetrljob",
+        "life",
+        "-n",
+        "team",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": RUNNING}),
-    )  # fmt: skip
+    )
 
     table = hetrl(served, "status", "-n", "team").stdout
     assert "life" in table
@@ -212,13 +250,25 @@ def test_events_are_told_oldest_first(served: Cluster) -> None:
     submitted(served, "eventful")
     uid = field(served, "eventful", ".metadata.uid")
     for number, reason in enumerate(("PlanStarted", "GangStarted")):
-        served.apply(json.dumps({
-            "apiVersion": "v1", "kind": "Event", "type": "Normal", "reason": reason,
-            "metadata": {"name": f"event-{number}", "namespace": "team"}, "message": "as told",
-            "involvedObject": {"kind": "HetRLJob", "name": "eventful", "namespace": "team",
-                               "uid": uid},
-            "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
-        }))  # fmt: skip
+        served.apply(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Event",
+                    "type": "Normal",
+                    "reason": reason,
+                    "metadata": {"name": f"event-{number}", "namespace": "team"},
+                    "message": "as told",
+                    "involvedObject": {
+                        "kind": "HetRLJob",
+                        "name": "eventful",
+                        "namespace": "team",
+                        "uid": uid,
+                    },
+                    "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
+                }
+            )
+        )
     lines = hetrl(served, "events", "eventful", "-n", "team").stdout.splitlines()
     assert [line.split()[2] for line in lines] == ["PlanStarted:", "GangStarted:"]
 
@@ -240,12 +290,24 @@ def test_what_cannot_be_done_is_said_in_one_line(
 ) -> None:
     for name in ("quiet", "ended"):
         served.apply(json.dumps(a_job({"metadata.name": name, "metadata.namespace": "team"})))
-    ended = {"type": "Failed", "status": "True", "reason": "TrainerFailed", "message": "",
-             "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    ended = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "TrainerFailed",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     served.kubectl(
-        "patch", "hetrljob", "ended", "-n", "team", "--subresource=status", "--type=merge", "-p",
+        "patch",
+        "hetrljob",
+        "ended",
+        "-n",
+        "team",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": {"conditions": [ended]}}),
-    )  # fmt: skip
+    )
     done = hetrl(served, *arguments, "-n", "team")
     assert done.returncode != 0
     assert said in done.stderr
@@ -254,8 +316,9 @@ def test_what_cannot_be_done_is_said_in_one_line(
 
 @pytest.mark.cluster
 def test_a_wrong_job_is_refused_before_it_is_sent(served: Cluster) -> None:
-    wrong = a_job({"metadata.name": "wrong", "metadata.namespace": "team",
-                   "spec.training.steps": 0})  # fmt: skip
+    wrong = a_job(
+        {"metadata.name": "wrong", "metadata.namespace": "team", "spec.training.steps": 0}
+    )
     done = hetrl(served, "submit", "-f", "-", stdin=yaml.safe_dump(wrong))
     assert done.returncode == 1
     assert "spec.training.steps" in done.stderr
@@ -265,12 +328,24 @@ def test_a_wrong_job_is_refused_before_it_is_sent(served: Cluster) -> None:
 @pytest.mark.cluster
 def test_following_ends_as_the_job_does(served: Cluster) -> None:
     submitted(served, "ends")
-    complete = {"type": "Complete", "status": "True", "reason": "AllStepsDone", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    complete = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "AllStepsDone",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     served.kubectl(
-        "patch", "hetrljob", "ends", "-n", "team", "--subresource=status", "--type=merge", "-p",
+        "patch",
+        "hetrljob",
+        "ends",
+        "-n",
+        "team",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": RUNNING | {"conditions": [complete]}}),
-    )  # fmt: skip
+    )
     job = a_job({"metadata.name": "ends", "metadata.namespace": "team"})
     done = hetrl(served, "submit", "-f", "-", "--follow", stdin=yaml.safe_dump(job))
     assert done.returncode == 0, done.stderr
@@ -290,12 +365,24 @@ def test_following_until_a_job_is_planned_ends_as_planning_does(
 ) -> None:
     name = f"planned-{code}"
     submitted(served, name)
-    planned = {"type": "Planned", "status": status, "reason": "Infeasible", "message": "3 GPUs",
-               "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    planned = {
+        "type": "Planned",
+        "status": status,
+        "reason": "Infeasible",
+        "message": "3 GPUs",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     served.kubectl(
-        "patch", "hetrljob", name, "-n", "team", "--subresource=status", "--type=merge", "-p",
+        "patch",
+        "hetrljob",
+        name,
+        "-n",
+        "team",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": {"conditions": [planned]}}),
-    )  # fmt: skip
+    )
     job = a_job({"metadata.name": name, "metadata.namespace": "team"})
     done = hetrl(served, "submit", "-f", "-", "--until", "planned", stdin=yaml.safe_dump(job))
     assert done.returncode == code
@@ -316,8 +403,11 @@ def test_a_job_is_deleted_once(served: Cluster) -> None:
 def test_without_a_cluster_a_command_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "status"],
-        check=False, capture_output=True, text=True, timeout=60,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env=os.environ | {"KUBECONFIG": str(tmp_path / "none")},
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("Error: no cluster:")

@@ -16,9 +16,12 @@ def seen(seconds: float) -> tuple[str, str]:
     """Standard output of a wait, and what a terminal at its standard error was sent."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", WAITS.format(seconds=seconds)], stdout=subprocess.PIPE,
-        stderr=theirs, text=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
-    )  # fmt: skip
+        [sys.executable, "-c", WAITS.format(seconds=seconds)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
     printed, _ = process.communicate(timeout=60)
     os.close(theirs)
     sent = os.read(ours, 1 << 20).decode()
@@ -40,7 +43,10 @@ def test_after_its_seconds_a_search_is_told_to_stop() -> None:
 
 def test_where_nobody_watches_nothing_is_said() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WAITS.format(seconds=5)], check=True, capture_output=True,
-        text=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-c", WAITS.format(seconds=5)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (done.stdout, done.stderr) == ("False\n", "")

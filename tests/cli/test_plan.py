@@ -15,13 +15,26 @@ from hetrl_api.plan.to_core import from_plan, to_plan
 from hetrl_cli.main import hetrl
 
 QWEN3_8B = {
-    "hiddenSize": 4096, "layers": 36, "queryHeads": 32, "kvHeads": 8, "headDim": 128,
-    "ffnSize": 12288, "vocabSize": 151936, "tiedEmbeddings": False, "queryKeyNorm": True,
-}  # fmt: skip
+    "hiddenSize": 4096,
+    "layers": 36,
+    "queryHeads": 32,
+    "kvHeads": 8,
+    "headDim": 128,
+    "ffnSize": 12288,
+    "vocabSize": 151936,
+    "tiedEmbeddings": False,
+    "queryKeyNorm": True,
+}
 SMALL_CONFIG = {
-    "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 128,
-}  # fmt: skip
+    "model_type": "qwen3",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 128,
+}
 FLEET = """
 apiVersion: hetrl.dev/v1alpha1
 kind: HetRLTopology
@@ -69,9 +82,19 @@ def test_a_person_reads_who_does_what_and_what_to_expect(folder: Path) -> None:
 
     assert result.exit_code == 0, result.output
     for said in (
-        "train", "generate", "·pp", "-00", "samples/s", "$/h", "versions on average",
-        "of 80.00 $/h", "GPUs: ", "gap to bound", " alone", "x the step time",
-    ):  # fmt: skip
+        "train",
+        "generate",
+        "·pp",
+        "-00",
+        "samples/s",
+        "$/h",
+        "versions on average",
+        "of 80.00 $/h",
+        "GPUs: ",
+        "gap to bound",
+        " alone",
+        "x the step time",
+    ):
         assert said in result.output, said
     assert "preview" not in result.output
 
@@ -98,9 +121,10 @@ def test_a_program_reads_the_plan_as_an_object(folder: Path, output: str) -> Non
     spec = HetRLPlan.model_validate_json(json.dumps(given)).spec
     assert from_plan(to_plan(spec)) == spec
     assert spec.num_gpus == sum(
-        sum(placement.gpus) * times(placement) for group in spec.groups
+        sum(placement.gpus) * times(placement)
+        for group in spec.groups
         for placement in group.placements
-    )  # fmt: skip
+    )
 
 
 def times(placement: Placement) -> int:
@@ -154,11 +178,12 @@ def test_no_plan_ends_with_every_reason(folder: Path) -> None:
         pytest.param({"training": {"steps": 0}}, "spec.training.steps must be >= 1", id="value"),
         pytest.param({"trainning": {}}, "trainning", id="misspelt field"),
         pytest.param(
-            {"model": {"source": {"hub": "Qwen/Qwen3-8B"}}}, "Qwen/Qwen3-8B are not known",
+            {"model": {"source": {"hub": "Qwen/Qwen3-8B"}}},
+            "Qwen/Qwen3-8B are not known",
             id="unknown dimensions",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], said: str) -> None:
     model = spec.pop("model", None)
     result = ask(folder, "-f", write_job(folder, model=model, **spec))
@@ -175,11 +200,13 @@ def test_a_wrong_job_is_refused_in_one_line(folder: Path, spec: dict[str, Any], 
         pytest.param("fleet.yaml", "kind: Pod", "got Pod", id="not a fleet"),
         pytest.param("fleet.yaml", "a: [", "not YAML", id="not YAML"),
         pytest.param(
-            "fleet.yaml", FLEET.replace("A100-40GB", "B9000"), "'B9000' is not in the catalogue",
+            "fleet.yaml",
+            FLEET.replace("A100-40GB", "B9000"),
+            "'B9000' is not in the catalogue",
             id="unknown GPU",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_file_is_refused_in_one_line(
     folder: Path, name: str, text: str | None, said: str
 ) -> None:
@@ -193,9 +220,13 @@ def test_a_wrong_file_is_refused_in_one_line(
 
 def hetrl_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [Path(sys.executable).parent / "hetrl", *arguments], check=False, capture_output=True,
-        text=True, timeout=120, env=os.environ | environment,
-    )  # fmt: skip
+        [Path(sys.executable).parent / "hetrl", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+    )
 
 
 @pytest.mark.slow
@@ -261,10 +292,17 @@ spec:
 SMALL_MODEL = {
     "source": {"hub": "Qwen/Qwen3-0.6B"},
     "architecture": {
-        "hiddenSize": 1024, "layers": 28, "queryHeads": 16, "kvHeads": 8, "headDim": 128,
-        "ffnSize": 3072, "vocabSize": 151936, "tiedEmbeddings": True, "queryKeyNorm": True,
+        "hiddenSize": 1024,
+        "layers": 28,
+        "queryHeads": 16,
+        "kvHeads": 8,
+        "headDim": 128,
+        "ffnSize": 3072,
+        "vocabSize": 151936,
+        "tiedEmbeddings": True,
+        "queryKeyNorm": True,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

@@ -71,11 +71,13 @@ def objective(**fields: object) -> dict[str, Any]:
     ("spec", "said"),
     [
         pytest.param(
-            {"resources": {"budgetPerHour": -3}}, "resources.budgetPerHour must be > 0.0, got -3",
+            {"resources": {"budgetPerHour": -3}},
+            "resources.budgetPerHour must be > 0.0, got -3",
             id="a negative budget",
         ),
         pytest.param(
-            {"resources": {"budgetPerHour": float("nan")}}, "must be a finite number, got nan",
+            {"resources": {"budgetPerHour": float("nan")}},
+            "must be a finite number, got nan",
             id="a budget that is no number",
         ),
         pytest.param(
@@ -92,30 +94,35 @@ def objective(**fields: object) -> dict[str, Any]:
             data(maxResponseTokens=-1), "maxResponseTokens must be >= 1, got -1", id="response -1"
         ),
         pytest.param(
-            data(maxResponseTokens=1.5), "maxResponseTokens must be a whole number, got 1.5",
+            data(maxResponseTokens=1.5),
+            "maxResponseTokens must be a whole number, got 1.5",
             id="response 1.5",
         ),
         pytest.param(
             data(meanResponseTokens=0), "meanResponseTokens must be >= 1, got 0", id="mean 0"
         ),
         pytest.param(
-            {"algorithm": {"maxStaleness": -1}}, "algorithm.maxStaleness must be >= 0, got -1",
+            {"algorithm": {"maxStaleness": -1}},
+            "algorithm.maxStaleness must be >= 0, got -1",
             id="bound -1",
         ),
         pytest.param(
-            {"algorithm": {"maxStaleness": 0.5}}, "maxStaleness must be a whole number, got 0.5",
+            {"algorithm": {"maxStaleness": 0.5}},
+            "maxStaleness must be a whole number, got 0.5",
             id="bound 0.5",
         ),
         pytest.param(
             objective(cost={"requiredSamplesPerSecond": 0}),
-            "requiredSamplesPerSecond must be > 0.0, got 0", id="no pace",
+            "requiredSamplesPerSecond must be > 0.0, got 0",
+            id="no pace",
         ),
         pytest.param(
             objective(deadline={"finishBefore": "2001-01-01T00:00:00Z"}),
-            "finishBefore must lie in the future, got 2001-01-01", id="too late",
+            "finishBefore must lie in the future, got 2001-01-01",
+            id="too late",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], said: str) -> None:
     is_refused(ask(tmp_path, spec), exit_code=1, said=said)
 
@@ -143,17 +150,19 @@ def test_a_value_out_of_range_is_named(tmp_path: Path, spec: dict[str, Any], sai
         ),
         pytest.param(
             {"resources": {"pools": [{"name": "p", "gpuProduct": "L4", "maxGPUs": 1}]}},
-            "resources.pools limit the GPUs of p (1)", id="a pool against the tasks",
+            "resources.pools limit the GPUs of p (1)",
+            id="a pool against the tasks",
         ),
         pytest.param(
             {"resources": {"pools": [{"name": "p", "gpuProduct": "B9000"}]}},
-            "pool p: no machine with GPU product B9000", id="an unknown kind",
+            "pool p: no machine with GPU product B9000",
+            id="an unknown kind",
         ),
         pytest.param(
             data(maxResponseTokens=10_000_000), "actor training needs 10.0 GiB", id="too long"
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.slow
 def test_limits_that_contradict_each_other_leave_no_plan(
     tmp_path: Path, spec: dict[str, Any], said: str
@@ -161,8 +170,9 @@ def test_limits_that_contradict_each_other_leave_no_plan(
     is_refused(ask(tmp_path, spec), exit_code=2, said=said)
 
 
-DIMENSIONS = [name for name in SMALL_MODEL["architecture"] if name not in
-              {"tiedEmbeddings", "queryKeyNorm"}]  # fmt: skip
+DIMENSIONS = [
+    name for name in SMALL_MODEL["architecture"] if name not in {"tiedEmbeddings", "queryKeyNorm"}
+]
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)
@@ -179,18 +189,20 @@ def test_a_missing_dimension_is_named(tmp_path: Path, name: str) -> None:
         *(
             pytest.param(
                 {key: value for key, value in SMALL_CONFIG.items() if key != name},
-                f"no whole number '{name}', got None", id=name,
+                f"no whole number '{name}', got None",
+                id=name,
             )
             for name in ("hidden_size", "num_hidden_layers", "intermediate_size", "vocab_size")
         ),
         pytest.param(
             {**SMALL_CONFIG, "num_attention_heads": 0, "head_dim": None},
-            "num_query_heads must be >= 1, got 0", id="no heads",
+            "num_query_heads must be >= 1, got 0",
+            id="no heads",
         ),
         pytest.param([SMALL_CONFIG], "config.json must be a mapping", id="a list"),
         pytest.param("{", "config.json", id="half a file"),
     ],
-)  # fmt: skip
+)
 def test_a_config_without_its_dimensions_is_refused(
     tmp_path: Path, config: object, said: str
 ) -> None:
@@ -213,25 +225,30 @@ def a_link(**fields: object) -> dict[str, Any]:
     ("topology", "said"),
     [
         pytest.param(
-            {"pools": [{**POOLS[0], "gpuKind": "B9000"}]}, "'B9000' is not in the catalogue",
+            {"pools": [{**POOLS[0], "gpuKind": "B9000"}]},
+            "'B9000' is not in the catalogue",
             id="an unknown kind",
         ),
         pytest.param(
-            {"pools": [{**POOLS[0], "machines": 0}]}, "spec.pools[0].machines must be >= 1, got 0",
+            {"pools": [{**POOLS[0], "machines": 0}]},
+            "spec.pools[0].machines must be >= 1, got 0",
             id="no machine",
         ),
         pytest.param({"pools": []}, "no machine with GPUs: give spec.pools", id="no pool"),
         pytest.param(
-            {"gpuKinds": [{"name": "L4", "memoryGiB": -1}]}, "memoryGiB must be > 0.0, got -1",
+            {"gpuKinds": [{"name": "L4", "memoryGiB": -1}]},
+            "memoryGiB must be > 0.0, got -1",
             id="negative memory",
         ),
         pytest.param(
             {"gpuKinds": [{"name": "L4", "dollarsPerHour": -1}]},
-            "dollarsPerHour must be >= 0.0, got -1", id="a negative price",
+            "dollarsPerHour must be >= 0.0, got -1",
+            id="a negative price",
         ),
         pytest.param(a_link(bandwidthGbps=0), "bandwidthGbps must be > 0.0, got 0", id="no way"),
         pytest.param(
-            a_link(latencyMilliseconds=-1), "latencyMilliseconds must be >= 0.0, got -1",
+            a_link(latencyMilliseconds=-1),
+            "latencyMilliseconds must be >= 0.0, got -1",
             id="before it was sent",
         ),
         pytest.param(a_link(to="eu"), "spec.links must join two regions", id="a link to itself"),
@@ -239,7 +256,7 @@ def a_link(**fields: object) -> dict[str, Any]:
             {"links": 2 * a_link()["links"]}, "spec.links[1] repeats eu, us", id="a link twice"
         ),
     ],
-)  # fmt: skip
+)
 def test_a_fleet_that_cannot_be_is_refused(
     tmp_path: Path, topology: dict[str, Any], said: str
 ) -> None:
@@ -268,8 +285,6 @@ def test_nothing_is_assumed_where_every_region_has_its_link(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_line_that_carries_next_to_nothing_stops_no_plan(tmp_path: Path) -> None:
-    topology = {
-        **in_regions("eu", "us"), **a_link(bandwidthGbps=1e-9, latencyMilliseconds=10_000)
-    }  # fmt: skip
+    topology = {**in_regions("eu", "us"), **a_link(bandwidthGbps=1e-9, latencyMilliseconds=10_000)}
     result = ask(tmp_path, {"planning": {"timeBudgetSeconds": 600}}, topology=topology)
     assert result.exit_code == 0, result.output

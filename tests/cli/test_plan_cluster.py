@@ -29,15 +29,19 @@ def cluster() -> Iterator[Cluster]:
 def test_the_nodes_of_a_cluster_are_the_fleet(cluster: Cluster, tmp_path: Path) -> None:
     found = subprocess.run(
         [Path(sys.executable).parent / "hetrl", "plan", "-f", write_job(tmp_path), "-o", "yaml"],
-        check=False, capture_output=True, text=True, timeout=120,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
-    )  # fmt: skip
+    )
 
     assert found.returncode == 0, found.stderr
     groups = yaml.safe_load(found.stdout)["spec"]["groups"]
     assert groups[0]["gpuKind"] == "A100-80GB"
-    machines = {run["machines"] for each in groups for place in each["placements"]
-                for run in place["runs"]}  # fmt: skip
+    machines = {
+        run["machines"] for each in groups for place in each["placements"] for run in place["runs"]
+    }
     assert all(name.startswith(("a100-", "l4-")) for name in machines)
 
 
@@ -50,8 +54,12 @@ def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) 
     def hetrl_plan(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [Path(sys.executable).parent / "hetrl", "plan", "-f", job, *arguments],
-            check=False, capture_output=True, text=True, timeout=120, env=environment,
-        )  # fmt: skip
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+        )
 
     planned = hetrl_plan("--runnable", "-o", "yaml")
     assert planned.returncode == 0, planned.stderr
@@ -62,9 +70,16 @@ def test_what_a_new_plan_would_change_is_said(cluster: Cluster, tmp_path: Path) 
     cluster.apply(Path(job).read_text())
     assert "follows no plan yet" in hetrl_plan("--diff").stderr
     cluster.kubectl(
-        "patch", "hetrljob", name, "-n", namespace, "--subresource=status", "--type=merge", "-p",
+        "patch",
+        "hetrljob",
+        name,
+        "-n",
+        namespace,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
         json.dumps({"status": {"plan": {"name": name, "hash": "0"}}}),
-    )  # fmt: skip
+    )
 
     assert "nothing would change" in hetrl_plan("--diff").stdout
     assert "nothing would change" in hetrl_plan("--diff", name).stdout

@@ -45,14 +45,21 @@ def some_pods(
     traces: TracesSpec | None = None,
 ) -> tuple[Pod, ...]:
     job = a_job(
-        "Qwen3-0.6B", rollout=RolloutSpec(replicas=2), max_gpus=3, engine=engine,
+        "Qwen3-0.6B",
+        rollout=RolloutSpec(replicas=2),
+        max_gpus=3,
+        engine=engine,
         algorithm=AlgorithmSpec(type=algorithm),
-    )  # fmt: skip
+    )
     return pods(
-        a_plan(algorithm), replace(job, traces=traces), identity=IDENTITY,
-        folder=RunFolder(path=folder), ports=(1, 2, 3),
-        startup_deadline_seconds=60, encrypted=encrypted,
-    )  # fmt: skip
+        a_plan(algorithm),
+        replace(job, traces=traces),
+        identity=IDENTITY,
+        folder=RunFolder(path=folder),
+        ports=(1, 2, 3),
+        startup_deadline_seconds=60,
+        encrypted=encrypted,
+    )
 
 
 def test_a_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path) -> None:
@@ -107,9 +114,11 @@ def test_only_vllm_rollouts_run_in_the_environment_that_has_vllm(tmp_path: Path)
 
     def entry_points(engine: Engine) -> dict[Role, str]:
         started = commands(
-            some_pods(tmp_path, engine=engine), RunFolder(path=tmp_path), environment=environment,
+            some_pods(tmp_path, engine=engine),
+            RunFolder(path=tmp_path),
+            environment=environment,
             num_devices=0,
-        )  # fmt: skip
+        )
         return {each.role: each.arguments[0] for each in started}
 
     ours = str(Path(sys.executable).parent / "hetrl")
@@ -138,9 +147,11 @@ def test_processes_share_the_gpus_that_there_are_in_turn(
 ) -> None:
     # A critic's tasks are more rows of the rank table, and no more GPUs.
     started = commands(
-        some_pods(tmp_path, algorithm=algorithm), RunFolder(path=tmp_path),
-        environment={}, num_devices=2,
-    )  # fmt: skip
+        some_pods(tmp_path, algorithm=algorithm),
+        RunFolder(path=tmp_path),
+        environment={},
+        num_devices=2,
+    )
 
     visible = [each.environment.get("CUDA_VISIBLE_DEVICES") for each in started]
     assert visible == [None, "0", "1", "0"]

@@ -15,24 +15,40 @@ from hetrl_cli.run.display.screen import PlainScreen
 
 def a_progress(**changes: Any) -> Progress:
     figures: dict[str, Any] = {
-        "step": 30, "total_steps": 120, "version": 30, "samples_per_second": 97.5,
-        "reward_mean": 0.625, "staleness_mean": 1.4, "staleness_max": 2.0, "eta_seconds": 125.0,
-        "buffered": 96, "running": 64, "waiting_for": "the trainer waits for a full batch",
+        "step": 30,
+        "total_steps": 120,
+        "version": 30,
+        "samples_per_second": 97.5,
+        "reward_mean": 0.625,
+        "staleness_mean": 1.4,
+        "staleness_max": 2.0,
+        "eta_seconds": 125.0,
+        "buffered": 96,
+        "running": 64,
+        "waiting_for": "the trainer waits for a full batch",
         "processes": (
             ProcessProgress(
-                process="rollout-l4-0-0", pod_set="rollout-l4-0", version=29, running=32,
-                tokens_per_second=1320.0, idle_ratio=0.25,
+                process="rollout-l4-0-0",
+                pod_set="rollout-l4-0",
+                version=29,
+                running=32,
+                tokens_per_second=1320.0,
+                idle_ratio=0.25,
             ),
         ),
-    }  # fmt: skip
+    }
     return Progress(**(figures | changes))
 
 
 def a_moment(progress: Progress | None = None, **changes: Any) -> Moment:
     figures: dict[str, Any] = {
-        "job": "default/arithmetic", "plan": "training on 1 x L4", "elapsed_seconds": 63.0,
-        "gpu_kinds": {"rollout-l4-0": "L4"}, "predicted_step_seconds": 0.5, "max_staleness": 2,
-    }  # fmt: skip
+        "job": "default/arithmetic",
+        "plan": "training on 1 x L4",
+        "elapsed_seconds": 63.0,
+        "gpu_kinds": {"rollout-l4-0": "L4"},
+        "predicted_step_seconds": 0.5,
+        "max_staleness": 2,
+    }
     return Moment(progress=progress, **(figures | changes))
 
 
@@ -46,10 +62,20 @@ def test_the_panel_shows_step_reward_rate_staleness_processes_and_what_waits() -
     text = drawn(a_moment(a_progress(), rewards=[0.5, 0.625], rates=[90.0, 97.5]))
 
     for said in (
-        "default/arithmetic", "training on 1 x L4", "step 30 / 120", "reward 0.625",
-        "samples/s 97.5", "mean 1.40  max 2 of 2", "in buffer 96", "rollout-l4-0-0",
-        "L4", "1,320", "25%", "the trainer waits for a full batch", "1:03",
-    ):  # fmt: skip
+        "default/arithmetic",
+        "training on 1 x L4",
+        "step 30 / 120",
+        "reward 0.625",
+        "samples/s 97.5",
+        "mean 1.40  max 2 of 2",
+        "in buffer 96",
+        "rollout-l4-0-0",
+        "L4",
+        "1,320",
+        "25%",
+        "the trainer waits for a full batch",
+        "1:03",
+    ):
         assert said in text
 
 

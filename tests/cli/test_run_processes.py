@@ -154,7 +154,9 @@ def a_job(
             "model": {"source": {"claim": {"name": "data", "path": model}}},
             "data": {
                 "prompts": {"claim": {"name": "data", "path": prompts}},
-                "reward": "exact", "maxPromptTokens": 16, "maxResponseTokens": 8,
+                "reward": "exact",
+                "maxPromptTokens": 16,
+                "maxResponseTokens": 8,
                 **(data or {}),
             },
             "algorithm": {"maxStaleness": 2, "groupSize": 8, "globalBatchSize": 64, **algorithm},
@@ -163,7 +165,7 @@ def a_job(
             "rollout": {"replicas": rollouts},
             "runtime": {"engine": "transformers", "transport": {"weights": weights}},
         },
-    }  # fmt: skip
+    }
 
 
 def _command_line(path: Path) -> bytes:
@@ -288,10 +290,12 @@ def test_rewards_that_never_vary_end_the_run_with_that_reason(start: Callable[..
 A, T, REFERENCE, REWARD = (
     frozenset({each})
     for each in (
-        Task.ACTOR_GENERATION, Task.ACTOR_TRAINING, Task.REFERENCE_INFERENCE,
+        Task.ACTOR_GENERATION,
+        Task.ACTOR_TRAINING,
+        Task.REFERENCE_INFERENCE,
         Task.REWARD_INFERENCE,
     )
-)  # fmt: skip
+)
 AT_EACH_LANDING = {
     frozenset({A | T | CRITIC | REFERENCE | REWARD}),
     frozenset({A, T, CRITIC, REFERENCE, REWARD}),
@@ -334,10 +338,18 @@ def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_survives_a_death(
     judge = {"reward": "model", "model": {"source": {"claim": {"name": "data", "path": "judge"}}}}
     plan = write_plan(tmp_path, sorted(tasks, key=named), num_layers=3)
     run = start(
-        *plan, steps=6, every=2, type="PPO", groupSize=2, globalBatchSize=16,
-        critic={"learningRate": 1e-3}, klCoefficient=0.1 if has_reference else 0.0,
-        data=judge if is_judged else {}, rollouts=1, gpus=len(tasks),
-    )  # fmt: skip
+        *plan,
+        steps=6,
+        every=2,
+        type="PPO",
+        groupSize=2,
+        globalBatchSize=16,
+        critic={"learningRate": 1e-3},
+        klCoefficient=0.1 if has_reference else 0.0,
+        data=judge if is_judged else {},
+        rollouts=1,
+        gpus=len(tasks),
+    )
     roles = {str(role_of(group)) for group in tasks}
 
     run.wait_for_step(3)
@@ -379,9 +391,14 @@ def test_a_policy_calls_its_tool_and_is_not_trained_on_what_that_wrote(
     start: Callable[..., Run],
 ) -> None:
     run = start(
-        model="caller", prompts="products.jsonl", steps=9, every=3, groupSize=4,
-        globalBatchSize=32, data={"tools": ["calculator"], "maxResponseTokens": 40},
-    )  # fmt: skip
+        model="caller",
+        prompts="products.jsonl",
+        steps=9,
+        every=3,
+        groupSize=4,
+        globalBatchSize=32,
+        data={"tools": ["calculator"], "maxResponseTokens": 40},
+    )
 
     code, said = run.finish()
 

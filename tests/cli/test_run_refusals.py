@@ -12,9 +12,15 @@ from click.testing import CliRunner
 from hetrl_cli.run.command import command
 
 CONFIG = {
-    "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 128, "vocab_size": 128,
-}  # fmt: skip
+    "model_type": "qwen3",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 128,
+    "vocab_size": 128,
+}
 
 
 @pytest.fixture
@@ -73,7 +79,8 @@ def refused(folder: Path, text: str, *options: str) -> str:
             {
                 "data": {
                     "prompts": {"path": "train.jsonl"},
-                    "reward": "python", "python": {"source": {"path": "absent.py"}},
+                    "reward": "python",
+                    "python": {"source": {"path": "absent.py"}},
                 }
             },
             r"spec.data.python.source: there is no file .*/absent.py",
@@ -100,11 +107,19 @@ def refused(folder: Path, text: str, *options: str) -> str:
         ),
     ],
     ids=[
-        "no model", "no data", "no shards", "no code", "no folder for a claim",
-        "value below its limit", "values that do not fit together", "misspelt field",
-        "fits nowhere", "unknown dimensions", "failure rules",
+        "no model",
+        "no data",
+        "no shards",
+        "no code",
+        "no folder for a claim",
+        "value below its limit",
+        "values that do not fit together",
+        "misspelt field",
+        "fits nowhere",
+        "unknown dimensions",
+        "failure rules",
     ],
-)  # fmt: skip
+)
 @pytest.mark.slow
 def test_a_bad_job_is_refused_in_one_line_that_names_the_field(
     folder: Path, changes: dict[str, Any], said: str

@@ -34,11 +34,14 @@ def a_folder(path: Path) -> tuple[RunFolder, int]:
     folder = RunFolder(path=path)
     begin(folder, namespace="default", name="math")
     trainer, rollout, own = free_ports(3)
-    write_targets(folder, (
-        Target(address=f"127.0.0.1:{trainer}", labels=JOB | {"pod": "t-0", "role": "trainer"}),
-        Target(address=f"127.0.0.1:{rollout}", labels=JOB | {"pod": "r-0", "role": "rollout"}),
-        Target(address=f"127.0.0.1:{own}", labels=JOB),
-    ))  # fmt: skip
+    write_targets(
+        folder,
+        (
+            Target(address=f"127.0.0.1:{trainer}", labels=JOB | {"pod": "t-0", "role": "trainer"}),
+            Target(address=f"127.0.0.1:{rollout}", labels=JOB | {"pod": "r-0", "role": "rollout"}),
+            Target(address=f"127.0.0.1:{own}", labels=JOB),
+        ),
+    )
     return folder, trainer
 
 
@@ -63,8 +66,9 @@ def test_targets_are_listed_as_prometheus_reads_them(tmp_path: Path) -> None:
     listed = json.loads(folder.targets_file.read_text())
 
     assert listed[0] == {
-        "targets": [f"127.0.0.1:{port}"], "labels": JOB | {"pod": "t-0", "role": "trainer"},
-    }  # fmt: skip
+        "targets": [f"127.0.0.1:{port}"],
+        "labels": JOB | {"pod": "t-0", "role": "trainer"},
+    }
     assert read_targets(folder)[0].port == port
 
 

@@ -17,11 +17,14 @@ IDENTITY = JobIdentity(namespace="default", name="math", uid="1")
 
 def some_pods(folder: Path) -> tuple[Pod, ...]:
     return pods(
-        together(Task.REWARD_INFERENCE), a_job(has_reward_model=True, engine=Engine.VLLM),
-        identity=IDENTITY, folder=RunFolder(path=folder),
+        together(Task.REWARD_INFERENCE),
+        a_job(has_reward_model=True, engine=Engine.VLLM),
+        identity=IDENTITY,
+        folder=RunFolder(path=folder),
         ports=(*range(1, NUM_PORTS + 1), 11, 12, 13),
-        startup_deadline_seconds=60, encrypted=False,
-    )  # fmt: skip
+        startup_deadline_seconds=60,
+        encrypted=False,
+    )
 
 
 def test_a_pod_is_told_a_port_for_each_of_its_programs(tmp_path: Path) -> None:
@@ -38,8 +41,12 @@ def test_series_are_labelled_with_the_role_that_measures_them(tmp_path: Path) ->
     found = targets(some_pods(tmp_path), IDENTITY, own_port=20)
 
     assert [(each.port, each.labels.get("role")) for each in found] == [
-        (11, "coordinator"), (12, "trainer"), (13, "rollout"), (0, "inference"), (20, None),
-    ]  # fmt: skip
+        (11, "coordinator"),
+        (12, "trainer"),
+        (13, "rollout"),
+        (0, "inference"),
+        (20, None),
+    ]
     assert {each.labels["pod"] for each in found[1:4]} == {"trainer-a100-80gb-0-0"}
 
 

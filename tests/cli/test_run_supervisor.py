@@ -110,11 +110,13 @@ async def test_a_terminal_exit_ends_the_run_with_its_last_line_and_stops_the_oth
     end = await run(
         a_command(tmp_path, "coordinator-0", Role.COORDINATOR, "echo $$ > $FOLDER/pid; sleep 60"),
         a_command(
-            tmp_path, "trainer-a-0-0", Role.TRAINER,
+            tmp_path,
+            "trainer-a-0-0",
+            Role.TRAINER,
             "until [ -s $FOLDER/pid ]; do sleep 0.05; done; echo loading; "
             "echo 'NotFound: model /m has no config.json' >&2; exit 3",
         ),
-    )  # fmt: skip
+    )
 
     assert end == Failed("NotFound: model /m has no config.json")
     assert not is_alive(int((tmp_path / "pid").read_text()))

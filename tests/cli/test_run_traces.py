@@ -52,9 +52,14 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         folder / "products.jsonl", count=100, seed=1, split=Split.TRAIN, task=Task.PRODUCTS
     )
     job = a_job(
-        model="caller", prompts="products.jsonl", steps=STEPS, every=2, groupSize=GROUP_SIZE,
-        globalBatchSize=BATCH_SIZE, data={"tools": ["calculator"], "maxResponseTokens": 40},
-    )  # fmt: skip
+        model="caller",
+        prompts="products.jsonl",
+        steps=STEPS,
+        every=2,
+        groupSize=GROUP_SIZE,
+        globalBatchSize=BATCH_SIZE,
+        data={"tools": ["calculator"], "maxResponseTokens": 40},
+    )
     with a_collector() as collector:
         job["spec"]["runtime"]["telemetry"] = {
             "traces": {"endpoint": collector.endpoint, "sampleRatio": 1.0}
@@ -62,11 +67,20 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
         (folder / "job.yaml").write_text(yaml.safe_dump(job))
         ended = subprocess.run(
             [
-                Path(sys.executable).parent / "hetrl", "run", folder / "job.yaml",
-                "--out", folder / "out", "--claim", f"data={folder}",
+                Path(sys.executable).parent / "hetrl",
+                "run",
+                folder / "job.yaml",
+                "--out",
+                folder / "out",
+                "--claim",
+                f"data={folder}",
             ],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500, check=False,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=500,
+            check=False,
+        )
         assert ended.returncode == 0, ended.stdout
         yield Traced(collector=collector, out=folder / "out")
 
@@ -98,8 +112,11 @@ def test_a_consumed_trajectory_was_leased_generated_rewarded_and_delivered_befor
         by_name = {each.name: each for each in parts}
         assert set(by_name) == {"lease", "generate", "reward", "deliver", "buffer", "consume"}
         assert [by_name[name].service for name in ("lease", "generate", "reward", "consume")] == [
-            "hetrl-coordinator", "hetrl-rollout", "hetrl-rollout", "hetrl-coordinator",
-        ]  # fmt: skip
+            "hetrl-coordinator",
+            "hetrl-rollout",
+            "hetrl-rollout",
+            "hetrl-coordinator",
+        ]
         way = [by_name[name] for name in ("lease", "generate", "reward", "buffer", "consume")]
         for earlier, later in pairwise(way):
             assert earlier.end_ns <= later.start_ns + SKEW_NS, (earlier, later)
@@ -158,8 +175,9 @@ def test_steps_lead_to_what_they_consumed_and_back(traced: Traced) -> None:
         phases = [each.name for each in traced.collector.children(step)]
         assert phases[:4] == ["wait for batch", "train", "publish weights", "commit"]
     assert [each.name for each in traced.collector.children(steps[1])][4:] == [
-        "checkpoint", "write checkpoint",
-    ]  # fmt: skip
+        "checkpoint",
+        "write checkpoint",
+    ]
 
 
 def test_traces_agree_with_what_the_run_wrote_of_itself(traced: Traced) -> None:
@@ -192,8 +210,10 @@ def test_each_process_names_itself(traced: Traced) -> None:
         (each.service, each.resource["service.instance.id"]) for each in traced.collector.spans
     }
     assert {name for name, _ in processes} == {
-        "hetrl-coordinator", "hetrl-rollout", "hetrl-trainer",
-    }  # fmt: skip
+        "hetrl-coordinator",
+        "hetrl-rollout",
+        "hetrl-trainer",
+    }
     # A rollout that joined when all was leased already has nothing to tell.
     at_work = {each.attributes["hetrl.rollout"] for each in traced.collector.named("generate")}
     contracts = {path.stem for path in (traced.out / "launch").glob("*.json")}

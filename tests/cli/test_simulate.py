@@ -40,8 +40,15 @@ JOB: dict[str, Any] = {
         "model": {
             "source": {"hub": "Qwen/Qwen3-0.6B"},
             "architecture": {
-                "hiddenSize": 1024, "layers": 28, "queryHeads": 16, "kvHeads": 8, "headDim": 128,
-                "ffnSize": 3072, "vocabSize": 151936, "tiedEmbeddings": True, "queryKeyNorm": True,
+                "hiddenSize": 1024,
+                "layers": 28,
+                "queryHeads": 16,
+                "kvHeads": 8,
+                "headDim": 128,
+                "ffnSize": 3072,
+                "vocabSize": 151936,
+                "tiedEmbeddings": True,
+                "queryKeyNorm": True,
             },
         },
         "data": {"prompts": {"path": "train.jsonl"}},
@@ -49,7 +56,7 @@ JOB: dict[str, Any] = {
         "training": {"steps": 12},
         "planning": {"timeBudgetSeconds": 600},
     },
-}  # fmt: skip
+}
 
 
 def ask(*arguments: object) -> Result:
@@ -99,9 +106,7 @@ def test_steps_and_warm_up_can_be_given(pipeline: Path) -> None:
 @pytest.mark.slow
 def test_a_job_is_planned_and_played_and_so_is_its_plan_from_a_file(tmp_path: Path) -> None:
     fleet, job = written(tmp_path, "fleet.yaml", FLEET), written(tmp_path, "job.yaml", JOB)
-    planned = CliRunner().invoke(
-        hetrl, ["plan", "-f", str(job), "-t", str(fleet), "-o", "json"]
-    )  # fmt: skip
+    planned = CliRunner().invoke(hetrl, ["plan", "-f", str(job), "-t", str(fleet), "-o", "json"])
     plan = written(tmp_path, "plan.json", planned.stdout)
 
     made = ask("-f", job, "-t", fleet, "-o", "json")
@@ -165,43 +170,51 @@ def test_a_picture_without_matplotlib_names_the_extra(
         pytest.param({"rateRatio": 0}, "rateRatio must be > 0.0, got 0", id="ratio"),
         pytest.param({"rateRatio": -3}, "rateRatio must be > 0.0, got -3", id="negative rate"),
         pytest.param(
-            {"globalBatchSize": 30}, "globalBatchSize (30) must be a multiple of groupSize (4)",
+            {"globalBatchSize": 30},
+            "globalBatchSize (30) must be a multiple of groupSize (4)",
             id="broken groups",
         ),
         pytest.param(
-            {"concurrency": 63}, "concurrency (63) must be a multiple of replicas (4)",
+            {"concurrency": 63},
+            "concurrency (63) must be a multiple of replicas (4)",
             id="uneven replicas",
         ),
         pytest.param(
-            {"responseTokens": {"constant": 0}}, "responseTokens.constant must be >= 1, got 0",
+            {"responseTokens": {"constant": 0}},
+            "responseTokens.constant must be >= 1, got 0",
             id="zero length",
         ),
         pytest.param(
             {"responseTokens": {"constant": 5, "uniform": {"min": 1, "max": 2}}},
-            "responseTokens must set exactly one of", id="two distributions",
+            "responseTokens must set exactly one of",
+            id="two distributions",
         ),
         pytest.param({"responseTokens": {}}, "must set exactly one of", id="no distribution"),
         pytest.param(
             {"responseTokens": {"uniform": {"min": 9, "max": 2}}},
-            "uniform.max must be >= min (9), got 2", id="range upside down",
+            "uniform.max must be >= min (9), got 2",
+            id="range upside down",
         ),
         pytest.param(
             {"responseTokens": {"lognormal": {"mean": 100, "max": 50}}},
-            "max must be >= the mean (100.0), got 50", id="cut below the mean",
+            "max must be >= the mean (100.0), got 50",
+            id="cut below the mean",
         ),
         pytest.param(
             {"responseTokens": {"lognormal": {"mean": 10, "p95": 20, "cv": 1, "max": 50}}},
-            "must set p95 or cv, not both", id="two spreads",
+            "must set p95 or cv, not both",
+            id="two spreads",
         ),
         pytest.param({"rateRation": 1}, "did you mean rateRatio?", id="misspelt"),
         pytest.param({"concurrency": None}, "concurrency must be a whole number", id="nothing"),
         pytest.param(
             {"failures": {"replicas": [{"replica": 9, "atSeconds": 1}]}},
-            "replica must be one of the 4 of group 'rollouts', got 9", id="unknown replica",
+            "replica must be one of the 4 of group 'rollouts', got 9",
+            id="unknown replica",
         ),
         pytest.param({"warmupSteps": 30}, "warmupSteps must be < steps (30), got 30", id="warm-up"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_pipeline_is_refused_in_one_line(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:

@@ -27,8 +27,12 @@ def table(tmp_path: Path) -> ProcessTable:
 def test_a_process_outlives_its_starter_and_is_stopped_by_another(table: ProcessTable) -> None:
     starter = subprocess.run(
         [sys.executable, "-W", "error", "-c", STARTER, table.folder],
-        check=True, capture_output=True, text=True, cwd=ROOT, timeout=60,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
 
     # A Popen left behind would have said so: "subprocess … is still running".
     assert starter.stderr == ""

@@ -150,10 +150,18 @@ def silent(cluster: Cluster, node: str) -> Iterator[None]:
 def _say_ready(cluster: Cluster, node: str, status: str) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {
-        "type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": now,
+        "type": "Ready",
+        "status": status,
+        "reason": "Test",
+        "lastTransitionTime": now,
         "lastHeartbeatTime": now,
-    }  # fmt: skip
+    }
     cluster.kubectl(
-        "patch", "node", node, "--subresource=status", "--type=strategic",
-        "-p", json.dumps({"status": {"conditions": [ready]}}),
-    )  # fmt: skip
+        "patch",
+        "node",
+        node,
+        "--subresource=status",
+        "--type=strategic",
+        "-p",
+        json.dumps({"status": {"conditions": [ready]}}),
+    )

@@ -172,9 +172,12 @@ class ClusterModel:
         self.planning = planning
         pods = tuple(self.pods.values())
         room = self.room.look(
-            self.job.uid, pods, self._waiting(), self.now,
+            self.job.uid,
+            pods,
+            self._waiting(),
+            self.now,
             is_placed=is_placed(self.job, in_force(self.job, plans), pods),
-        )  # fmt: skip
+        )
         if self.choose:
             # Other machines to plan on are another question.
             avoided = sorted(self.room.left_out(self.job.uid, A100S))
@@ -269,9 +272,14 @@ class ClusterModel:
         node = hostname or next(iter(pod.affinity_nodes), "any")
         if node in self.taken:
             self.pods[name] = replace(
-                pod, is_gated=False, selected_hostname=node, unschedulable_since=self.now,
-                waiting_reason="Unschedulable", waiting_message=self.taken[node], gpus=1,
-            )  # fmt: skip
+                pod,
+                is_gated=False,
+                selected_hostname=node,
+                unschedulable_since=self.now,
+                waiting_reason="Unschedulable",
+                waiting_message=self.taken[node],
+                gpus=1,
+            )
             return
         self.pods[name] = replace(
             pod, is_gated=False, scheduled_at=self.now, node=node, selected_hostname=hostname
@@ -297,9 +305,13 @@ class ClusterModel:
         del self.taken[machine]
         for pod in self._waiting().get(machine, ()):
             self.pods[pod.name] = replace(
-                pod, node=machine, scheduled_at=self.now, unschedulable_since=None,
-                waiting_reason="", waiting_message="",
-            )  # fmt: skip
+                pod,
+                node=machine,
+                scheduled_at=self.now,
+                unschedulable_since=None,
+                waiting_reason="",
+                waiting_message="",
+            )
 
     def make_ready(self) -> None:
         """Let every pod that may run become ready."""
@@ -392,11 +404,15 @@ class ClusterModel:
             answer = self.look(action.given) if action.given else found
             has_failed = isinstance(answer, PlannerTrouble)
             self.planning = replace(
-                self.planning, answer=answer, answer_key=action.key,
-                answer_base=action.base, answered_at=self.now, answer_fleet=self.fleet,
+                self.planning,
+                answer=answer,
+                answer_key=action.key,
+                answer_base=action.base,
+                answered_at=self.now,
+                answer_fleet=self.fleet,
                 left_out=self.left_out,
                 num_failures=self.planning.num_failures + 1 if has_failed else 0,
-            )  # fmt: skip
+            )
         else:
             reserved = isinstance(action, ReserveGpus)
             self.held = action.plan if isinstance(action, ReserveGpus) else None

@@ -14,9 +14,13 @@ def a_deployment(**changes: Any) -> Deployment:
     running = changes.pop("running", frozenset(Role))
     job = a_job(**changes)
     return Deployment(
-        job=job, wish=wish_of(job), plan=a_plan_seen(job, plan), sets=pod_sets(plan),
-        running=running, settings=SETTINGS,
-    )  # fmt: skip
+        job=job,
+        wish=wish_of(job),
+        plan=a_plan_seen(job, plan),
+        sets=pod_sets(plan),
+        running=running,
+        settings=SETTINGS,
+    )
 
 
 def of_kind(manifests: tuple[Manifest, ...], kind: str) -> dict[str, Any]:

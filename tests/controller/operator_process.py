@@ -80,8 +80,10 @@ class OperatorProcess:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "error", "-m", "hetrl_operator"],
-                env=environment, stdout=log, stderr=log,
-            )  # fmt: skip
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
         eventually(self._is_ready, what="the operator is ready")
 
     def stop(self, how: int = signal.SIGTERM) -> int:
@@ -97,9 +99,11 @@ class OperatorProcess:
         assert self.process
         threads = Path(f"/proc/{self.process.pid}/task").iterdir()
         (planner,) = (
-            int(child) for thread in threads for child in (thread / "children").read_text().split()
+            int(child)
+            for thread in threads
+            for child in (thread / "children").read_text().split()
             if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-        )  # fmt: skip
+        )
         return planner
 
     def metrics(self) -> str:
@@ -203,8 +207,15 @@ class Namespace:
     def end_container(self, pod: str, *, exit_code: int, message: str) -> None:
         """Say, as the kubelet would, that a pod's container has ended."""
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        state = {"terminated": {"exitCode": exit_code, "message": message, "finishedAt": at,
-                                "startedAt": at, "reason": "Error"}}  # fmt: skip
+        state = {
+            "terminated": {
+                "exitCode": exit_code,
+                "message": message,
+                "finishedAt": at,
+                "startedAt": at,
+                "reason": "Error",
+            }
+        }
         body = self.get("pod", pod)
         role = body["metadata"]["labels"]["hetrl.dev/role"]
         statuses = [
@@ -220,9 +231,20 @@ class Namespace:
         """Return a token as it is projected into a pod."""
         uid = self.get("pod", pod)["metadata"]["uid"]
         return self.cluster.kubectl(
-            "create", "token", "-n", self.name, "default", "--audience", audience,
-            "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid,
-        ).strip()  # fmt: skip
+            "create",
+            "token",
+            "-n",
+            self.name,
+            "default",
+            "--audience",
+            audience,
+            "--bound-object-kind",
+            "Pod",
+            "--bound-object-name",
+            pod,
+            "--bound-object-uid",
+            uid,
+        ).strip()
 
     def versions(self) -> dict[str, str]:
         """Return the resource versions of a job and of everything that was made for it."""
@@ -266,8 +288,11 @@ def namespace_for(cluster: Cluster, test: str) -> Iterator[Namespace]:
 def namespace_of(cluster: Cluster, name: str) -> Iterator[Namespace]:
     """Lend a fresh namespace; its jobs are gone afterwards, so that their GPUs are free."""
     level = "pod-security.kubernetes.io/enforce"
-    body = {"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "labels": {level: "restricted"}}}  # fmt: skip
+    body = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {level: "restricted"}},
+    }
     cluster.apply(yaml.safe_dump(body))
     space = Namespace(cluster, name)
     eventually(lambda: _exists(space, "serviceaccount", "default"), what="the service account")
@@ -296,15 +321,24 @@ def a_job(name: str = "sums", **spec: Any) -> dict[str, Any]:
             "model": {
                 "source": {"path": "/models/tiny"},
                 "architecture": {
-                    "hiddenSize": 128, "layers": 3, "queryHeads": 4, "kvHeads": 2, "headDim": 32,
-                    "ffnSize": 256, "vocabSize": 128, "tiedEmbeddings": True,
+                    "hiddenSize": 128,
+                    "layers": 3,
+                    "queryHeads": 4,
+                    "kvHeads": 2,
+                    "headDim": 32,
+                    "ffnSize": 256,
+                    "vocabSize": 128,
+                    "tiedEmbeddings": True,
                 },
             },
-            "data": {"prompts": {"path": "/data/train.jsonl"}, "maxPromptTokens": 16,
-                     "maxResponseTokens": 8},
+            "data": {
+                "prompts": {"path": "/data/train.jsonl"},
+                "maxPromptTokens": 16,
+                "maxResponseTokens": 8,
+            },
             "training": {"steps": 10},
             "resources": {"maxGPUs": 3},
             "runtime": {"engine": "transformers"},
             **spec,
         },
-    }  # fmt: skip
+    }

@@ -89,9 +89,14 @@ class Queue:
     def say(self, type_: str, *, reason: str, holds: bool = True, message: str = "") -> None:
         """Write a condition."""
         self._set(
-            {"type": type_, "status": "True" if holds else "False", "reason": reason,
-             "message": message, "lastTransitionTime": "2026-01-31T12:00:00Z"}
-        )  # fmt: skip
+            {
+                "type": type_,
+                "status": "True" if holds else "False",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": "2026-01-31T12:00:00Z",
+            }
+        )
 
     def _set(self, condition: dict[str, Any]) -> None:
         assert self.body

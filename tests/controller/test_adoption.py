@@ -67,9 +67,11 @@ def test_a_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
 
 def test_without_durable_checkpoints_a_moving_trainer_loses_every_step() -> None:
     found = weigh(
-        STAY, another(rate=1280, machine="a100-7"), moves=TRAINER,
+        STAY,
+        another(rate=1280, machine="a100-7"),
+        moves=TRAINER,
         stakes=stakes(steps_done=10_000, keeps_checkpoints=False),
-    )  # fmt: skip
+    )
 
     assert found.cost_of_lost_work == pytest.approx(10_000.5 * 256)
     assert found.outcome == ReplanOutcome.TOO_DEAR

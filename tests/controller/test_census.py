@@ -50,9 +50,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def views_with(*pods: str) -> Views:
     return Views(
-        jobs={}, plans={}, pods={("a", "sums"): [Named(name) for name in pods]}, children={},
-        node_index={}, topology_index={},
-    )  # fmt: skip
+        jobs={},
+        plans={},
+        pods={("a", "sums"): [Named(name) for name in pods]},
+        children={},
+        node_index={},
+        topology_index={},
+    )
 
 
 async def left_of(views: Views, api: Names, *events: str | None) -> list[Place]:
@@ -142,9 +146,13 @@ async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
 
 def test_a_job_that_is_gone_is_no_job() -> None:
     views = Views(
-        jobs={("a", "sums"): [a_job_object()]}, plans={}, pods={}, children={}, node_index={},
+        jobs={("a", "sums"): [a_job_object()]},
+        plans={},
+        pods={},
+        children={},
+        node_index={},
         topology_index={},
-    )  # fmt: skip
+    )
     views.gone.add(("HetRLJob", "a", "sums"))
 
     assert views.job(("a", "sums")) is None

@@ -39,9 +39,11 @@ MESH_NOT_READY = status("istio-proxy", RUNS)
 
 
 def a_pod_with(
-    *containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), native: str = "",
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    native: str = "",
     ready: bool = False,
-) -> PodSeen:  # fmt: skip
+) -> PodSeen:
     """A trainer's pod, its statuses as a kubelet sorts them."""
     specs = [
         {"name": each["name"], **({"restartPolicy": "Always"} if each["name"] == native else {})}
@@ -49,7 +51,9 @@ def a_pod_with(
     ]
     body = {
         "metadata": {
-            "name": "math-trainer-a100-80gb-0-0", "uid": "u", "namespace": "default",
+            "name": "math-trainer-a100-80gb-0-0",
+            "uid": "u",
+            "namespace": "default",
             "creationTimestamp": "2026-01-31T12:00:00Z",
             "labels": {"hetrl.dev/role": "trainer", "hetrl.dev/pod-set": "trainer-a100-80gb-0"},
         },
@@ -59,7 +63,7 @@ def a_pod_with(
             "initContainerStatuses": sorted(init, key=lambda each: str(each["name"])),
             "containerStatuses": sorted(containers, key=lambda each: str(each["name"])),
         },
-    }  # fmt: skip
+    }
     pod = pod_seen(body)
     assert pod
     return pod
@@ -102,16 +106,19 @@ def test_end_of_a_sidecar_is_not_the_jobs(containers: tuple[dict[str, Any], ...]
         pytest.param(a_pod_with(STARTS, MESH_NOT_READY), "started, not ready yet", id="both-start"),
         pytest.param(
             a_pod_with(WELL, MESH_NOT_READY),
-            "started, not ready yet; container istio-proxy is not ready", id="not-ready",
+            "started, not ready yet; container istio-proxy is not ready",
+            id="not-ready",
         ),
         pytest.param(
             a_pod_with(WELL, MESH_ENDED),
-            "started, not ready yet; container istio-proxy ended with 0", id="ended",
+            "started, not ready yet; container istio-proxy ended with 0",
+            id="ended",
         ),
         pytest.param(
             a_pod_with(STARTS, MESH_CRASHES),
             "started, not ready yet; container istio-proxy: CrashLoopBackOff, waits 5m, ended with "
-            "1, no authority", id="crashes",
+            "1, no authority",
+            id="crashes",
         ),
         pytest.param(
             a_pod_with(
@@ -119,23 +126,28 @@ def test_end_of_a_sidecar_is_not_the_jobs(containers: tuple[dict[str, Any], ...]
                 init=(status("istio-init", CRASHES, lastState=ended(1, "no iptables")),),
             ),
             "PodInitializing; init container istio-init: CrashLoopBackOff, waits 5m, ended with 1, "
-            "no iptables", id="init-crashes",
+            "no iptables",
+            id="init-crashes",
         ),
         pytest.param(
             a_pod_with(status("trainer", STARTING), init=(status("fetch", RUNS),)),
-            "PodInitializing; init container fetch has not ended yet", id="init-runs",
+            "PodInitializing; init container fetch has not ended yet",
+            id="init-runs",
         ),
         pytest.param(
-            a_pod_with(STARTS, init=(status("fetch", ended(0)),)), "started, not ready yet",
+            a_pod_with(STARTS, init=(status("fetch", ended(0)),)),
+            "started, not ready yet",
             id="init-is-done",
         ),
         pytest.param(
             a_pod_with(WELL, init=(status("vpn", RUNS),), native="vpn"),
-            "started, not ready yet; container vpn is not ready", id="native-not-ready",
+            "started, not ready yet; container vpn is not ready",
+            id="native-not-ready",
         ),
         pytest.param(
             a_pod_with(STARTS, init=(status("vpn", RUNS, ready=True),), native="vpn"),
-            "started, not ready yet", id="native-is-well",
+            "started, not ready yet",
+            id="native-is-well",
         ),
         pytest.param(
             a_pod_with(
@@ -146,10 +158,11 @@ def test_end_of_a_sidecar_is_not_the_jobs(containers: tuple[dict[str, Any], ...]
                 ),
                 native="vpn",
             ),
-            "PodInitializing; container vpn: ImagePullBackOff, none", id="native-has-no-image",
+            "PodInitializing; container vpn: ImagePullBackOff, none",
+            id="native-has-no-image",
         ),
     ],
-)  # fmt: skip
+)
 def test_trouble_of_a_container_is_told_as_its_own(pod: PodSeen, said: str) -> None:
     assert trouble(pod) == said
 

@@ -93,14 +93,15 @@ def test_starting_begins_when_every_pod_has_a_node() -> None:
     ("limits", "reason"),
     [
         pytest.param(
-            {"unschedulableDeadlineSeconds": 60}, Reason.UNSCHEDULABLE_DEADLINE_EXCEEDED,
+            {"unschedulableDeadlineSeconds": 60},
+            Reason.UNSCHEDULABLE_DEADLINE_EXCEEDED,
             id="its-own",
         ),
         pytest.param(
             {"startupDeadlineSeconds": 60}, Reason.STARTUP_DEADLINE_EXCEEDED, id="start-up"
         ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_that_no_node_takes_ends_the_job(limits: dict[str, int], reason: str) -> None:
     cluster = a_cluster(a_job(**limits), a_plan())
     cluster.settle()

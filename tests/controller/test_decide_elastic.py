@@ -105,21 +105,23 @@ def test_another_trainer_shape_restarts_the_gang_and_leaves_the_rollouts() -> No
     [
         pytest.param({"startupDeadlineSeconds": 60}, set(), id="in-place"),
         pytest.param(
-            {"training": {"steps": 10, "learningRate": 1e-5}}, {Role.COORDINATOR, Role.TRAINER},
+            {"training": {"steps": 10, "learningRate": 1e-5}},
+            {Role.COORDINATOR, Role.TRAINER},
             id="training",
         ),
         pytest.param(
             {"runtime": {"images": {"rollout": "mine:2"}}}, {Role.ROLLOUT}, id="rollout-image"
         ),
         pytest.param(
-            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, set(Role),
+            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}},
+            set(Role),
             id="everything",
         ),
         pytest.param(
             {"runtime": {"images": {"inference": "mine:2"}}}, {Role.INFERENCE}, id="inference-image"
         ),
     ],
-)  # fmt: skip
+)
 def test_a_changed_spec_replaces_the_pods_that_it_concerns(
     change: dict[str, Any], replaced: set[Role]
 ) -> None:
@@ -194,8 +196,9 @@ def test_pods_on_a_lost_node_are_replaced_by_force_after_its_time() -> None:
     let_settle(cluster)
 
     assert {pod.node for pod in cluster.pods.values() if pod.role is Role.ROLLOUT} == {
-        "l4-0", "l4-2",
-    }  # fmt: skip
+        "l4-0",
+        "l4-2",
+    }
     assert cluster.job.status.phase == "Running"
     assert same(before, uids(cluster)) == before.keys() - {f"{ROLLOUT}-1"}
     assert "l4-1 does not answer" in cluster.told(EventReason.REPLANNED)[0]

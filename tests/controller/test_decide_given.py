@@ -42,12 +42,14 @@ def write_plan(cluster: ClusterModel, name: str, plan: Plan) -> None:
             "apiVersion": "hetrl.dev/v1alpha1",
             "kind": "HetRLPlan",
             "metadata": {
-                "name": name, "namespace": "default", "uid": f"uid-{name}",
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-{name}",
                 "creationTimestamp": later(days=1).isoformat(),
             },
             "spec": from_plan(plan).model_dump(mode="json", by_alias=True, exclude_none=True),
         }
-    )  # fmt: skip
+    )
 
 
 def a_manual_job(plan: Plan | None = None) -> ClusterModel:
@@ -121,18 +123,23 @@ def test_a_plan_that_is_missing_is_waited_for() -> None:
         pytest.param(
             Infeasible(reasons=("spec.groups[0].tensor must divide the 4 query heads, got 3",)),
             Reason.PLAN_DOES_NOT_FIT,
-            "HetRLPlan mine does not fit: spec.groups[0].tensor must divide", id="misfit",
+            "HetRLPlan mine does not fit: spec.groups[0].tensor must divide",
+            id="misfit",
         ),
         pytest.param(
             Occupied(reasons=("l4-0 is taken",), held_gpus=2),
-            Reason.FLEET_OCCUPIED, "other jobs hold 2 GPUs", id="taken",
+            Reason.FLEET_OCCUPIED,
+            "other jobs hold 2 GPUs",
+            id="taken",
         ),
         pytest.param(
             PlannerTrouble(reason=Reason.PLANNER_FAILED, message="exit code 9"),
-            Reason.PLANNER_FAILED, "exit code 9; failure 1 in a row", id="trouble",
+            Reason.PLANNER_FAILED,
+            "exit code 9; failure 1 in a row",
+            id="trouble",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: str) -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
@@ -266,9 +273,10 @@ def test_a_plan_that_somebody_wrote_is_never_deleted_or_changed() -> None:
     assert cluster.is_gone
     assert {"mine", "wider"} <= cluster.plans.keys()
     touched = [
-        each for each in cluster.written
+        each
+        for each in cluster.written
         if isinstance(each, AnnotatePlan) and each.name in {"mine", "wider"}
-    ]  # fmt: skip
+    ]
     assert {key for each in touched for key in each.annotations} == {IN_FORCE}
     assert not [
         each for each in cluster.written if isinstance(each, Delete) and "wide" in each.name

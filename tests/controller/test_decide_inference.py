@@ -51,11 +51,9 @@ def test_a_job_starts_with_its_inference_workers() -> None:
         pytest.param(
             (SECOND,), "Running", Reason.MIN_READY, Reason.INFERENCE_BELOW_DESIRED, id="one"
         ),
-        pytest.param(
-            (FIRST, SECOND), "Restarting", Reason.STARTING, Reason.AS_PLANNED, id="all"
-        ),
+        pytest.param((FIRST, SECOND), "Restarting", Reason.STARTING, Reason.AS_PLANNED, id="all"),
     ],
-)  # fmt: skip
+)
 def test_a_job_runs_as_long_as_one_of_its_inference_workers_is_ready(
     missing: tuple[str, ...], phase: str, ready: str, degraded: str
 ) -> None:

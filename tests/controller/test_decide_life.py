@@ -77,19 +77,25 @@ def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
     ("answer", "reason", "words"),
     [
         pytest.param(
-            Infeasible(reasons=("no GPU has 80 GiB", "the budget is $1/h")), Reason.INFEASIBLE,
-            "no GPU has 80 GiB; the budget is $1/h", id="infeasible",
+            Infeasible(reasons=("no GPU has 80 GiB", "the budget is $1/h")),
+            Reason.INFEASIBLE,
+            "no GPU has 80 GiB; the budget is $1/h",
+            id="infeasible",
         ),
         pytest.param(
-            Occupied(reasons=("no GPU is free",), held_gpus=8), Reason.FLEET_OCCUPIED,
-            "other jobs hold 8 GPUs", id="occupied",
+            Occupied(reasons=("no GPU is free",), held_gpus=8),
+            Reason.FLEET_OCCUPIED,
+            "other jobs hold 8 GPUs",
+            id="occupied",
         ),
         pytest.param(
             PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message="stopped after 80 s"),
-            Reason.SOLVER_TIMEOUT, "stopped after 80 s", id="timeout",
+            Reason.SOLVER_TIMEOUT,
+            "stopped after 80 s",
+            id="timeout",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_job_without_a_plan_says_why_and_creates_nothing(
     answer: Infeasible | Occupied | PlannerTrouble, reason: str, words: str
 ) -> None:
@@ -222,27 +228,52 @@ def test_a_finished_job_stays_finished_when_the_operator_forgets_everything() ->
     ("pod", "code", "words", "phase", "reason", "said"),
     [
         pytest.param(
-            "math-coordinator-0", 0, "", "Succeeded", Reason.ALL_STEPS_DONE, "last step",
+            "math-coordinator-0",
+            0,
+            "",
+            "Succeeded",
+            Reason.ALL_STEPS_DONE,
+            "last step",
             id="lost-report",
         ),
         pytest.param(
-            "math-coordinator-0", 3, "log\nNoLearningSignal: rewards never vary", "Failed",
-            Reason.NO_LEARNING_SIGNAL, "rewards never vary", id="no-learning-signal",
+            "math-coordinator-0",
+            3,
+            "log\nNoLearningSignal: rewards never vary",
+            "Failed",
+            Reason.NO_LEARNING_SIGNAL,
+            "rewards never vary",
+            id="no-learning-signal",
         ),
         pytest.param(
-            "math-trainer-a100-80gb-0-0", 3, "/hetrl/claims/data/model: no such folder",
-            "Failed", Reason.TRAINER_FAILED, "/hetrl/claims/data/model", id="missing-model",
+            "math-trainer-a100-80gb-0-0",
+            3,
+            "/hetrl/claims/data/model: no such folder",
+            "Failed",
+            Reason.TRAINER_FAILED,
+            "/hetrl/claims/data/model",
+            id="missing-model",
         ),
         pytest.param(
-            "math-rollout-l4-0-0", 3, "/x: not a model", "Failed", Reason.ROLLOUT_FAILED,
-            "/x: not a model", id="rollout",
+            "math-rollout-l4-0-0",
+            3,
+            "/x: not a model",
+            "Failed",
+            Reason.ROLLOUT_FAILED,
+            "/x: not a model",
+            id="rollout",
         ),
         pytest.param(
-            "math-inference-l4-0-0", 3, "/x: not a model", "Failed", Reason.INFERENCE_FAILED,
-            "/x: not a model", id="inference",
+            "math-inference-l4-0-0",
+            3,
+            "/x: not a model",
+            "Failed",
+            Reason.INFERENCE_FAILED,
+            "/x: not a model",
+            id="inference",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_end_of_a_process_ends_the_job(  # noqa: PLR0917
     pod: str, code: int, words: str, phase: str, reason: str, said: str
 ) -> None:
@@ -274,16 +305,30 @@ def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
 
 def _steps() -> st.SearchStrategy[list[str]]:
     pods = [
-        "coordinator-0", "trainer-a100-80gb-0-0", "trainer-a100-80gb-0-1", "rollout-l4-0-0",
+        "coordinator-0",
+        "trainer-a100-80gb-0-0",
+        "trainer-a100-80gb-0-1",
+        "rollout-l4-0-0",
         "inference-l4-0-0",
-    ]  # fmt: skip
+    ]
     disturbances = [
         *(f"kill math-{pod}" for pod in pods),
         *(f"crash math-{pod}" for pod in pods),
-        "ready", "suspend", "resume", "round", "lose-config-map", "finish", "wait", "scale",
-        "change-training", "lose-node a100-0", "lose-node l4-0", "lose-node l4-9", "find-nodes",
+        "ready",
+        "suspend",
+        "resume",
+        "round",
+        "lose-config-map",
+        "finish",
+        "wait",
+        "scale",
+        "change-training",
+        "lose-node a100-0",
+        "lose-node l4-0",
+        "lose-node l4-9",
+        "find-nodes",
         "delete-job",
-    ]  # fmt: skip
+    ]
     return st.lists(st.sampled_from(disturbances), max_size=12)
 
 
@@ -319,13 +364,14 @@ def test_whatever_happens_decisions_come_to_rest(steps: list[str]) -> None:
 
 POLICY: dict[str, Any] = {
     "failurePolicy": {
-        "maxRestarts": 5, "nodeLostSeconds": 30,
+        "maxRestarts": 5,
+        "nodeLostSeconds": 30,
         "rules": [
             {"role": "rollout", "action": "RestartRole"},
             {"role": "coordinator", "action": "RestartJob"},
         ],
     }
-}  # fmt: skip
+}
 
 
 def _disturb(cluster: ClusterModel, step: str) -> None:  # noqa: C901, PLR0912  # a table of words

@@ -79,8 +79,10 @@ def test_a_workload_asks_for_each_role_on_each_gpu_kind() -> None:
         for each in spec["podSets"]
     }
     assert asked == {
-        "coordinator": (1, None), "rollout-l4": (3, "1"), "trainer-a100-80gb": (2, "1"),
-    }  # fmt: skip
+        "coordinator": (1, None),
+        "rollout-l4": (3, "1"),
+        "trainer-a100-80gb": (2, "1"),
+    }
 
 
 def test_an_admitted_job_reserves_runs_and_says_that_its_pods_are_ready() -> None:

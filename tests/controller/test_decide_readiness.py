@@ -27,11 +27,13 @@ STARTING = a_pod("rollout-l4-0", 1, is_ready=False)
         ((), "0 of 2 pods are ready: no pod exists yet", "no pod exists yet"),
         (
             (COORDINATOR, TRAINER),
-            "0 of 2 pods are ready: no pod exists yet", "the others do not exist yet",
+            "0 of 2 pods are ready: no pod exists yet",
+            "the others do not exist yet",
         ),
         (
             (COORDINATOR, FIRST),
-            "1 of 2 pods are ready: the others do not exist yet", "the others do not exist yet",
+            "1 of 2 pods are ready: the others do not exist yet",
+            "the others do not exist yet",
         ),
         (
             (COORDINATOR, FIRST, STARTING),
@@ -39,7 +41,7 @@ STARTING = a_pod("rollout-l4-0", 1, is_ready=False)
             f"{STARTING.name}: started, not ready yet",
         ),
     ],
-)  # fmt: skip
+)
 def test_who_is_awaited_is_named_or_does_not_exist_yet(
     pods: tuple[PodSeen, ...], rollouts: str, running: str
 ) -> None:

@@ -93,16 +93,21 @@ def test_a_better_plan_is_adopted_with_its_arithmetic_when_the_cooldown_is_over(
     ("times", "replan", "outcome", "said"),
     [
         pytest.param(
-            1.05, {}, ReplanOutcome.TOO_LITTLE,
+            1.05,
+            {},
+            ReplanOutcome.TOO_LITTLE,
             "rejected, 5% is less than the 10% of spec.planning.replan.minImprovementPercent",
             id="too-little",
         ),
         pytest.param(
-            1.5, {"stabilityWindowSeconds": 60}, ReplanOutcome.TOO_DEAR, "it does not pay",
+            1.5,
+            {"stabilityWindowSeconds": 60},
+            ReplanOutcome.TOO_DEAR,
+            "it does not pay",
             id="too-dear",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_pay_is_rejected_with_its_arithmetic(
     times: float, replan: dict[str, object], outcome: str, said: str
 ) -> None:

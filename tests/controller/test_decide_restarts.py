@@ -144,33 +144,43 @@ def test_a_trainer_gang_that_keeps_crashing_reaches_the_limit() -> None:
     [
         pytest.param({"role": "trainer", "action": "RestartPod"}, f"{TRAINER}-0", set(), id="pod"),
         pytest.param(
-            {"role": "trainer", "action": "RestartRole"}, f"{TRAINER}-0", {Role.TRAINER},
+            {"role": "trainer", "action": "RestartRole"},
+            f"{TRAINER}-0",
+            {Role.TRAINER},
             id="trainer",
         ),
         pytest.param(
-            {"role": "rollout", "action": "RestartRole"}, f"{ROLLOUT}-1", {Role.ROLLOUT},
+            {"role": "rollout", "action": "RestartRole"},
+            f"{ROLLOUT}-1",
+            {Role.ROLLOUT},
             id="rollouts",
         ),
         pytest.param(
-            {"role": "inference", "action": "RestartRole"}, f"{INFERENCE}-0", {Role.INFERENCE},
+            {"role": "inference", "action": "RestartRole"},
+            f"{INFERENCE}-0",
+            {Role.INFERENCE},
             id="inference",
         ),
         pytest.param(
             {"role": "coordinator", "action": "RestartJob"}, COORDINATOR, set(Role), id="job"
         ),
         pytest.param(
-            {"role": "trainer", "action": "RestartJob", "onExitCodes": [7]}, f"{TRAINER}-0",
-            set(), id="another-exit-code",
+            {"role": "trainer", "action": "RestartJob", "onExitCodes": [7]},
+            f"{TRAINER}-0",
+            set(),
+            id="another-exit-code",
         ),
         pytest.param(
             {"role": "rollout", "action": "RestartJob"}, f"{TRAINER}-0", set(), id="another-role"
         ),
         pytest.param(
             {"role": "trainer", "action": "RestartJob", "onReasons": ["OOMKilled"]},
-            f"{TRAINER}-0", set(), id="another-reason",
+            f"{TRAINER}-0",
+            set(),
+            id="another-reason",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_rule_says_which_pods_start_again(
     rule: dict[str, Any], pod: str, again: set[Role]
 ) -> None:

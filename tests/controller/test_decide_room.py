@@ -194,14 +194,17 @@ def test_manual_job_keeps_its_plan_and_says_why_it_waits() -> None:
     cluster = a_crowd("a100-0", job=job)
     cluster.store_plan(
         {
-            "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLPlan",
+            "apiVersion": "hetrl.dev/v1alpha1",
+            "kind": "HetRLPlan",
             "metadata": {
-                "name": "mine", "namespace": "default", "uid": "uid-mine",
+                "name": "mine",
+                "namespace": "default",
+                "uid": "uid-mine",
                 "creationTimestamp": later().isoformat(),
             },
             "spec": from_plan(a_plan()).model_dump(mode="json", by_alias=True, exclude_none=True),
         }
-    )  # fmt: skip
+    )
 
     run(cluster, seconds=60)
 

@@ -43,15 +43,19 @@ def test_scaling_adds_and_removes_rollouts_and_touches_nothing_else(space: Names
 def test_an_autoscaler_moves_the_rollouts_and_the_trainer_stays(space: Namespace) -> None:
     before = start(space, resources={}, rollout={"replicas": 1})
     autoscaler = {
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "rollouts"},
         "spec": {
             "scaleTargetRef": {
-                "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLJob", "name": "sums",
+                "apiVersion": "hetrl.dev/v1alpha1",
+                "kind": "HetRLJob",
+                "name": "sums",
             },
-            "minReplicas": 3, "maxReplicas": 5,
+            "minReplicas": 3,
+            "maxReplicas": 5,
         },
-    }  # fmt: skip
+    }
 
     space.apply(autoscaler)
 
@@ -88,11 +92,12 @@ def test_a_number_of_rollouts_that_does_not_fit_changes_nothing_and_says_so(
             {"training": {"steps": 20}}, ("-coordinator-", "-trainer-"), id="from-the-checkpoint"
         ),
         pytest.param(
-            {"runtime": {"images": {"rollout": "hetrl/rollout:next"}}}, ("-rollout-",),
+            {"runtime": {"images": {"rollout": "hetrl/rollout:next"}}},
+            ("-rollout-",),
             id="rollouts-alone",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_changed_spec_replaces_the_pods_that_it_concerns(
     space: Namespace, change: dict[str, Any], restarted: tuple[str, ...]
 ) -> None:
@@ -122,10 +127,11 @@ def test_a_changed_spec_replaces_the_pods_that_it_concerns(
         pytest.param({"training": {"seed": 2}}, "spec.training.seed cannot change", id="seed"),
         pytest.param(
             {"storage": {"checkpoints": {"persistentVolumeClaim": "other"}}},
-            "spec.storage can change only while spec.suspend is true", id="storage",
+            "spec.storage can change only while spec.suspend is true",
+            id="storage",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_run_is_made_of_cannot_change(
     space: Namespace, change: dict[str, Any], said: str
 ) -> None:

@@ -16,14 +16,17 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
     [
         pytest.param({"role": "trainer", "action": "RestartPod"}, "trainer", 1, "", id="pod"),
         pytest.param(
-            {"role": "rollout", "action": "RestartRole", "onExitCodes": [7]}, "rollout", 7,
-            "-rollout-", id="role",
+            {"role": "rollout", "action": "RestartRole", "onExitCodes": [7]},
+            "rollout",
+            7,
+            "-rollout-",
+            id="role",
         ),
         pytest.param(
             {"role": "coordinator", "action": "RestartJob"}, "coordinator", 1, "sums", id="job"
         ),
     ],
-)  # fmt: skip
+)
 def test_a_failure_restarts_what_its_rule_says(
     space: Namespace, policy: dict[str, Any], role: str, code: int, again: str
 ) -> None:
@@ -97,14 +100,20 @@ SEVERAL_TRAINERS: dict[str, Any] = {
     "model": {
         "source": {"path": "/models/large"},
         "architecture": {
-            "hiddenSize": 2048, "layers": 28, "queryHeads": 16, "kvHeads": 8, "headDim": 128,
-            "ffnSize": 6144, "vocabSize": 151936, "tiedEmbeddings": True,
+            "hiddenSize": 2048,
+            "layers": 28,
+            "queryHeads": 16,
+            "kvHeads": 8,
+            "headDim": 128,
+            "ffnSize": 6144,
+            "vocabSize": 151936,
+            "tiedEmbeddings": True,
         },
     },
     "data": {"prompts": {"path": "/data"}, "maxPromptTokens": 512, "maxResponseTokens": 1024},
     "resources": {"maxGPUs": 3, "pools": [{"name": "a100", "gpuProduct": "A100-80GB"}]},
     "rollout": {"replicas": 1},
-}  # fmt: skip
+}
 """A model so large that two of three A100s train it, data-parallel."""
 
 

@@ -32,9 +32,16 @@ def test_the_same_seed_and_time_give_the_same_files() -> None:
 
 def test_the_authoritys_key_is_in_no_file() -> None:
     assert sorted(an_identity().files()) == [
-        "ca.crt", "coordinator.crt", "coordinator.key", "inference.crt", "inference.key",
-        "rollout.crt", "rollout.key", "trainer.crt", "trainer.key",
-    ]  # fmt: skip
+        "ca.crt",
+        "coordinator.crt",
+        "coordinator.key",
+        "inference.crt",
+        "inference.key",
+        "rollout.crt",
+        "rollout.key",
+        "trainer.crt",
+        "trainer.key",
+    ]
 
 
 def test_the_authority_may_sign_and_leaves_may_not() -> None:
@@ -55,8 +62,10 @@ def test_a_short_seed_is_refused() -> None:
 
 def contexts(folder: Path, server: Identity, client: Identity) -> tuple[ssl.SSLContext, ...]:
     made = []
-    sides = ((server, Role.COORDINATOR, ssl.PROTOCOL_TLS_SERVER),
-             (client, Role.ROLLOUT, ssl.PROTOCOL_TLS_CLIENT))  # fmt: skip
+    sides = (
+        (server, Role.COORDINATOR, ssl.PROTOCOL_TLS_SERVER),
+        (client, Role.ROLLOUT, ssl.PROTOCOL_TLS_CLIENT),
+    )
     for identity, role, protocol in sides:
         place = folder / role
         place.mkdir()

@@ -37,13 +37,21 @@ def apart(spec: dict[str, Any], machines: list[str]) -> dict[str, Any]:
     ]
     groups = [each for each in groups if each["tasks"]]
     scores = {
-        "tasks": ["ReferenceInference"], "gpuKind": "L4", "region": "us-west", "tensor": 1,
-        "stageLayers": [3], "replicas": len(machines), "memory": {"weightsBytes": 1},
-        "placements": [{
-            "gpus": [1], "workShare": 1 / len(machines),
-            "runs": [{"machines": each} for each in machines],
-        }],
-    }  # fmt: skip
+        "tasks": ["ReferenceInference"],
+        "gpuKind": "L4",
+        "region": "us-west",
+        "tensor": 1,
+        "stageLayers": [3],
+        "replicas": len(machines),
+        "memory": {"weightsBytes": 1},
+        "placements": [
+            {
+                "gpus": [1],
+                "workShare": 1 / len(machines),
+                "runs": [{"machines": each} for each in machines],
+            }
+        ],
+    }
     trains = sum(
         sum(placement["gpus"]) * each["replicas"]
         for each in groups

@@ -11,13 +11,17 @@ from tests.controller.values import a_plan
 
 JOB = ("team", "math")
 RUNNING = JobShown(
-    phase="Running", plan=a_plan(), is_paid=True, restarts=2, startup_seconds=12.0,
+    phase="Running",
+    plan=a_plan(),
+    is_paid=True,
+    restarts=2,
+    startup_seconds=12.0,
     conditions={"Running": True, "Degraded": False},
     pods=(
         PodsShown(role="rollout", gpu_kind="L4", wanted=2, ready=1),
         PodsShown(role="rollout", gpu_kind="L4", wanted=1, ready=1),
     ),
-)  # fmt: skip
+)
 
 
 class Shown:
@@ -92,19 +96,23 @@ def test_a_job_that_is_gone_leaves_no_series(shown: Shown) -> None:
     shown.metrics.drop(JOB)
 
     left = [
-        sample for family in shown.registry.collect() for sample in family.samples
+        sample
+        for family in shown.registry.collect()
+        for sample in family.samples
         if sample.labels.get("hetrljob")
-    ]  # fmt: skip
+    ]
     assert left == []
 
 
 def test_the_fleet_is_counted_by_kind_when_somebody_looks() -> None:
     registry = CollectorRegistry()
     nodes = [
-        {"metadata": {"labels": {"nvidia.com/gpu.product": product}},
-         "status": {"allocatable": {"nvidia.com/gpu": count}}}
+        {
+            "metadata": {"labels": {"nvidia.com/gpu.product": product}},
+            "status": {"allocatable": {"nvidia.com/gpu": count}},
+        }
         for product, count in (("NVIDIA-L4", "4"), ("NVIDIA-L4", "2"), ("Mystery-9000", "8"))
-    ]  # fmt: skip
+    ]
     Metrics(registry).watch_fleet(lambda: [*nodes, {"metadata": {"labels": None}}])
 
     assert registry.get_sample_value("hetrl_fleet_gpus", {"pool": "L4"}) == 6

@@ -53,8 +53,10 @@ def _plans() -> st.SearchStrategy[Plan]:
         lambda machine, trainers, places: a_plan(
             machine=machine, trainers=trainers, rollouts=tuple(places)
         ),
-        machines, st.integers(1, 8), rollouts,
-    )  # fmt: skip
+        machines,
+        st.integers(1, 8),
+        rollouts,
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), _plans()), max_size=30))

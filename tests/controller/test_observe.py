@@ -17,14 +17,19 @@ from tests.controller.values import NOW, a_job, a_job_object, a_plan
 def a_pod_object(**status: Any) -> dict[str, Any]:
     return {
         "metadata": {
-            "name": "math-rollout-l4-0-11", "uid": "u", "namespace": "default",
+            "name": "math-rollout-l4-0-11",
+            "uid": "u",
+            "namespace": "default",
             "creationTimestamp": "2026-01-31T12:00:00Z",
-            "labels": {"hetrl.dev/role": "rollout", "hetrl.dev/pod-set": "rollout-l4-0",
-                       "hetrl.dev/job-name": "math"},
+            "labels": {
+                "hetrl.dev/role": "rollout",
+                "hetrl.dev/pod-set": "rollout-l4-0",
+                "hetrl.dev/job-name": "math",
+            },
         },
         "spec": {"schedulingGates": [{"name": "hetrl.dev/gang"}]},
         "status": status,
-    }  # fmt: skip
+    }
 
 
 def test_a_pod_is_known_by_its_labels_and_number() -> None:
@@ -54,27 +59,56 @@ def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen
     ("status", "words"),
     [
         pytest.param(
-            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                             "message": 'persistentvolumeclaim "x" not found'}]},
-            'Unschedulable, persistentvolumeclaim "x" not found', id="unschedulable",
+            {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": 'persistentvolumeclaim "x" not found',
+                    }
+                ]
+            },
+            'Unschedulable, persistentvolumeclaim "x" not found',
+            id="unschedulable",
         ),
         pytest.param(
-            {"containerStatuses": [{"name": "rollout", "state": {"waiting": {
-                "reason": "ImagePullBackOff", "message": "no such image"}}}]},
-            "ImagePullBackOff, no such image", id="image",
+            {
+                "containerStatuses": [
+                    {
+                        "name": "rollout",
+                        "state": {
+                            "waiting": {"reason": "ImagePullBackOff", "message": "no such image"}
+                        },
+                    }
+                ]
+            },
+            "ImagePullBackOff, no such image",
+            id="image",
         ),
         pytest.param(
-            {"containerStatuses": [{
-                "name": "rollout", "restartCount": 2,
-                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-                "lastState": {"terminated": {
-                    "exitCode": 137, "message": "step 3\nKilled",
-                    "finishedAt": "2026-01-31T12:01:00Z"}}}]},
-            "CrashLoopBackOff, ended with 137, Killed", id="crash-loop",
+            {
+                "containerStatuses": [
+                    {
+                        "name": "rollout",
+                        "restartCount": 2,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                        "lastState": {
+                            "terminated": {
+                                "exitCode": 137,
+                                "message": "step 3\nKilled",
+                                "finishedAt": "2026-01-31T12:01:00Z",
+                            }
+                        },
+                    }
+                ]
+            },
+            "CrashLoopBackOff, ended with 137, Killed",
+            id="crash-loop",
         ),
         pytest.param({}, "started, not ready yet", id="nothing-known"),
     ],
-)  # fmt: skip
+)
 def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
     status: dict[str, Any], words: str
 ) -> None:
@@ -92,11 +126,12 @@ def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
         pytest.param({"training": {"steps": 0}}, "spec.training.steps", id="limit"),
         pytest.param({"nonsense": 1}, "spec.nonsense", id="unknown-field"),
         pytest.param(
-            {"model": {"source": {"hub": "a/b"}}}, "spec.model.architecture is required",
+            {"model": {"source": {"hub": "a/b"}}},
+            "spec.model.architecture is required",
             id="no-dimensions",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
     spec: dict[str, Any], said: str
 ) -> None:

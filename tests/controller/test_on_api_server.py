@@ -77,8 +77,15 @@ def test_a_coordinators_report_reaches_the_status(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
-    report = {"step": "4", "total_steps": "10", "version": "4", "samples_per_second": 8.5,
-              "reward_mean": 0.5, "staleness_p95": 2, "eta_seconds": 30}  # fmt: skip
+    report = {
+        "step": "4",
+        "total_steps": "10",
+        "version": "4",
+        "samples_per_second": 8.5,
+        "reward_mean": 0.5,
+        "staleness_p95": 2,
+        "eta_seconds": 30,
+    }
 
     status = operator.post_progress(space.name, "sums", space.token_of(COORDINATOR), report)
 
@@ -110,8 +117,14 @@ def test_a_finished_job_keeps_its_status_and_no_pod(
     space: Namespace, operator: OperatorProcess
 ) -> None:
     start(space)
-    report = {"step": "10", "total_steps": "10", "finished": True, "outcome": "Succeeded",
-              "reason": "AllStepsDone", "message": "10 steps are done"}  # fmt: skip
+    report = {
+        "step": "10",
+        "total_steps": "10",
+        "finished": True,
+        "outcome": "Succeeded",
+        "reason": "AllStepsDone",
+        "message": "10 steps are done",
+    }
 
     operator.post_progress(space.name, "sums", space.token_of(COORDINATOR), report)
 

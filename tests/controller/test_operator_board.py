@@ -43,9 +43,11 @@ async def prometheus(
     operator: OperatorProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Prometheus]:
     """Scrapes as the chart's PodMonitor says, with the labels that it would give."""
-    scrape = {"job_name": "hetrl", "honor_labels": True, "static_configs": [
-        {"targets": [f"localhost:{operator.metrics_port}"], "labels": CHOICE}
-    ]}  # fmt: skip
+    scrape = {
+        "job_name": "hetrl",
+        "honor_labels": True,
+        "static_configs": [{"targets": [f"localhost:{operator.metrics_port}"], "labels": CHOICE}],
+    }
     with serving({"scrape_configs": [scrape]}, tmp_path_factory.mktemp("prometheus")) as port:
         found = Prometheus(f"http://127.0.0.1:{port}", scrape_seconds=SCRAPE_SECONDS)
         yield found

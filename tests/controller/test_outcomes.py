@@ -14,9 +14,9 @@ from hetrl_operator.kube.write_results import (
 from hetrl_operator.model.reasons import Reason
 
 NEW_CRDS = (
-    'cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion '
+    "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
     'hetrl.dev/v1alpha1 Kind HetRLJob: no matches for kind "HetRLJob"'
-)  # fmt: skip
+)
 OLDER = "the object has been modified; please apply your changes to the latest version"
 ANOTHER_UID = {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}
 OUR_FIELDS_ARE_ANOTHERS = {"causes": [{"reason": "FieldManagerConflict"}]}
@@ -33,22 +33,18 @@ def told(message: str) -> str:
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
+        pytest.param(reply(0, "refused"), TryAgain(message=told("refused")), id="no answer"),
+        pytest.param(reply(401), TryAgain(message=told("so it is")), id="an expired token"),
         pytest.param(
-            reply(0, "refused"), TryAgain(message=told("refused")), id="no answer"
-        ),
-        pytest.param(
-            reply(401), TryAgain(message=told("so it is")), id="an expired token"
-        ),
-        pytest.param(
-            reply(429, after=3.0), TryAgain(message=told("so it is"), after_seconds=3.0),
+            reply(429, after=3.0),
+            TryAgain(message=told("so it is"), after_seconds=3.0),
             id="as late as the server asks",
         ),
         pytest.param(reply(503), TryAgain(message=told("so it is")), id="a server in trouble"),
+        pytest.param(reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"),
         pytest.param(
-            reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"
-        ),
-        pytest.param(
-            reply(409), TryAgain(message=told("so it is"), is_missing=True),
+            reply(409),
+            TryAgain(message=told("so it is"), is_missing=True),
             id="another object of that name",
         ),
         pytest.param(
@@ -65,7 +61,8 @@ def told(message: str) -> str:
             id="another manager's field",
         ),
         pytest.param(
-            reply(403, NEW_CRDS), TryAgain(message=told(NEW_CRDS), after_seconds=2.0),
+            reply(403, NEW_CRDS),
+            TryAgain(message=told(NEW_CRDS), after_seconds=2.0),
             id="CRDs that admission has not seen yet",
         ),
         pytest.param(
@@ -77,11 +74,12 @@ def told(message: str) -> str:
             reply(403), Refused(reason=Reason.FORBIDDEN, message=told("so it is")), id="no right"
         ),
         pytest.param(
-            reply(422), Refused(reason=Reason.APPLY_FAILED, message=told("so it is")),
+            reply(422),
+            Refused(reason=Reason.APPLY_FAILED, message=told("so it is")),
             id="an invalid object",
         ),
     ],
-)  # fmt: skip
+)
 def test_an_answer_is_done_passes_or_is_for_somebody_to_mend(
     answer: Reply, outcome: Outcome
 ) -> None:

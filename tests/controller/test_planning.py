@@ -46,9 +46,11 @@ class Cluster:
 
 def planning(cluster: Cluster | None = None) -> Planning:
     return Planning(
-        settings=PlannerSettings(), fleet_view=cluster or Cluster(),
-        metrics=Metrics(CollectorRegistry()), answered=lambda _: None,
-    )  # fmt: skip
+        settings=PlannerSettings(),
+        fleet_view=cluster or Cluster(),
+        metrics=Metrics(CollectorRegistry()),
+        answered=lambda _: None,
+    )
 
 
 def a_node(name: str, product: str = "NVIDIA-L4", **spec: Any) -> Body:
@@ -69,10 +71,12 @@ def prices(kind: str, dollars: float, *, link: tuple[str, str] | None = None) ->
     return parse(
         HetRLTopology,
         {
-            "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLTopology",
-            "metadata": {"name": "prices"}, "spec": {**spec, "links": links if link else []},
+            "apiVersion": "hetrl.dev/v1alpha1",
+            "kind": "HetRLTopology",
+            "metadata": {"name": "prices"},
+            "spec": {**spec, "links": links if link else []},
         },
-    )  # fmt: skip
+    )
 
 
 def test_a_plan_that_answers_the_job_needs_no_digest_of_the_fleet() -> None:
@@ -107,11 +111,15 @@ def fleet_key(cluster: Cluster) -> str:
         pytest.param([], [], True, id="none"),
         pytest.param([a_node("l4-0", unschedulable=True)], [], True, id="cordoned"),
         pytest.param(
-            [a_node("l4-0", taints=[{"key": "mine", "effect": "NoSchedule"}])], [], True,
+            [a_node("l4-0", taints=[{"key": "mine", "effect": "NoSchedule"}])],
+            [],
+            True,
             id="tainted",
         ),
         pytest.param(
-            [a_node("l4-0"), a_node("a-0", "NVIDIA-A100-SXM4-80GB")], [], False,
+            [a_node("l4-0"), a_node("a-0", "NVIDIA-A100-SXM4-80GB")],
+            [],
+            False,
             id="a-node-that-the-job-does-not-use",
         ),
         pytest.param([a_node("l4-0")], [prices("L4", 99.0)], True, id="another-price"),
@@ -119,11 +127,13 @@ def fleet_key(cluster: Cluster) -> str:
             [a_node("l4-0")], [prices("A100-80GB", 99.0)], False, id="a-price-of-another-kind"
         ),
         pytest.param(
-            [a_node("l4-0")], [prices("A100-80GB", 99.0, link=("mars", "venus"))], False,
+            [a_node("l4-0")],
+            [prices("A100-80GB", 99.0, link=("mars", "venus"))],
+            False,
             id="a-link-elsewhere",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_fleet_is_what_concerns_the_job(
     nodes: list[Body], topologies: list[HetRLTopology], *, is_news: bool
 ) -> None:

@@ -59,9 +59,11 @@ class Here(PlannerProcesses):
 
 def planning() -> Planning:
     found = Planning(
-        settings=PlannerSettings(), fleet_view=Nodes(), metrics=Metrics(CollectorRegistry()),
+        settings=PlannerSettings(),
+        fleet_view=Nodes(),
+        metrics=Metrics(CollectorRegistry()),
         answered=lambda _: None,
-    )  # fmt: skip
+    )
     found.processes = Here(PlannerSettings())
     return found
 
@@ -87,9 +89,11 @@ async def answered(service: Planning, job: JobSeen, **asked: Any) -> Answer:
 
 def a_small_job(name: str = "math", *, gpus: int = 3, **spec: Any) -> JobSeen:
     return a_job(
-        name=name, uid=f"uid-{name}", resources={"maxGPUs": gpus},
+        name=name,
+        uid=f"uid-{name}",
+        resources={"maxGPUs": gpus},
         **{"planning": {"timeBudgetSeconds": 1}, **spec},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("full", MACHINES)

@@ -77,9 +77,11 @@ class Desk:
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
     planning = Planning(
-        settings=PlannerSettings(), fleet_view=Nodes(), metrics=Metrics(CollectorRegistry()),
+        settings=PlannerSettings(),
+        fleet_view=Nodes(),
+        metrics=Metrics(CollectorRegistry()),
         answered=lambda key: found.waiting[key].set(),
-    )  # fmt: skip
+    )
     processes = Counting(PlannerSettings())
     processes.asked = []
     planning.processes = processes
@@ -92,11 +94,13 @@ def jobs_of(number: int, gpus: int) -> list[JobSeen]:
     """A sweep: alike but for their learning rates."""
     return [
         a_job(
-            name=f"job-{each}", uid=f"uid-{each}", resources={"maxGPUs": gpus},
+            name=f"job-{each}",
+            uid=f"uid-{each}",
+            resources={"maxGPUs": gpus},
             training={"steps": 10, "learningRate": (1 + each) * 1e-7},
         )
         for each in range(number)
-    ]  # fmt: skip
+    ]
 
 
 async def test_a_sweep_is_planned_once_and_no_gpu_is_promised_twice(desk: Desk) -> None:

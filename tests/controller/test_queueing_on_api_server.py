@@ -28,8 +28,12 @@ from tests.controller.operator_process import (
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/priority-class": "urgent"}
-URGENT = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
-          "metadata": {"name": "urgent"}, "value": 1000}  # fmt: skip
+URGENT = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "urgent"},
+    "value": 1000,
+}
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +90,12 @@ def test_a_job_waits_is_admitted_evicted_and_admitted_again(place: Namespace) ->
     assert condition(place, "Requeued")["status"] == "True"
     assert condition(place, "PodsReady")["status"] == "False"
 
-    say(place, ("QuotaReserved", True, "QuotaReserved"), ("Admitted", True, "Admitted"),
-        ("Evicted", False, "QuotaReserved"))  # fmt: skip
+    say(
+        place,
+        ("QuotaReserved", True, "QuotaReserved"),
+        ("Admitted", True, "Admitted"),
+        ("Evicted", False, "QuotaReserved"),
+    )
     place.wait_for_phase("Running")
     place.patch({"suspend": True})
     place.wait_for_reason("QuotaReserved", Reason.QUOTA_RETURNED)
@@ -152,10 +160,15 @@ def say(place: Namespace, *said: tuple[str, bool, str]) -> None:
     """Write conditions as Kueue does, and the admission that goes with quota."""
     found, now = workload(place), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     conditions = [
-        {"type": type_, "status": str(holds), "reason": reason, "message": "as Kueue says it",
-         "lastTransitionTime": now}
+        {
+            "type": type_,
+            "status": str(holds),
+            "reason": reason,
+            "message": "as Kueue says it",
+            "lastTransitionTime": now,
+        }
         for type_, holds, reason in said
-    ]  # fmt: skip
+    ]
     body = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
@@ -172,6 +185,14 @@ def say(place: Namespace, *said: tuple[str, bool, str]) -> None:
         },
     }
     place.cluster.kubectl(
-        "apply", "-n", place.name, "--server-side", "--subresource=status", "--force-conflicts",
-        f"--field-manager=kueue-{os.urandom(4).hex()}", "-f", "-", stdin=yaml.safe_dump(body),
-    )  # fmt: skip
+        "apply",
+        "-n",
+        place.name,
+        "--server-side",
+        "--subresource=status",
+        "--force-conflicts",
+        f"--field-manager=kueue-{os.urandom(4).hex()}",
+        "-f",
+        "-",
+        stdin=yaml.safe_dump(body),
+    )

@@ -16,8 +16,10 @@ from tests.controller.reasons import CONDITIONS, DEADLINES, EVENTS, REASONS
 HERE = Path(__file__).parent
 SOURCE = Path(reasons.__file__)
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "ConditionType": CONDITIONS, "Reason": REASONS, "EventReason": EVENTS,
-}  # fmt: skip
+    "ConditionType": CONDITIONS,
+    "Reason": REASONS,
+    "EventReason": EVENTS,
+}
 
 
 @cache

@@ -51,9 +51,11 @@ async def reply_of(
 ) -> tuple[int, dict[str, str]]:
     """Report to a replica that stands by; return its answer."""
     relay = Relay(
-        leads=lambda: False, address=lambda: address, authority=folder / "ca.crt",
+        leads=lambda: False,
+        address=lambda: address,
+        authority=folder / "ca.crt",
         url=f"https://{host}:8443",
-    )  # fmt: skip
+    )
     application = web.Application()
     application.router.add_post("/{any:.*}", relay.pass_on)
     (port,) = free_ports(1)
@@ -74,8 +76,11 @@ async def test_a_report_reaches_the_leader_as_it_came(folder: Path, leader: str)
 
     assert status == 202
     assert said == {
-        "path": "/v1/progress", "said": '{"step": 3}', "Authorization": "Bearer token", RELAYED: "1"
-    }  # fmt: skip
+        "path": "/v1/progress",
+        "said": '{"step": 3}',
+        "Authorization": "Bearer token",
+        RELAYED: "1",
+    }
 
 
 async def test_a_leader_with_another_certificate_is_not_told_the_token(

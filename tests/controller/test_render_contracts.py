@@ -32,11 +32,16 @@ def test_the_contract_says_who_does_what_and_where_the_others_are() -> None:
 def with_the_critic(*, is_first: bool) -> Plan:
     """The policy in two stages on two machines, its critic in three replicas elsewhere."""
     policy = a_group(
-        Task.ACTOR_TRAINING, "A100-80GB", ("a100-0",),
+        Task.ACTOR_TRAINING,
+        "A100-80GB",
+        ("a100-0",),
         parallelism=Parallelism(tensor=1, stage_layers=(2, 1)),
-        replicas=(Replica(shares=(Share(machine="a100-0", num_gpus=1),
-                                  Share(machine="a100-1", num_gpus=1))),),
-    )  # fmt: skip
+        replicas=(
+            Replica(
+                shares=(Share(machine="a100-0", num_gpus=1), Share(machine="a100-1", num_gpus=1))
+            ),
+        ),
+    )
     _, critic, *others = a_plan(critics=("l4-6", "l4-7", "l4-8")).groups
     critic = replace(critic, gpu_kind="A100-80GB")
     trainers = (critic, policy) if is_first else (policy, critic)
@@ -62,8 +67,10 @@ def test_every_contract_says_how_a_critic_apart_is_split_and_meets_where_its_pol
     assert {str(each.weights) for each in found} == {f"{host}:7401"}
     trainers = [each for each in found if each.role is Role.TRAINER]
     assert {rank.task for each in trainers for rank in each.ranks} == {
-        Task.ACTOR_TRAINING, Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING,
-    }  # fmt: skip
+        Task.ACTOR_TRAINING,
+        Task.CRITIC_INFERENCE,
+        Task.CRITIC_TRAINING,
+    }
 
 
 def test_a_critic_in_its_policys_processes_has_no_split_of_its_own() -> None:
@@ -82,8 +89,9 @@ def test_every_contract_says_what_inference_workers_are_asked_and_where_they_lis
     assert {each.inference_port for each in apart} == {7403}
     (worker,) = [each for each in apart if each.role is Role.INFERENCE]
     assert [(rank.ordinal, rank.task) for rank in worker.ranks] == [
-        (0, Task.REFERENCE_INFERENCE), (1, Task.REFERENCE_INFERENCE),
-    ]  # fmt: skip
+        (0, Task.REFERENCE_INFERENCE),
+        (1, Task.REFERENCE_INFERENCE),
+    ]
 
 
 def test_every_pod_is_told_where_traces_go() -> None:

@@ -48,9 +48,11 @@ def test_every_pod_is_replaced_by_the_operator_alone() -> None:
 
 def test_a_pod_sees_the_certificate_of_its_own_role_only() -> None:
     for name, role in (
-        ("coordinator", "coordinator"), (TRAINER, "trainer"), (ROLLOUT, "rollout"),
+        ("coordinator", "coordinator"),
+        (TRAINER, "trainer"),
+        (ROLLOUT, "rollout"),
         (INFERENCE, "inference"),
-    ):  # fmt: skip
+    ):
         volumes = pod_of(a_deployment(plan=APART), name)["spec"]["volumes"]
         (secret,) = [each["secret"] for each in volumes if each["name"] == "hetrl-tls"]
         keys = [item["key"] for item in secret["items"]]
@@ -84,11 +86,12 @@ def test_claims_of_sources_are_mounted_once_and_read_only() -> None:
     [
         pytest.param(
             {"checkpoints": {"persistentVolumeClaim": "kept"}},
-            {"persistentVolumeClaim": {"claimName": "kept"}}, id="claim",
+            {"persistentVolumeClaim": {"claimName": "kept"}},
+            id="claim",
         ),
         pytest.param({}, {"emptyDir": {}}, id="none"),
     ],
-)  # fmt: skip
+)
 def test_checkpoints_go_to_the_claim_or_stay_with_the_trainer(
     storage: dict[str, Any], volume: dict[str, Any]
 ) -> None:
@@ -113,16 +116,25 @@ def test_an_inference_worker_listens_and_reads_the_model_and_nothing_else() -> N
 
     launch = "/hetrl/launch/launch.json"
     assert container["command"] == [
-        "hetrl", "inference", "--launch", launch, "--ordinal", "from-hostname"
-    ]  # fmt: skip
+        "hetrl",
+        "inference",
+        "--launch",
+        launch,
+        "--ordinal",
+        "from-hostname",
+    ]
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"inference": 7403, "metrics": 9090}
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     paths = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
     assert paths == {
-        "/hetrl/launch": True, "/hetrl/tls": True, "/hetrl/state": False, "/tmp": False,
-        "/dev/shm": False, "/hetrl/claims/data": True,
-    }  # fmt: skip
+        "/hetrl/launch": True,
+        "/hetrl/tls": True,
+        "/hetrl/state": False,
+        "/tmp": False,
+        "/dev/shm": False,
+        "/hetrl/claims/data": True,
+    }
     claims = [
         each["persistentVolumeClaim"]["claimName"]
         for each in pod_of(deployment, INFERENCE)["spec"]["volumes"]

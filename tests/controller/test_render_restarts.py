@@ -44,26 +44,27 @@ def test_pods_that_an_earlier_release_started_are_not_restarted_by_this_one() ->
         pytest.param({"startupDeadlineSeconds": 60}, set(), id="deadline"),
         pytest.param({"failurePolicy": {"maxRestarts": 0}}, set(), id="failure-policy"),
         pytest.param({"plan": a_plan(trainers=2)}, {Role.TRAINER}, id="more-trainers"),
-        pytest.param(
-            {"training": {"steps": 11}}, {Role.COORDINATOR, Role.TRAINER}, id="training"
-        ),
+        pytest.param({"training": {"steps": 11}}, {Role.COORDINATOR, Role.TRAINER}, id="training"),
         pytest.param(
             {"runtime": {"images": {"rollout": "mine:1"}}}, {Role.ROLLOUT}, id="one-image"
         ),
         pytest.param(
             {"runtime": {"podTemplate": {"resources": {"trainer": {"cpu": "4"}}}}},
-            {Role.TRAINER}, id="resources-of-one-role",
+            {Role.TRAINER},
+            id="resources-of-one-role",
         ),
         pytest.param(
-            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}}, OF_EVERY_JOB,
+            {"runtime": {"podTemplate": {"env": [{"name": "A", "value": "b"}]}}},
+            OF_EVERY_JOB,
             id="environment",
         ),
         pytest.param(
-            {"runtime": {"telemetry": {"traces": {"endpoint": "http://otel:4318"}}}}, OF_EVERY_JOB,
+            {"runtime": {"telemetry": {"traces": {"endpoint": "http://otel:4318"}}}},
+            OF_EVERY_JOB,
             id="traces",
         ),
     ],
-)  # fmt: skip
+)
 def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
     changes: dict[str, Any], restarted: set[Role]
 ) -> None:
@@ -94,9 +95,12 @@ def test_all_trainers_are_restarted_for_a_critic_that_is_split_anew(
 
 
 TWO_GPUS = a_group(
-    Task.REFERENCE_INFERENCE, "L4", ("l4-8",), parallelism=Parallelism(tensor=2, stage_layers=(3,)),
+    Task.REFERENCE_INFERENCE,
+    "L4",
+    ("l4-8",),
+    parallelism=Parallelism(tensor=2, stage_layers=(3,)),
     replicas=(Replica(shares=(Share(machine="l4-8", num_gpus=2),)),),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -110,20 +114,23 @@ TWO_GPUS = a_group(
             {"runtime": {"images": {"inference": "mine:1"}}}, {Role.INFERENCE}, id="image"
         ),
         pytest.param(
-            {"runtime": {"images": {"trainer": "mine:1"}}}, {Role.TRAINER, Role.INFERENCE},
+            {"runtime": {"images": {"trainer": "mine:1"}}},
+            {Role.TRAINER, Role.INFERENCE},
             id="trainers-image",
         ),
         pytest.param(
             {"runtime": {"podTemplate": {"resources": {"inference": {"cpu": "4"}}}}},
-            {Role.INFERENCE}, id="resources",
+            {Role.INFERENCE},
+            id="resources",
         ),
         pytest.param(
-            {"plan": replace(APART, groups=(*APART.groups[:2], TWO_GPUS))}, {Role.INFERENCE},
+            {"plan": replace(APART, groups=(*APART.groups[:2], TWO_GPUS))},
+            {Role.INFERENCE},
             id="shape",
         ),
         pytest.param({"plan": a_plan()}, set(Role), id="trainers-score-instead"),
     ],
-)  # fmt: skip
+)
 def test_inference_workers_are_restarted_for_what_concerns_them_and_nothing_else(
     changes: dict[str, Any], restarted: set[Role]
 ) -> None:

@@ -113,9 +113,12 @@ def test_a_machine_about_to_go_is_left_at_once(
 
 def test_a_trainers_lost_node_moves_the_trainer_and_leaves_the_rollouts(space: Namespace) -> None:
     before = start(
-        space, resources=APART, rollout={"replicas": 2}, training=LONG,
+        space,
+        resources=APART,
+        rollout={"replicas": 2},
+        training=LONG,
         failurePolicy={"nodeLostSeconds": 3},
-    )  # fmt: skip
+    )
     (lost,) = nodes_of(space, "-trainer-")
     stays = uids_elsewhere(space, lost)
 
@@ -131,13 +134,16 @@ def test_a_trainers_lost_node_moves_the_trainer_and_leaves_the_rollouts(space: N
 
 def test_pods_on_a_cordoned_machine_run_on(space: Namespace) -> None:
     before = start(
-        space, resources=APART, rollout={"replicas": 2}, training=LONG,
+        space,
+        resources=APART,
+        rollout={"replicas": 2},
+        training=LONG,
         planning={
             "timeBudgetSeconds": 1,
             # A first plan made in a hurry could be bettered by more than a little.
             "replan": {"cooldownSeconds": 1, "minImprovementPercent": 1000},
         },
-    )  # fmt: skip
+    )
     used = nodes_of(space, "-rollout-") | nodes_of(space, "-trainer-")
 
     with cordoned(space.cluster, *used):
@@ -162,13 +168,14 @@ def test_a_cheaper_pool_is_moved_to_only_when_it_pays(
     cheaper = [*nodes_like(space.cluster, "-l4-"), *nodes_like(space.cluster, "-l40s-")]
     with cordoned(space.cluster, *cheaper):
         before = start(
-            space, training=LONG,
+            space,
+            training=LONG,
             planning={
                 "timeBudgetSeconds": 2,
                 "objective": {"cost": {"requiredSamplesPerSecond": 100}},
                 "replan": {"cooldownSeconds": 1, "stabilityWindowSeconds": window_seconds},
             },
-        )  # fmt: skip
+        )
         dear = space.job()["status"]["plan"]["dollarsPerHour"]
 
     found = eventually(lambda: last_replan(space), what="the plan is weighed")
@@ -195,19 +202,21 @@ def test_a_cheaper_pool_is_moved_to_only_when_it_pays(
 
 def test_a_price_that_changes_is_a_change_of_the_fleet(space: Namespace) -> None:
     start(
-        space, training=LONG,
+        space,
+        training=LONG,
         planning={
             "timeBudgetSeconds": 2,
             "objective": {"cost": {"requiredSamplesPerSecond": 100}},
             "replan": {"cooldownSeconds": 1, "stabilityWindowSeconds": 86_400},
         },
-    )  # fmt: skip
+    )
     kinds = {pods["gpuKind"] for pods in space.job()["status"]["podSets"] if "gpuKind" in pods}
     prices = {
-        "apiVersion": "hetrl.dev/v1alpha1", "kind": "HetRLTopology",
+        "apiVersion": "hetrl.dev/v1alpha1",
+        "kind": "HetRLTopology",
         "metadata": {"name": "prices"},
         "spec": {"gpuKinds": [{"name": each, "dollarsPerHour": 99.0} for each in sorted(kinds)]},
-    }  # fmt: skip
+    }
 
     space.cluster.apply(yaml.safe_dump(prices))
     try:
@@ -222,12 +231,15 @@ def test_a_price_that_changes_is_a_change_of_the_fleet(space: Namespace) -> None
 def test_nodes_that_come_and_go_are_answered_once_in_a_cooldown(space: Namespace) -> None:
     cooldown = 2 * SETTLE_SECONDS
     before = start(
-        space, resources=APART, rollout={"replicas": 2}, training=LONG,
+        space,
+        resources=APART,
+        rollout={"replicas": 2},
+        training=LONG,
         planning={
             "timeBudgetSeconds": 1,
             "replan": {"cooldownSeconds": int(cooldown), "minImprovementPercent": 1000},
         },
-    )  # fmt: skip
+    )
     idle = max(set(nodes_like(space.cluster, "-l4-")) - nodes_of(space, "-rollout-"))
     started, times = time.monotonic(), set()
 

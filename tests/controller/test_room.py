@@ -45,10 +45,16 @@ NO_GPUS = message("1 Insufficient nvidia.com/gpu")
 def waiting(said: str = NO_GPUS, *, gpus: int = 4, name: str = "l4-0", **changes: Any) -> PodSeen:
     """A pod that the scheduler cannot bind to the machine that it is pinned to."""
     fields: dict[str, Any] = {
-        "is_ready": False, "scheduled_at": None, "unschedulable_since": NOW, "gpus": gpus,
-        "waiting_reason": "Unschedulable", "waiting_message": said, "selected_hostname": name,
-        "affinity_nodes": frozenset({name}), **changes,
-    }  # fmt: skip
+        "is_ready": False,
+        "scheduled_at": None,
+        "unschedulable_since": NOW,
+        "gpus": gpus,
+        "waiting_reason": "Unschedulable",
+        "waiting_message": said,
+        "selected_hostname": name,
+        "affinity_nodes": frozenset({name}),
+        **changes,
+    }
     return a_pod("rollout-l4-0", **fields)
 
 
@@ -83,7 +89,8 @@ def gpus(room: Room, uid: str = "uid-1", **held: int) -> dict[str, int]:
         pytest.param(NO_GPUS, "1 Insufficient nvidia.com/gpu", id="gpus"),
         pytest.param(
             message("1 Insufficient cpu, 1 Insufficient memory"),
-            "1 Insufficient cpu, 1 Insufficient memory", id="several",
+            "1 Insufficient cpu, 1 Insufficient memory",
+            id="several",
         ),
         pytest.param(
             f"0/6 nodes are available: 1 Too many pods, {PINNED}.", "1 Too many pods", id="no-tail"
@@ -91,11 +98,13 @@ def gpus(room: Room, uid: str = "uid-1", **held: int) -> dict[str, int]:
         pytest.param(
             "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match Pod's node "
             "affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful.",
-            "1 Too many pods", id="selector",
+            "1 Too many pods",
+            id="selector",
         ),
         pytest.param(
             message("1 node(s) didn't match PersistentVolume's node affinity"),
-            "1 node(s) didn't match PersistentVolume's node affinity", id="volume",
+            "1 node(s) didn't match PersistentVolume's node affinity",
+            id="volume",
         ),
         pytest.param(
             f"0/6 nodes are available: {PINNED}.", PINNED, id="pinned-to-what-is-not-there"
@@ -103,7 +112,7 @@ def gpus(room: Room, uid: str = "uid-1", **held: int) -> dict[str, int]:
         pytest.param("all queues are closed", "all queues are closed", id="another-scheduler"),
         pytest.param("", "", id="nothing"),
     ],
-)  # fmt: skip
+)
 def test_machine_words_leave_out_what_is_of_other_nodes(said: str, words: str) -> None:
     assert machine_words(said) == words
 
@@ -115,14 +124,16 @@ def test_machine_words_leave_out_what_is_of_other_nodes(said: str, words: str) -
         pytest.param("all queues are closed", True, id="another-scheduler"),
         pytest.param(
             '0/6 nodes are available: persistentvolumeclaim "data" not found. not found',
-            False, id="no-claim",
+            False,
+            id="no-claim",
         ),
         pytest.param(
             "0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
-            False, id="unbound-claim",
+            False,
+            id="unbound-claim",
         ),
     ],
-)  # fmt: skip
+)
 def test_message_about_no_node_is_not_about_the_machine(said: str, *, is_about: bool) -> None:
     assert is_about_machine(said) is is_about
 
@@ -221,11 +232,13 @@ def test_exclusion_stays_while_another_pod_waits_for_the_machine() -> None:
             waiting(message("1 Insufficient memory")), 0, {"l4-0": 8, "l4-1": 8}, id="memory"
         ),
         pytest.param(
-            waiting(message("1 node(s) didn't match pod anti-affinity rules")), 0,
-            {"l4-0": 8, "l4-1": 8}, id="anti-affinity",
+            waiting(message("1 node(s) didn't match pod anti-affinity rules")),
+            0,
+            {"l4-0": 8, "l4-1": 8},
+            id="anti-affinity",
         ),
     ],
-)  # fmt: skip
+)
 def test_other_jobs_learn_of_gpus_alone(pod: PodSeen, held: int, free: dict[str, int]) -> None:
     room = full(pod)
 
@@ -293,7 +306,10 @@ def stopping(due: datetime, node: str = "l4-0") -> PodSeen:
         pytest.param(waiting(selected_hostname=""), (), NodesSeen(), True, id="by-affinity"),
         pytest.param(waiting(name="l4-1"), (), NodesSeen(), False, id="for-another"),
         pytest.param(
-            waiting(selected_hostname="", affinity_nodes=frozenset()), (), NodesSeen(), False,
+            waiting(selected_hostname="", affinity_nodes=frozenset()),
+            (),
+            NodesSeen(),
+            False,
             id="pinned-to-none",
         ),
         pytest.param(waiting(unschedulable_since=None), (), NodesSeen(), False, id="not-tried-yet"),
@@ -301,8 +317,11 @@ def stopping(due: datetime, node: str = "l4-0") -> PodSeen:
         pytest.param(waiting(deletion_due_at=NOW), (), NodesSeen(), False, id="stops"),
         pytest.param(waiting(nominated_node="l4-0"), (), NodesSeen(), False, id="preempts"),
         pytest.param(
-            waiting('0/6 nodes are available: persistentvolumeclaim "data" not found.'), (),
-            NodesSeen(), False, id="claim-not-found",
+            waiting('0/6 nodes are available: persistentvolumeclaim "data" not found.'),
+            (),
+            NodesSeen(),
+            False,
+            id="claim-not-found",
         ),
         pytest.param(waiting(), (), NodesSeen(lost={"l4-0": NOW}), False, id="lost-machine"),
         pytest.param(waiting(), (), NodesSeen(leaving={"l4-0": "cordoned"}), False, id="leaving"),
@@ -310,18 +329,24 @@ def stopping(due: datetime, node: str = "l4-0") -> PodSeen:
             waiting(), (stopping(later(seconds=1)),), NodesSeen(), False, id="another-pod-stops"
         ),
         pytest.param(
-            waiting(), (stopping(later(seconds=1), "l4-1"),), NodesSeen(), True,
+            waiting(),
+            (stopping(later(seconds=1), "l4-1"),),
+            NodesSeen(),
+            True,
             id="another-pod-stops-elsewhere",
         ),
         pytest.param(
-            waiting(), (stopping(later(seconds=-LATE_SECONDS)),), NodesSeen(), True,
+            waiting(),
+            (stopping(later(seconds=-LATE_SECONDS)),),
+            NodesSeen(),
+            True,
             id="another-pod-does-not-stop",
         ),
         pytest.param(
             waiting(), (a_pod("rollout-l4-0", node="l4-0"),), NodesSeen(), True, id="another-runs"
         ),
     ],
-)  # fmt: skip
+)
 def test_machine_is_crowded_where_nothing_but_room_is_missing(
     pod: PodSeen, others: tuple[PodSeen, ...], nodes: NodesSeen, *, is_crowded: bool
 ) -> None:

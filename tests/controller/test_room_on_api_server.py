@@ -45,18 +45,22 @@ class Others:
     def take(self, node: str, *, gpus: int = 8, priority: str = "") -> None:
         """Fill a machine, by preemption where a priority is given."""
         body = {
-            "apiVersion": "v1", "kind": "Pod",
+            "apiVersion": "v1",
+            "kind": "Pod",
             "metadata": {"name": f"serves-{node}", "namespace": "default"},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": node},
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
-                    {"name": "server", "image": "server:1",
-                     "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}},
+                    {
+                        "name": "server",
+                        "image": "server:1",
+                        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}},
+                    },
                 ],
                 **({"priorityClassName": priority} if priority else {}),
             },
-        }  # fmt: skip
+        }
         self.cluster.apply(yaml.safe_dump(body))
         eventually(lambda: self._is_on(node), what=f"others fill {node}")
 
@@ -95,8 +99,12 @@ def planned_machine(space: Namespace) -> str:
 def crowded(cluster: Cluster, operator: OperatorProcess) -> Iterator[Crowded]:
     assert operator.process is not None
     others = Others(cluster)
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-                "metadata": {"name": URGENT}, "value": 1000}  # fmt: skip
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": URGENT},
+        "value": 1000,
+    }
     cluster.apply(yaml.safe_dump(priority))
     with (
         namespace_of(cluster, "new-job") as new,

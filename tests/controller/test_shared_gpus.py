@@ -53,30 +53,38 @@ def counts(cluster: ClusterModel) -> str | None:
     ("plan", "name", "wanted"),
     [
         pytest.param(
-            together(), TRAINER,
+            together(),
+            TRAINER,
             {"weights": 7401, "rendezvous": 7402, "metrics": 9090, "metrics-rollout": 9091},
             id="training and generation",
         ),
         pytest.param(
-            together(Task.REWARD_INFERENCE), TRAINER,
+            together(Task.REWARD_INFERENCE),
+            TRAINER,
             {
-                "weights": 7401, "rendezvous": 7402, "inference": 7403, "metrics": 9090,
-                "metrics-rollout": 9091, "metrics-scores": 9092,
+                "weights": 7401,
+                "rendezvous": 7402,
+                "inference": 7403,
+                "metrics": 9090,
+                "metrics-rollout": 9091,
+                "metrics-scores": 9092,
             },
             id="training, generation and rewards",
         ),
         pytest.param(
-            together(Task.REFERENCE_INFERENCE), TRAINER,
+            together(Task.REFERENCE_INFERENCE),
+            TRAINER,
             {"weights": 7401, "rendezvous": 7402, "metrics": 9090, "metrics-rollout": 9091},
             id="training and generation, the reference in the trainer's processes",
         ),
         pytest.param(
-            scored_by_rollouts(), ROLLOUT,
+            scored_by_rollouts(),
+            ROLLOUT,
             {"inference": 7403, "metrics": 9090, "metrics-scores": 9092},
             id="generation and what is asked of inference workers",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_has_a_port_for_each_of_its_programs(
     plan: Plan, name: str, wanted: dict[str, int]
 ) -> None:

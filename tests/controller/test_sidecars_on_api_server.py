@@ -22,9 +22,15 @@ RUNS = {"running": {"startedAt": AT}}
 
 
 def ended(code: int, message: str) -> dict[str, Any]:
-    return {"terminated": {
-        "exitCode": code, "message": message, "reason": "Error", "startedAt": AT, "finishedAt": AT,
-    }}  # fmt: skip
+    return {
+        "terminated": {
+            "exitCode": code,
+            "message": message,
+            "reason": "Error",
+            "startedAt": AT,
+            "finishedAt": AT,
+        }
+    }
 
 
 @contextmanager
@@ -36,21 +42,25 @@ Object.spec.containers.securityContext{{allowPrivilegeEscalation: false, runAsNo
 capabilities: Object.spec.containers.securityContext.capabilities{{drop: ["ALL"]}}}}}}}}]"""
     kind = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": MESH}}
     policy = {
-        **kind, "kind": "MutatingAdmissionPolicy",
+        **kind,
+        "kind": "MutatingAdmissionPolicy",
         "spec": {
             "matchConstraints": {
-                "namespaceSelector": {
-                    "matchLabels": {"kubernetes.io/metadata.name": space.name}
-                },
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}},
                 "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                     "resources": ["pods"]},
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    },
                 ],
             },
-            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
         },
-    }  # fmt: skip
+    }
     binding = {**kind, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": MESH}}
     space.cluster.apply(yaml.safe_dump_all([policy, binding]))
     try:
@@ -64,20 +74,31 @@ capabilities: Object.spec.containers.securityContext.capabilities{{drop: ["ALL"]
 def _tried(space: Namespace) -> str:
     """Return what would become of a pod."""
     strict = {
-        "allowPrivilegeEscalation": False, "runAsNonRoot": True,
-        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
-    }  # fmt: skip
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     body = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "tried"},
         "spec": {
             "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"name": "z", "image": "z:1", "securityContext": strict}],
         },
-    }  # fmt: skip
+    }
     return space.cluster.kubectl(
-        "apply", "-n", space.name, "--dry-run=server", "-o", "json", "-f", "-",
+        "apply",
+        "-n",
+        space.name,
+        "--dry-run=server",
+        "-o",
+        "json",
+        "-f",
+        "-",
         stdin=json.dumps(body),
-    )  # fmt: skip
+    )
 
 
 def say_of(space: Namespace, pod: str, *, ready: bool, **said: dict[str, Any]) -> None:
@@ -102,9 +123,11 @@ def test_container_of_others_is_not_taken_for_the_jobs(space: Namespace) -> None
     trainer = pod_of(space, "trainer")
     assert len(space.get("pod", trainer)["spec"]["containers"]) == 2
     crashes = {
-        "ready": False, "restartCount": 5, "lastState": ended(255, "no authority"),
+        "ready": False,
+        "restartCount": 5,
+        "lastState": ended(255, "no authority"),
         "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "waits 5m"}},
-    }  # fmt: skip
+    }
 
     say_of(space, trainer, ready=False, mesh=crashes)
     found = space.wait_for_reason("TrainerReady", Reason.SIDECAR_NOT_READY)
@@ -116,8 +139,12 @@ def test_container_of_others_is_not_taken_for_the_jobs(space: Namespace) -> None
     space.wait_for_phase("Running")
     assert space.job()["status"].get("restarts", 0) == 0
 
-    own = {"ready": False, "restartCount": 1, "lastState": ended(3, "/models/tiny: no such folder"),
-           "state": crashes["state"]}  # fmt: skip
+    own = {
+        "ready": False,
+        "restartCount": 1,
+        "lastState": ended(3, "/models/tiny: no such folder"),
+        "state": crashes["state"],
+    }
     say_of(space, trainer, ready=False, own=own)
     failed = space.wait_for_reason("Failed", Reason.TRAINER_FAILED)
     assert "/models/tiny: no such folder" in failed["message"]

@@ -52,30 +52,50 @@ def test_a_job_says_what_holds_from_its_plan_to_its_end(
     space.wait_for_reason("Progressing", Reason.STEP_ADVANCED)
     assert space.job()["status"]["progress"]["lastStepTime"]
     report(
-        space, operator, step="10", finished=True, outcome="Succeeded", reason="AllStepsDone",
+        space,
+        operator,
+        step="10",
+        finished=True,
+        outcome="Succeeded",
+        reason="AllStepsDone",
         message="10 steps are done",
-    )  # fmt: skip
+    )
 
     space.wait_for_reason("Complete", Reason.ALL_STEPS_DONE)
     assert space.condition("Running")["reason"] == Reason.FINISHED
     for each in (
-        EventReason.PLAN_STARTED, EventReason.PLAN_SUCCEEDED, EventReason.GANG_STARTED,
-        EventReason.RUNNING, EventReason.COMPLETED,
-    ):  # fmt: skip
+        EventReason.PLAN_STARTED,
+        EventReason.PLAN_SUCCEEDED,
+        EventReason.GANG_STARTED,
+        EventReason.RUNNING,
+        EventReason.COMPLETED,
+    ):
         assert len(events(space, each)) == 1, each
 
 
 def test_a_job_with_durable_checkpoints_is_as_planned(space: Namespace) -> None:
     claim = {
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "kept"},
-        "spec": {"accessModes": ["ReadWriteMany"], "volumeName": f"pv-{space.name}",
-                 "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "kept"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "volumeName": f"pv-{space.name}",
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
     volume = {
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"pv-{space.name}"},
-        "spec": {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"},
-                 "storageClassName": "", "nfs": {"server": "nowhere.invalid", "path": "/"}},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"pv-{space.name}"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": "",
+            "nfs": {"server": "nowhere.invalid", "path": "/"},
+        },
+    }
     space.apply(volume)
     space.apply(claim)
 
@@ -153,9 +173,11 @@ def test_what_cannot_be_worked_on_is_announced(space: Namespace) -> None:
 
 def a_quota(**hard: str) -> dict[str, Any]:
     return {
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"},
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small"},
         "spec": {"hard": {name.replace("_", "/"): limit for name, limit in hard.items()}},
-    }  # fmt: skip
+    }
 
 
 def test_pods_that_cannot_be_made_are_missed(space: Namespace) -> None:
@@ -189,30 +211,44 @@ def refusing_services(space: Namespace, reason: str) -> Iterator[None]:
         space.cluster.kubectl("delete", "-n", space.name, "resourcequota", "small")
         return
     policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": space.name},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                "resources": ["services"],
-            }]},
-            "validations": [{
-                "expression": "false", "message": "not here",
-                "reason": "Forbidden" if reason == Reason.FORBIDDEN else "Invalid",
-            }],
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["services"],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": "false",
+                    "message": "not here",
+                    "reason": "Forbidden" if reason == Reason.FORBIDDEN else "Invalid",
+                }
+            ],
         },
-    }  # fmt: skip
+    }
     binding = {
-        "apiVersion": policy["apiVersion"], "kind": "ValidatingAdmissionPolicyBinding",
+        "apiVersion": policy["apiVersion"],
+        "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": space.name},
         "spec": {
-            "policyName": space.name, "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {
-                "matchLabels": {"kubernetes.io/metadata.name": space.name},
-            }},
+            "policyName": space.name,
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": space.name},
+                }
+            },
         },
-    }  # fmt: skip
+    }
     space.cluster.apply(yaml.safe_dump_all([policy, binding]))
     eventually(lambda: _is_refused(space), what="the policy is in force")
     try:
@@ -225,9 +261,15 @@ def refusing_services(space: Namespace, reason: str) -> Iterator[None]:
 def _is_refused(space: Namespace) -> bool:
     try:
         space.cluster.kubectl(
-            "create", "-n", space.name, "service", "externalname", "probe", "--dry-run=server",
+            "create",
+            "-n",
+            space.name,
+            "service",
+            "externalname",
+            "probe",
+            "--dry-run=server",
             "--external-name=example.com",
-        )  # fmt: skip
+        )
     except CommandFailedError:
         return True
     return False
@@ -238,11 +280,20 @@ def watching(space: Namespace) -> Iterator[Callable[[], set[str]]]:
     """Collect the reasons of every status that a job ever shows."""
     lines: list[str] = []
     with subprocess.Popen(
-        [program("kubectl"), "get", "-n", space.name, "hetrljobs", "--watch", "--output",
-         "jsonpath={.status.conditions[*].reason}{'\\n'}"],
+        [
+            program("kubectl"),
+            "get",
+            "-n",
+            space.name,
+            "hetrljobs",
+            "--watch",
+            "--output",
+            "jsonpath={.status.conditions[*].reason}{'\\n'}",
+        ],
         env={**os.environ, "KUBECONFIG": str(space.cluster.kubeconfig)},
-        stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout
         reader = threading.Thread(target=lines.extend, args=(process.stdout,), daemon=True)
         reader.start()

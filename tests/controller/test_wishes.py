@@ -21,9 +21,13 @@ DIGESTS = import_module("hetrl_operator.render.digests")
 def a_deployment(job: JobSeen) -> Deployment:
     plan = a_plan()
     return Deployment(
-        job=job, wish=wish_of(job), plan=a_plan_seen(job, plan), sets=pod_sets(plan),
-        running=frozenset(Role), settings=SETTINGS,
-    )  # fmt: skip
+        job=job,
+        wish=wish_of(job),
+        plan=a_plan_seen(job, plan),
+        sets=pod_sets(plan),
+        running=frozenset(Role),
+        settings=SETTINGS,
+    )
 
 
 def test_a_job_whose_status_changes_is_parsed_once() -> None:

@@ -54,8 +54,14 @@ def a_job_object(*, name: str = "math", uid: str = "uid-1", **spec: Any) -> dict
         "model": {
             "source": {"claim": {"name": "data", "path": "model"}},
             "architecture": {
-                "hiddenSize": 128, "layers": 3, "queryHeads": 4, "kvHeads": 2, "headDim": 32,
-                "ffnSize": 256, "vocabSize": 128, "tiedEmbeddings": True,
+                "hiddenSize": 128,
+                "layers": 3,
+                "queryHeads": 4,
+                "kvHeads": 2,
+                "headDim": 32,
+                "ffnSize": 256,
+                "vocabSize": 128,
+                "tiedEmbeddings": True,
             },
         },
         "data": {"prompts": {"claim": {"name": "data", "path": "train.jsonl"}}},
@@ -63,7 +69,7 @@ def a_job_object(*, name: str = "math", uid: str = "uid-1", **spec: Any) -> dict
         "storage": {"checkpoints": {"persistentVolumeClaim": "checkpoints"}},
         "managedBy": MANAGER,
         **spec,
-    }  # fmt: skip
+    }
     return {
         "apiVersion": "hetrl.dev/v1alpha1",
         "kind": "HetRLJob",
@@ -125,12 +131,17 @@ def a_plan(
             *((scoring,) if inference else ()),
         ),
         prediction=Prediction(
-            step_seconds=2.0, generation_seconds=2.0, training_seconds=1.0,
-            weight_sync_seconds=0.1, samples_per_second=128.0, dollars_per_hour=5.5,
-            mean_staleness=1.0, bottleneck="generation: HBM bandwidth of the L4s",
+            step_seconds=2.0,
+            generation_seconds=2.0,
+            training_seconds=1.0,
+            weight_sync_seconds=0.1,
+            samples_per_second=128.0,
+            dollars_per_hour=5.5,
+            mean_staleness=1.0,
+            bottleneck="generation: HBM bandwidth of the L4s",
         ),
         gap=0.0,
-    )  # fmt: skip
+    )
 
 
 def wish_of(job: JobSeen) -> Wish:
@@ -168,8 +179,12 @@ def a_pod(pod_set: str, ordinal: int = 0, **changes: Any) -> PodSeen:
     return PodSeen(**fields)
 
 
-PODS = (a_pod("coordinator"), a_pod("trainer-a100-80gb-0"), a_pod("rollout-l4-0"),
-        a_pod("rollout-l4-0", 1))  # fmt: skip
+PODS = (
+    a_pod("coordinator"),
+    a_pod("trainer-a100-80gb-0"),
+    a_pod("rollout-l4-0"),
+    a_pod("rollout-l4-0", 1),
+)
 """All pods of ``a_plan()``, ready."""
 
 
@@ -197,7 +212,14 @@ def ended(pod: PodSeen, exit_code: int, message: str = "", **changes: Any) -> Po
 def a_report(step: int = 3, **changes: Any) -> ProgressSeen:
     """A coordinator's report."""
     fields: dict[str, Any] = {
-        "step": step, "total_steps": 10, "policy_version": step, "samples_per_second": 12.0,
-        "staleness_p95": 2.0, "reward": 0.5, "eta_seconds": 70.0, "received_at": NOW, **changes,
-    }  # fmt: skip
+        "step": step,
+        "total_steps": 10,
+        "policy_version": step,
+        "samples_per_second": 12.0,
+        "staleness_p95": 2.0,
+        "reward": 0.5,
+        "eta_seconds": 70.0,
+        "received_at": NOW,
+        **changes,
+    }
     return ProgressSeen(**fields)

@@ -7,16 +7,29 @@ from tests.builders import ARCHITECTURES
 
 # Parameter counts that the models' publishers state, in units of 1e9.
 PUBLISHED = {
-    "Qwen2.5-1.5B": 1.544, "Qwen2.5-7B": 7.616, "Qwen2.5-14B": 14.770, "Qwen3-0.6B": 0.596,
-    "Qwen3-1.7B": 1.721, "Qwen3-4B": 4.022, "Qwen3-8B": 8.191, "Qwen3-14B": 14.768,
-    "Llama-3.1-8B": 8.030, "Qwen3-32B": 32.762,
-}  # fmt: skip
+    "Qwen2.5-1.5B": 1.544,
+    "Qwen2.5-7B": 7.616,
+    "Qwen2.5-14B": 14.770,
+    "Qwen3-0.6B": 0.596,
+    "Qwen3-1.7B": 1.721,
+    "Qwen3-4B": 4.022,
+    "Qwen3-8B": 8.191,
+    "Qwen3-14B": 14.768,
+    "Llama-3.1-8B": 8.030,
+    "Qwen3-32B": 32.762,
+}
 
 QWEN3_8B = {
-    "model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 36,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
-    "intermediate_size": 12288, "vocab_size": 151936, "tie_word_embeddings": False,
-}  # fmt: skip
+    "model_type": "qwen3",
+    "hidden_size": 4096,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 12288,
+    "vocab_size": 151936,
+    "tie_word_embeddings": False,
+}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -78,9 +91,14 @@ def test_a_config_that_is_no_mapping_is_refused(config: object) -> None:
 
 def test_every_dimension_must_be_positive() -> None:
     dimensions: dict[str, Any] = {
-        "hidden_size": 64, "num_layers": 2, "num_query_heads": 2, "num_kv_heads": 1,
-        "head_dim": 32, "ffn_size": 128, "vocab_size": 100,
-    }  # fmt: skip
+        "hidden_size": 64,
+        "num_layers": 2,
+        "num_query_heads": 2,
+        "num_kv_heads": 1,
+        "head_dim": 32,
+        "ffn_size": 128,
+        "vocab_size": 100,
+    }
     for name in dimensions:
         with pytest.raises(ValueError, match=f"architecture.{name} must be >= 1, got -1"):
             ModelArchitecture(**(dimensions | {name: -1}), tied_embeddings=True)

@@ -47,11 +47,13 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
     [
         pytest.param(
             a_plan(a_group(Task.ACTOR_TRAINING, "a", tensor=16), GENERATES),
-            "tp16·pp1: .* 8 key and value heads", id="more tensor ranks than key and value heads",
+            "tp16·pp1: .* 8 key and value heads",
+            id="more tensor ranks than key and value heads",
         ),
         pytest.param(
             a_plan(TRAINS, a_group(Task.ACTOR_GENERATION, "c", stages=2)),
-            "without pipeline stages", id="stages",
+            "without pipeline stages",
+            id="stages",
         ),
         pytest.param(
             a_plan(TOGETHER, GENERATES),
@@ -60,7 +62,8 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
         ),
         pytest.param(
             a_plan(replace(TOGETHER, parallelism=Parallelism(tensor=1, stage_layers=(14, 14)))),
-            "ActorGeneration at tp1·pp2: .* without pipeline stages", id="shared, in stages",
+            "ActorGeneration at tp1·pp2: .* without pipeline stages",
+            id="shared, in stages",
         ),
         pytest.param(
             a_plan(TRAINS, numbered(GENERATES)), "are split differently", id="shared, cut otherwise"
@@ -68,10 +71,11 @@ def test_training_in_any_split_and_tensor_parallel_generation_can_run(
         pytest.param(a_plan(TRAINS), "nothing does ActorGeneration", id="nothing generates"),
         pytest.param(
             a_plan(replace(TRAINS, tasks=WITH_CRITIC), GENERATES),
-            "algorithm GRPO: the plan is another algorithm's", id="a critic for GRPO",
+            "algorithm GRPO: the plan is another algorithm's",
+            id="a critic for GRPO",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_the_runtime_cannot_do_is_said(plan: Plan, reason: str) -> None:
     (found,) = obstacles(plan, a_job())
     assert re.search(reason, found)
@@ -131,10 +135,11 @@ SIX = tuple(Task)
         ),
         pytest.param(
             (a_group(Task.CRITIC_TRAINING, "d"), a_group(Task.CRITIC_TRAINING, "e", tensor=2)),
-            "CriticTraining in 2 ways", id="in two ways",
+            "CriticTraining in 2 ways",
+            id="in two ways",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_critic_apart_may_be_cut_unlike_its_policy_but_alike_everywhere(
     critic: tuple[ReplicaGroup, ...], reason: str
 ) -> None:

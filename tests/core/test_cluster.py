@@ -17,9 +17,10 @@ NAN = float("nan")
 
 def a_link(source: str, target: str, **changes: float) -> Link:
     return Link(
-        source=source, target=target,
+        source=source,
+        target=target,
         **({"bytes_per_second": 1e9, "latency_seconds": 0.01} | changes),
-    )  # fmt: skip
+    )
 
 
 def test_gpus_of_all_kinds_are_counted() -> None:

@@ -16,9 +16,15 @@ from hetrl_core.plan.plan import (
 from hetrl_core.task import Task
 
 PREDICTION = Prediction(
-    step_seconds=2.0, generation_seconds=2.0, training_seconds=1.0, weight_sync_seconds=0.1,
-    samples_per_second=4.0, dollars_per_hour=10.0, mean_staleness=1.0, bottleneck="generation",
-)  # fmt: skip
+    step_seconds=2.0,
+    generation_seconds=2.0,
+    training_seconds=1.0,
+    weight_sync_seconds=0.1,
+    samples_per_second=4.0,
+    dollars_per_hour=10.0,
+    mean_staleness=1.0,
+    bottleneck="generation",
+)
 
 
 def a_group(task: Task, *machines: str, tensor: int = 1, stages: int = 1) -> ReplicaGroup:
@@ -51,9 +57,13 @@ def test_groups_are_found_by_what_they_do() -> None:
 
 def test_memory_is_the_sum_of_its_parts() -> None:
     use = MemoryUse(
-        weights_bytes=1, gradients_bytes=2, optimizer_bytes=4, activations_bytes=8,
-        kv_cache_bytes=16, overhead_bytes=32,
-    )  # fmt: skip
+        weights_bytes=1,
+        gradients_bytes=2,
+        optimizer_bytes=4,
+        activations_bytes=8,
+        kv_cache_bytes=16,
+        overhead_bytes=32,
+    )
     assert use.total_bytes == 63
 
 

@@ -21,9 +21,12 @@ from tests.core.test_plan import PREDICTION, a_group
 
 def test_the_coordinator_comes_first_and_takes_no_gpu() -> None:
     (coordinator, *_) = pod_sets(
-        Plan(strategy=Strategy.AUTO, groups=(a_group(Task.ACTOR_TRAINING, "a"),),
-             prediction=PREDICTION)
-    )  # fmt: skip
+        Plan(
+            strategy=Strategy.AUTO,
+            groups=(a_group(Task.ACTOR_TRAINING, "a"),),
+            prediction=PREDICTION,
+        )
+    )
     assert (coordinator.name, coordinator.role) == (COORDINATOR, Role.COORDINATOR)
     assert (coordinator.num_pods, coordinator.gpus_per_pod) == (1, 0)
 
@@ -73,8 +76,11 @@ def test_a_critic_on_gpus_of_its_own_is_a_trainer_whose_replicas_are_counted_apa
     assert policy.tasks == {Task.ACTOR_TRAINING}
     assert last.tasks == {Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING}
     assert [(rank.ordinal, rank.replica) for rank in last.ranks] == [
-        (0, 0), (0, 0), (1, 1), (1, 1),
-    ]  # fmt: skip
+        (0, 0),
+        (0, 0),
+        (1, 1),
+        (1, 1),
+    ]
     assert inference_tasks(sets) == ()
 
 
@@ -130,7 +136,10 @@ def test_names_become_dns_labels() -> None:
 def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_trainer_is() -> None:
     sets = [
         PodSet(
-            name=f"{role}-{region}", role=role, region=region, machines=("",),
+            name=f"{role}-{region}",
+            role=role,
+            region=region,
+            machines=("",),
             ranks=tuple(
                 Rank(ordinal=0, local_gpu=0, task=task, replica=0, stage=0, tensor_rank=0)
                 for task in tasks
@@ -144,7 +153,7 @@ def test_weights_cross_regions_only_to_rollouts_that_are_not_where_the_first_tra
             (Role.ROLLOUT, "us", Task.ACTOR_GENERATION),
             (Role.ROLLOUT, "eu", Task.ACTOR_GENERATION),
         )
-    ]  # fmt: skip
+    ]
 
     assert [each.name for each in sets if weights_cross_regions(each, sets)] == ["rollout-eu"]
 

@@ -124,9 +124,12 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
         await self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height,
-            deviceScaleFactor=1, mobile=False,
-        )  # fmt: skip
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     async def picture(self, path: Path) -> None:
         """Save what is in the window."""
@@ -145,12 +148,24 @@ async def chromium(folder: Path) -> AsyncIterator[Page]:
     profile = folder / "profile"
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            ["chromium", "--headless=new", "--remote-debugging-port=0", "--hide-scrollbars",
-             "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--password-store=basic",
-             f"--user-data-dir={profile}", *(["--no-sandbox"] if os.geteuid() == 0 else []),
-             "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+            [
+                "chromium",
+                "--headless=new",
+                "--remote-debugging-port=0",
+                "--hide-scrollbars",
+                "--no-first-run",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--password-store=basic",
+                f"--user-data-dir={profile}",
+                *(["--no-sandbox"] if os.geteuid() == 0 else []),
+                "about:blank",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         port = await _port(profile / "DevToolsActivePort", process, folder)
         async with aiohttp.ClientSession() as session:

@@ -16,9 +16,11 @@ def dashboard(*arguments: str, kubeconfig: Path | None = None) -> Iterator[str]:
     hetrl = Path(sys.executable).with_name("hetrl")
     process = subprocess.Popen(
         [hetrl, "dashboard", "--port=0", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env=os.environ | environment,
-    )  # fmt: skip
+    )
     try:
         assert process.stdout
         assert process.stderr

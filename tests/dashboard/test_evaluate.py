@@ -140,10 +140,18 @@ def prometheus(recorded: Looks, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("prometheus")
     (folder / "samples").write_text(open_metrics(recorded))
     subprocess.run(
-        ["promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "samples",
-         folder / "data"],
-        check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+        [
+            "promtool",
+            "tsdb",
+            "create-blocks-from",
+            "openmetrics",
+            folder / "samples",
+            folder / "data",
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     with serving({"scrape_configs": []}, folder) as port:
         yield f"http://127.0.0.1:{port}"
 

@@ -31,10 +31,18 @@ def looks(*, steps_per_second: float) -> Looks:
             for edge in edges:
                 labels = {"le": edge} if edge else {}
                 series = a_series(
-                    name, pool="L4", role="rollout", pod="rollout-l4-0-0", outcome="accepted",
-                    phase="Running", type="Running", state="ready", link="intra", kind="full",
+                    name,
+                    pool="L4",
+                    role="rollout",
+                    pod="rollout-l4-0-0",
+                    outcome="accepted",
+                    phase="Running",
+                    type="Running",
+                    state="ready",
+                    link="intra",
+                    kind="full",
                     **labels,
-                )  # fmt: skip
+                )
                 values[series] = _value(name, at, edge, steps_per_second * at)
         found.append((T0 + at, values))
     return found

@@ -78,15 +78,28 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     del job["spec"]["resources"], job["spec"]["rollout"]
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     plan = write_plan(folder, EACH_APART, num_layers=3)
-    scrape = {"job_name": "runs", "file_sd_configs": [
-        {"files": [str(folder / "math" / "targets.json")], "refresh_interval": "1s"}
-    ]}  # fmt: skip
+    scrape = {
+        "job_name": "runs",
+        "file_sd_configs": [
+            {"files": [str(folder / "math" / "targets.json")], "refresh_interval": "1s"}
+        ],
+    }
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
-            [HETRL, "run", folder / "job.yaml", "--no-display", "--out", folder / "math",
-             "--claim", f"arithmetic={folder}", *plan],
-            stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                HETRL,
+                "run",
+                folder / "job.yaml",
+                "--no-display",
+                "--out",
+                folder / "math",
+                "--claim",
+                f"arithmetic={folder}",
+                *plan,
+            ],
+            stdout=log,
+            stderr=log,
+        )
     (folder / "prometheus").mkdir()
     try:
         with serving({"scrape_configs": [scrape]}, folder / "prometheus") as port:
@@ -217,6 +230,9 @@ def metrics_of(target: str, scraped: Scraped) -> bytes:
 def said_of(metrics: bytes) -> str:
     done = subprocess.run(
         ["promtool", "check", "metrics"],
-        input=metrics, capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
+        input=metrics,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     return (done.stdout + done.stderr).decode()

@@ -21,12 +21,16 @@ def looks(*, since: float = 0.0) -> Looks:
     than 4 versions."""
     shares = (0.25, 0.5, 1.0, 1.0, 1.0)
     return [
-        (T0 + since + at, {STEP: at} | {
-            a_series("hetrl_sample_staleness_versions_bucket", le=edge): 64 * at * share
-            for edge, share in zip(EDGES, shares, strict=True)
-        })
+        (
+            T0 + since + at,
+            {STEP: at}
+            | {
+                a_series("hetrl_sample_staleness_versions_bucket", le=edge): 64 * at * share
+                for edge, share in zip(EDGES, shares, strict=True)
+            },
+        )
         for at in range(0, 601, 5)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
@@ -109,8 +113,17 @@ async def test_nothing_but_the_page_is_served(client: Any, path: str) -> None:
 
 
 async def test_the_page_names_nothing_of_elsewhere(client: Any) -> None:
-    for name in ("", "style.css", "main.js", "panel.js", "chart.js", "heatmap.js", "svg.js",
-                 "format.js", "icon.svg"):  # fmt: skip
+    for name in (
+        "",
+        "style.css",
+        "main.js",
+        "panel.js",
+        "chart.js",
+        "heatmap.js",
+        "svg.js",
+        "format.js",
+        "icon.svg",
+    ):
         async with client.get(f"/{name}") as reply:
             text = (await reply.text()).replace("http://www.w3.org/2000/svg", "")
             assert reply.status == 200, name

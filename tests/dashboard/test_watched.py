@@ -53,9 +53,16 @@ def a_job_that_runs(cluster: Cluster, name: str) -> None:
 
 def tell(cluster: Cluster, name: str, **status: Any) -> None:
     cluster.kubectl(
-        "patch", "hetrljob", name, "-n", "watched", "--subresource=status", "--type=merge",
-        "-p", json.dumps({"status": status}),
-    )  # fmt: skip
+        "patch",
+        "hetrljob",
+        name,
+        "-n",
+        "watched",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": status}),
+    )
 
 
 def asked(address: str, path: str, **query: str) -> Any:
@@ -124,11 +131,19 @@ def test_what_cannot_be_watched_is_said_before_anything_is_served(
     a_job_that_runs(served, "closed")
     kubeconfig = served.kubeconfig_for(user) if user else served.kubeconfig
     done = subprocess.run(
-        [Path(sys.executable).with_name("hetrl"), "dashboard", f"--job={name}",
-         "--namespace=watched", str(tmp_path)],
-        check=False, capture_output=True, text=True, timeout=60,
+        [
+            Path(sys.executable).with_name("hetrl"),
+            "dashboard",
+            f"--job={name}",
+            "--namespace=watched",
+            str(tmp_path),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr

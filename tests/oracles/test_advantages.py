@@ -96,9 +96,12 @@ def test_rewards_less_the_divergence_are_verls(sample):
 @pytest.mark.parametrize(("discount", "trace_decay"), [(1.0, 1.0), (1.0, 0.95), (0.9, 0.5)])
 def test_generalised_advantages_are_verls(sample, discount, trace_decay):
     ours = generalised_advantages(
-        sample.token_rewards, sample.values, sample.mask,
-        discount=discount, trace_decay=trace_decay,
-    )  # fmt: skip
+        sample.token_rewards,
+        sample.values,
+        sample.mask,
+        discount=discount,
+        trace_decay=trace_decay,
+    )
 
     advantages, returns = core_algos.compute_gae_advantage_return(
         sample.token_rewards, sample.values, sample.number_mask, discount, trace_decay
@@ -115,9 +118,12 @@ def test_rewards_at_the_end_give_verls_returns_of_an_outcome(sample):
     outcome[torch.arange(len(outcome)), sample.lengths - 1] = sample.rewards
 
     ours = generalised_advantages(
-        rewards_at_the_end(sample.rewards, sample.mask), sample.values, sample.mask,
-        discount=1.0, trace_decay=0.9,
-    )  # fmt: skip
+        rewards_at_the_end(sample.rewards, sample.mask),
+        sample.values,
+        sample.mask,
+        discount=1.0,
+        trace_decay=0.9,
+    )
 
     _, returns = core_algos.compute_gae_advantage_return(
         outcome, sample.values, sample.number_mask, 1.0, 0.9

@@ -55,9 +55,13 @@ CLIPS = st.builds(
 
 def our_loss(sample: Sample, current: Tensor, clip: Clip, *, advantages: Tensor) -> PolicyLoss:
     return decoupled_ppo(
-        current, proximal_BR=sample.proximal, behaviour_BR=sample.behaviour,
-        advantages_B=advantages, mask_BR=sample.mask, clip=clip,
-    )  # fmt: skip
+        current,
+        proximal_BR=sample.proximal,
+        behaviour_BR=sample.behaviour,
+        advantages_B=advantages,
+        mask_BR=sample.mask,
+        clip=clip,
+    )
 
 
 def aggregated(losses: Tensor, sample: Sample, aggregation: LossAggregation) -> Tensor:
@@ -70,9 +74,15 @@ def aggregated(losses: Tensor, sample: Sample, aggregation: LossAggregation) -> 
 
 
 def verls_loss(
-    sample: Sample, current: Tensor, clip: Clip, aggregation: LossAggregation,
-    *, advantages: Tensor, weights: Tensor, mask: Tensor,
-) -> tuple[Tensor, dict[str, float]]:  # fmt: skip
+    sample: Sample,
+    current: Tensor,
+    clip: Clip,
+    aggregation: LossAggregation,
+    *,
+    advantages: Tensor,
+    weights: Tensor,
+    mask: Tensor,
+) -> tuple[Tensor, dict[str, float]]:
     config = ActorConfig(
         strategy="fsdp",
         rollout_n=1,
@@ -83,9 +93,14 @@ def verls_loss(
         global_batch_info={"loss_scale_factor": MOST_TOKENS},
     )
     return core_algos.compute_policy_loss_vanilla(
-        sample.proximal, current, advantages.expand_as(current), mask,
-        loss_agg_mode=VERLS_AGGREGATION[aggregation], config=config, rollout_is_weights=weights,
-    )  # fmt: skip
+        sample.proximal,
+        current,
+        advantages.expand_as(current),
+        mask,
+        loss_agg_mode=VERLS_AGGREGATION[aggregation],
+        config=config,
+        rollout_is_weights=weights,
+    )
 
 
 def verls_weights(sample: Sample, beyond: StaleWeights) -> Tensor:
@@ -116,10 +131,14 @@ def test_the_policys_loss_and_gradient_are_verls(sample, clip, aggregation):
     found = our_loss(sample, ours, clip, advantages=advantages)
     loss = aggregated(found.losses_BR, sample, aggregation)
     their_loss, figures = verls_loss(
-        sample, theirs, clip, aggregation,
-        advantages=advantages[:, None], weights=verls_weights(sample, clip.beyond),
+        sample,
+        theirs,
+        clip,
+        aggregation,
+        advantages=advantages[:, None],
+        weights=verls_weights(sample, clip.beyond),
         mask=sample.number_mask,
-    )  # fmt: skip
+    )
     torch.autograd.backward([loss, their_loss])
 
     assert_same(loss, their_loss)
@@ -132,10 +151,14 @@ def test_the_policys_loss_and_gradient_are_verls(sample, clip, aggregation):
 def test_the_loss_of_advantages_token_by_token_is_verls(sample, clip):
     found = our_loss(sample, sample.current, clip, advantages=sample.values)
     theirs, _ = verls_loss(
-        sample, sample.current, clip, LossAggregation.TOKEN_MEAN,
-        advantages=sample.values, weights=verls_weights(sample, clip.beyond),
+        sample,
+        sample.current,
+        clip,
+        LossAggregation.TOKEN_MEAN,
+        advantages=sample.values,
+        weights=verls_weights(sample, clip.beyond),
         mask=sample.number_mask,
-    )  # fmt: skip
+    )
 
     assert_same(aggregated(found.losses_BR, sample, LossAggregation.TOKEN_MEAN), theirs)
 
@@ -153,10 +176,14 @@ def test_masked_tokens_stay_in_the_mean_while_verls_rejected_ones_leave_it(sampl
 
     found = our_loss(sample, sample.current, clip, advantages=sample.rewards)
     theirs, _ = verls_loss(
-        sample, sample.current, clip, LossAggregation.TOKEN_MEAN,
+        sample,
+        sample.current,
+        clip,
+        LossAggregation.TOKEN_MEAN,
         advantages=sample.rewards[:, None],
-        weights=(sample.proximal - sample.behaviour).exp(), mask=kept,
-    )  # fmt: skip
+        weights=(sample.proximal - sample.behaviour).exp(),
+        mask=kept,
+    )
 
     ours = aggregated(found.losses_BR, sample, LossAggregation.TOKEN_MEAN)
     assert_same(ours, theirs * kept.sum() / sample.mask.sum())
@@ -186,9 +213,14 @@ def test_the_critics_loss_and_gradient_are_verls(sample, clip, aggregation):
     found = clipped_value_loss(ours, old_BR=old, returns_BR=returns, mask_BR=sample.mask, clip=clip)
     loss = aggregated(found.losses_BR, sample, aggregation)
     their_loss, their_share = core_algos.compute_value_loss(
-        theirs, returns, old, sample.number_mask, clip,
-        loss_agg_mode=VERLS_AGGREGATION[aggregation], loss_scale_factor=MOST_TOKENS,
-    )  # fmt: skip
+        theirs,
+        returns,
+        old,
+        sample.number_mask,
+        clip,
+        loss_agg_mode=VERLS_AGGREGATION[aggregation],
+        loss_scale_factor=MOST_TOKENS,
+    )
     torch.autograd.backward([loss, their_loss])
 
     assert_same(loss, their_loss)

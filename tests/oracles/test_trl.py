@@ -78,11 +78,17 @@ def noisy_rewards(completions: list[str], **_: object) -> list[float]:
 
 def settings_of(kind: type, folder: Path, **options: object) -> GRPOConfig | RLOOConfig:
     return kind(
-        output_dir=str(folder / "trl"), use_cpu=True, bf16=False, report_to="none",
-        activation_checkpointing=False, per_device_train_batch_size=2 * GROUP_SIZE,
-        num_generations=GROUP_SIZE, max_completion_length=MOST_TOKENS, temperature=TEMPERATURE,
+        output_dir=str(folder / "trl"),
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        activation_checkpointing=False,
+        per_device_train_batch_size=2 * GROUP_SIZE,
+        num_generations=GROUP_SIZE,
+        max_completion_length=MOST_TOKENS,
+        temperature=TEMPERATURE,
         **options,
-    )  # fmt: skip
+    )
 
 
 def open_trainer(kind: type, arguments: GRPOConfig | RLOOConfig, folder: Path) -> GRPOTrainer:
@@ -174,9 +180,12 @@ def test_log_probabilities_and_entropies_are_trls(seed, policy, trainer):
     with torch.no_grad():
         ours = policy.scores(batch)
         theirs, entropies, _ = trainer._get_per_token_logps_and_entropies(
-            trainer.model, batch.tokens_BT, batch.is_token_BT.long(),
-            batch.num_response_positions, compute_entropy=True,
-        )  # fmt: skip
+            trainer.model,
+            batch.tokens_BT,
+            batch.is_token_BT.long(),
+            batch.num_response_positions,
+            compute_entropy=True,
+        )
 
     assert_same(ours.log_probs_BR[batch.mask_BR], theirs[batch.mask_BR])
     assert_same(ours.entropies_BR[batch.mask_BR], entropies[batch.mask_BR])
@@ -218,9 +227,13 @@ def our_loss(
     mask = question.batch.mask_BR
     current = policy.scores(question.batch).log_probs_BR
     found = decoupled_ppo(
-        current, proximal_BR=question.proximal, behaviour_BR=question.behaviour,
-        advantages_B=question.advantages, mask_BR=mask, clip=clip,
-    )  # fmt: skip
+        current,
+        proximal_BR=question.proximal,
+        behaviour_BR=question.behaviour,
+        advantages_B=question.advantages,
+        mask_BR=mask,
+        clip=clip,
+    )
     losses = found.losses_BR + KL_COEFFICIENT * kl_k3(current, question.reference, mask)
     whole = Whole(num_tokens=int(mask.sum()), num_trajectories=len(mask), most_tokens=MOST_TOKENS)
     return (token_weights(mask, whole, aggregation) * losses).sum()

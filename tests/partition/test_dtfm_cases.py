@@ -15,9 +15,13 @@ GIGABIT = 1e9 / 8
 def found_cost(case: str, *, seed: int) -> float:
     graph = CASES[case]()
     return find_partition(
-        graph, SHAPE, a_cost(case), np.random.default_rng(seed),
-        message_bytes=ACTIVATION_BYTES, max_evaluations=300,
-    ).cost  # fmt: skip
+        graph,
+        SHAPE,
+        a_cost(case),
+        np.random.default_rng(seed),
+        message_bytes=ACTIVATION_BYTES,
+        max_evaluations=300,
+    ).cost
 
 
 def a_cost(case: str) -> PipelineNetworkCost:

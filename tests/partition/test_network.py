@@ -25,12 +25,10 @@ def by_definition(
     parts = [np.flatnonzero(part_of == part) for part in range(part_of.max() + 1)]
     latency, bandwidth = graph.latency_seconds, graph.bytes_per_second
     data_parallel = max(
-        sum(
-            2 * (latency[i, j] + gradient / (bandwidth[i, j] * len(part)))
-            for j in part if j != i
-        )
-        for part in parts for i in part
-    )  # fmt: skip
+        sum(2 * (latency[i, j] + gradient / (bandwidth[i, j] * len(part))) for j in part if j != i)
+        for part in parts
+        for i in part
+    )
 
     def boundary(one: Labels, other: Labels) -> float:
         return min(

@@ -43,13 +43,23 @@ def inside(part_of: Labels, attraction: np.ndarray) -> float:
 
 
 def find(
-    graph: DeviceGraph, shape: Shape, *, seed: int, max_evaluations: int = 1500,
-    cost: Callable[[Labels], float] | None = None, should_stop: Callable[[], bool] = lambda: False,
-) -> Best:  # fmt: skip
+    graph: DeviceGraph,
+    shape: Shape,
+    *,
+    seed: int,
+    max_evaluations: int = 1500,
+    cost: Callable[[Labels], float] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Best:
     return find_partition(
-        graph, shape, cost or a_cost(graph, shape), np.random.default_rng(seed),
-        message_bytes=2e8, max_evaluations=max_evaluations, should_stop=should_stop,
-    )  # fmt: skip
+        graph,
+        shape,
+        cost or a_cost(graph, shape),
+        np.random.default_rng(seed),
+        message_bytes=2e8,
+        max_evaluations=max_evaluations,
+        should_stop=should_stop,
+    )
 
 
 @pytest.mark.parametrize("shape", SIZES.values(), ids=SIZES)

@@ -11,9 +11,15 @@ ROUND = a_kind(
     "L4", bf16_flops=1e15, hbm_bytes_per_second=1e12, compute_efficiency=0.5, memory_efficiency=0.5
 )
 TINY = ModelArchitecture(
-    hidden_size=10, num_layers=4, num_query_heads=2, num_kv_heads=1, head_dim=5, ffn_size=20,
-    vocab_size=100, tied_embeddings=False,
-)  # fmt: skip
+    hidden_size=10,
+    num_layers=4,
+    num_query_heads=2,
+    num_kv_heads=1,
+    head_dim=5,
+    ffn_size=20,
+    vocab_size=100,
+    tied_embeddings=False,
+)
 
 
 def whole(model: ModelArchitecture, tensor: int = 1) -> Shard:

@@ -54,9 +54,13 @@ def test_synchronous_times_add_up_and_asynchronous_ones_overlap() -> None:
 
 def staleness(*, generation: float, training: float, running: float, bound: int) -> float:
     return mean_staleness(
-        step_seconds=max(generation, training), generation_seconds=generation,
-        training_seconds=training, running=running, batch_size=100, max_staleness=bound,
-    )  # fmt: skip
+        step_seconds=max(generation, training),
+        generation_seconds=generation,
+        training_seconds=training,
+        running=running,
+        batch_size=100,
+        max_staleness=bound,
+    )
 
 
 def test_where_training_is_slower_the_bound_is_used_up() -> None:
@@ -73,9 +77,11 @@ def test_on_policy_is_never_stale() -> None:
 
 
 @given(
-    generation=st.floats(0.1, 10), training=st.floats(0.1, 10), running=st.floats(0, 1000),
+    generation=st.floats(0.1, 10),
+    training=st.floats(0.1, 10),
+    running=st.floats(0, 1000),
     bound=st.integers(0, 8),
-)  # fmt: skip
+)
 def test_the_expectation_stays_within_the_bound(
     generation: float, training: float, running: float, bound: int
 ) -> None:

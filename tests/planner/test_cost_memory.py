@@ -66,9 +66,12 @@ def test_tasks_on_one_gpu_add_what_stays_and_take_turns_with_what_does_not() -> 
     use = memory.together([training, scoring, serving], kind)
     assert use.optimizer_bytes == round(training.optimizer_bytes)
     assert use.total_bytes == pytest.approx(
-        training.resident_bytes + scoring.resident_bytes + memory.overhead_bytes(kind)
-        + max(each.working_bytes for each in (training, scoring, serving)), abs=8
-    )  # fmt: skip
+        training.resident_bytes
+        + scoring.resident_bytes
+        + memory.overhead_bytes(kind)
+        + max(each.working_bytes for each in (training, scoring, serving)),
+        abs=8,
+    )
 
 
 def test_an_engine_has_less_room_beside_what_others_keep() -> None:

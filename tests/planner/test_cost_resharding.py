@@ -40,7 +40,9 @@ def test_layers_come_from_where_they_are_quickest_to_have(
 def test_a_replica_waits_for_its_slowest_stage() -> None:
     near = ServedStage(layers=range(4), num_gpus=1, inside=Source(set(ALL), INSIDE), outside=())
     far = ServedStage(
-        layers=range(4, 8), num_gpus=1, inside=Source(set(), INSIDE),
+        layers=range(4, 8),
+        num_gpus=1,
+        inside=Source(set(), INSIDE),
         outside=[Source(set(ALL), LINK)],
-    )  # fmt: skip
+    )
     assert reshard_seconds([near, far], bytes_per_layer=1e9) == pytest.approx(4.1)

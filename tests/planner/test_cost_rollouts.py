@@ -27,9 +27,13 @@ def a_workload(**changes: object) -> Workload:
 
 
 def some_rollouts(
-    work: Workload, kind: str = "A100-80GB", *, replicas: int = 4, places: int = 400,
+    work: Workload,
+    kind: str = "A100-80GB",
+    *,
+    replicas: int = 4,
+    places: int = 400,
     weights: WeightSync = AT_ONCE,
-) -> Rollouts:  # fmt: skip
+) -> Rollouts:
     stages = uniform_stages(MODEL, ONE_GPU, a_kind(kind), WIRE)
     return Rollouts(
         serving=Serving(cost=GenerationCost(work=work, stages=stages), max_concurrency=places),
@@ -74,9 +78,7 @@ def test_a_looser_bound_lets_more_run_at_once() -> None:
 def test_while_training_takes_longer_more_is_in_time() -> None:
     work = a_workload(max_staleness=1)
     alone = generated([some_rollouts(work)], work, Beside())
-    slowly = generated(
-        [some_rollouts(work)], work, Beside(others_seconds=1.5 * alone.seconds)
-    )  # fmt: skip
+    slowly = generated([some_rollouts(work)], work, Beside(others_seconds=1.5 * alone.seconds))
     assert slowly.concurrency > alone.concurrency
     assert slowly.seconds < alone.seconds
 

@@ -55,9 +55,12 @@ def time(
 def test_one_gpu_computes_and_communicates_with_nobody() -> None:
     (shard,) = shards(MODEL, Parallelism(tensor=1, stage_layers=(36,)))
     sequence = compute.training_seconds(
-        shard, a_kind("A100-80GB"), tokens=work().sample_tokens,
-        recompute=Recompute.FULL, forward_only_passes=1,
-    )  # fmt: skip
+        shard,
+        a_kind("A100-80GB"),
+        tokens=work().sample_tokens,
+        recompute=Recompute.FULL,
+        forward_only_passes=1,
+    )
     found = time()
     assert found.compute_seconds == pytest.approx(256 * sequence)
     assert found.tensor_parallel_seconds + found.pipeline_seconds + found.data_parallel_seconds == 0
@@ -118,20 +121,26 @@ def test_dividing_the_optimizer_costs_no_traffic_but_dividing_all_gathers_every_
 def test_the_total_is_the_sum_of_its_terms() -> None:
     found = time(replicas=4, tensor=2, stages=2)
     assert found.total_seconds == (
-        found.compute_seconds + found.tensor_parallel_seconds + found.pipeline_seconds
-        + found.data_parallel_seconds + found.optimizer_seconds
-    )  # fmt: skip
+        found.compute_seconds
+        + found.tensor_parallel_seconds
+        + found.pipeline_seconds
+        + found.data_parallel_seconds
+        + found.optimizer_seconds
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "binding"),
     [
         pytest.param({}, "compute", id="one GPU"),
-        pytest.param({"replicas": 256, "of": work(minibatches=256)}, "gradient all-reduce",
-                     id="a version of many tiny minibatches"),
+        pytest.param(
+            {"replicas": 256, "of": work(minibatches=256)},
+            "gradient all-reduce",
+            id="a version of many tiny minibatches",
+        ),
         pytest.param({"stages": 8, "of": work(batch_size=1)}, "pipeline bubble", id="one sequence"),
     ],
-)  # fmt: skip
+)
 def test_the_largest_term_binds(changes: dict[str, object], binding: str) -> None:
     assert time(**changes).binding == binding  # type: ignore[arg-type]
 

@@ -147,12 +147,17 @@ def test_a_job_without_a_critic_has_none_apart() -> None:
 
 
 def test_policy_and_critic_may_exchange_gpus() -> None:
-    grouping = ((Task.ACTOR_GENERATION,), (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
-                (Task.ACTOR_TRAINING,))  # fmt: skip
+    grouping = (
+        (Task.ACTOR_GENERATION,),
+        (Task.CRITIC_INFERENCE, Task.CRITIC_TRAINING),
+        (Task.ACTOR_TRAINING,),
+    )
     genome = Genome(
-        grouping=grouping, counts=((1, 3, 4), (0, 0, 2)), order=(0, 1),
+        grouping=grouping,
+        counts=((1, 3, 4), (0, 0, 2)),
+        order=(0, 1),
         orders=((Task.ACTOR_TRAINING, (1, 0)),),
-    )  # fmt: skip
+    )
     found = exchanged_gpus(genome, Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
     assert found.grouping == grouping
     assert found.counts == ((1, 4, 3), (0, 2, 0))
@@ -198,6 +203,7 @@ def test_a_critic_that_is_split_in_two_ways_does_not_fit(apart: Plan) -> None:
     groups = [each for each in apart.groups if each is not critic]
     said = misfits(
         replace(apart, groups=(*groups, cut, replace(critic, replicas=tuple(others)))),
-        TWO_REGIONS, JOB,
-    )  # fmt: skip
+        TWO_REGIONS,
+        JOB,
+    )
     assert said

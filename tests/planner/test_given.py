@@ -54,50 +54,74 @@ GENERATION, TRAINING = Task.ACTOR_GENERATION, Task.ACTOR_TRAINING
     [
         pytest.param(
             edited(TRAINING, lambda group: moved_to("gone", group)),
-            "machine gone is not one that the job may use", id="a-machine-that-is-not-there",
+            "machine gone is not one that the job may use",
+            id="a-machine-that-is-not-there",
         ),
         pytest.param(
             edited(TRAINING, lambda group: moved_to("l4-0", group)),
-            ": gpuKind is A100-80GB, machine l4-0 has L4", id="another-kind",
+            ": gpuKind is A100-80GB, machine l4-0 has L4",
+            id="another-kind",
         ),
         pytest.param(
             edited(TRAINING, lambda group: replace(group, region="mars")),
-            ": region is mars, machine a100-80gb-0 has local", id="another-region",
+            ": region is mars, machine a100-80gb-0 has local",
+            id="another-region",
         ),
         pytest.param(
             edited(GENERATION, lambda group: replace(group, replicas=group.replicas * 9)),
-            "spec.groups: GPUs of ", id="more-gpus-than-a-machine-has",
+            "spec.groups: GPUs of ",
+            id="more-gpus-than-a-machine-has",
         ),
         pytest.param(
-            edited(TRAINING, lambda group: replace(
-                group, parallelism=replace(group.parallelism, stage_layers=(3,)))),
-            ".stageLayers must sum to the model's 28 layers, got 3", id="another-models-layers",
+            edited(
+                TRAINING,
+                lambda group: replace(
+                    group, parallelism=replace(group.parallelism, stage_layers=(3,))
+                ),
+            ),
+            ".stageLayers must sum to the model's 28 layers, got 3",
+            id="another-models-layers",
         ),
         pytest.param(
-            edited(GENERATION, lambda group: replace(
-                group, parallelism=Parallelism(tensor=4, stage_layers=(28,)))),
-            "a replica must take tensor x stages = 4 GPUs, got 1", id="too-few-gpus-for-the-split",
+            edited(
+                GENERATION,
+                lambda group: replace(group, parallelism=Parallelism(tensor=4, stage_layers=(28,))),
+            ),
+            "a replica must take tensor x stages = 4 GPUs, got 1",
+            id="too-few-gpus-for-the-split",
         ),
         pytest.param(
             edited(TRAINING, lambda group: replace(group, training_mode=None)),
-            ".training is required of a group that trains", id="no-way-to-train",
+            ".training is required of a group that trains",
+            id="no-way-to-train",
         ),
         pytest.param(
             edited(GENERATION, lambda group: replace(group, concurrency=0)),
-            ".concurrency must be >= 1 where a group generates, got 0", id="nothing-at-once",
+            ".concurrency must be >= 1 where a group generates, got 0",
+            id="nothing-at-once",
         ),
         pytest.param(
             edited(GENERATION, lambda group: replace(group, concurrency=100_000)),
-            " has memory for, got 100000", id="more-at-once-than-memory-holds",
+            " has memory for, got 100000",
+            id="more-at-once-than-memory-holds",
         ),
         pytest.param(
-            edited(GENERATION, lambda group: replace(group, replicas=tuple(
-                replace(each, work_share=each.work_share / 2) for each in group.replicas))),
-            "the workShare of ActorGeneration must sum to 1, got 0.5", id="half-of-the-work",
+            edited(
+                GENERATION,
+                lambda group: replace(
+                    group,
+                    replicas=tuple(
+                        replace(each, work_share=each.work_share / 2) for each in group.replicas
+                    ),
+                ),
+            ),
+            "the workShare of ActorGeneration must sum to 1, got 0.5",
+            id="half-of-the-work",
         ),
         pytest.param(
             lambda old: replace(old, groups=old.groups_with(TRAINING)),
-            "must be >= 1 (spec.rollout)", id="nothing-generates",
+            "must be >= 1 (spec.rollout)",
+            id="nothing-generates",
         ),
         pytest.param(
             edited(TRAINING, lambda group: replace(group, replicas=group.replicas * 300)),
@@ -105,7 +129,7 @@ GENERATION, TRAINING = Task.ACTOR_GENERATION, Task.ACTOR_TRAINING
             id="more-trainers-than-sequences",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_field_that_does_not_fit_is_named(found: Plan, edit: Edit, said: str) -> None:
     assert any(said in each for each in misfits(edit(found), FLEET, JOB)), misfits(
         edit(found), FLEET, JOB
@@ -117,26 +141,31 @@ def test_a_field_that_does_not_fit_is_named(found: Plan, edit: Edit, said: str) 
     [
         pytest.param(
             replace(JOB, resources=ResourcesSpec(max_gpus=1)),
-            "GPUs of the plan must be <= spec.resources.maxGPUs (1), got ", id="gpus",
+            "GPUs of the plan must be <= spec.resources.maxGPUs (1), got ",
+            id="gpus",
         ),
         pytest.param(
             replace(JOB, resources=ResourcesSpec(budget_dollars_per_hour=0.5)),
-            "must be <= spec.resources.budgetPerHour (0.5), got ", id="dollars",
+            "must be <= spec.resources.budgetPerHour (0.5), got ",
+            id="dollars",
         ),
         pytest.param(
             replace(JOB, rollout=RolloutSpec(replicas=1)),
-            "rollout replicas of the plan must be <= 1 (spec.rollout), got ", id="rollouts",
+            "rollout replicas of the plan must be <= 1 (spec.rollout), got ",
+            id="rollouts",
         ),
         pytest.param(
             replace(JOB, resources=ResourcesSpec(pools=(PoolSpec(name="none"),))),
-            "is not one that the job may use", id="pools",
+            "is not one that the job may use",
+            id="pools",
         ),
         pytest.param(
             replace(JOB, algorithm=replace(JOB.algorithm, type=AlgorithmType.PPO, group_size=1)),
-            "algorithm PPO: the plan is another algorithm's", id="algorithm",
+            "algorithm PPO: the plan is another algorithm's",
+            id="algorithm",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_limit_of_the_job_is_named(found: Plan, job: JobSpec, said: str) -> None:
     assert any(said in each for each in misfits(found, FLEET, job)), misfits(found, FLEET, job)
 

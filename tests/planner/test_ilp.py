@@ -59,10 +59,14 @@ def a_program(
     steps_ahead: float = 0.0,
 ) -> Program:
     return Program(
-        columns, SUPPLIES, TASKS,
-        goal=goal or Fastest(), limits=limits, lag_seconds=lambda _sources, _target: 0.0,
+        columns,
+        SUPPLIES,
+        TASKS,
+        goal=goal or Fastest(),
+        limits=limits,
+        lag_seconds=lambda _sources, _target: 0.0,
         steps_ahead=steps_ahead,
-    )  # fmt: skip
+    )
 
 
 def partitions(columns: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
@@ -81,17 +85,31 @@ def seconds_of(chosen: Sequence[Column]) -> float:
 
 
 KINDS = st.sampled_from(
-    [(1, 0, 0, 0), (0, 1, 0, 0), (0, 2, 0, 0), (0, 0, 1, 0), (1, 0, 1, 0), (0, 2, 1, 0),
-     (1, 1, 0, 0), (0, 1, 1, 0), (1, 2, 1, 0)]
-)  # fmt: skip
+    [
+        (1, 0, 0, 0),
+        (0, 1, 0, 0),
+        (0, 2, 0, 0),
+        (0, 0, 1, 0),
+        (1, 0, 1, 0),
+        (0, 2, 1, 0),
+        (1, 1, 0, 0),
+        (0, 1, 1, 0),
+        (1, 2, 1, 0),
+    ]
+)
 BUNDLES = st.sampled_from([(1, 0), (0, 1), (1, 1), (2, 0), (2, 1)])
 COLUMNS = st.lists(
     st.builds(
-        a_column, KINDS, BUNDLES,
-        seconds=st.floats(1.0, 9.0), dollars=st.floats(0.5, 3.0),
+        a_column,
+        KINDS,
+        BUNDLES,
+        seconds=st.floats(1.0, 9.0),
+        dollars=st.floats(0.5, 3.0),
     ),
-    min_size=1, max_size=14, unique_by=lambda column: (column.kind, column.bundle),
-)  # fmt: skip
+    min_size=1,
+    max_size=14,
+    unique_by=lambda column: (column.kind, column.bundle),
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -249,9 +267,11 @@ def test_groups_that_run_are_named_as_the_list_has_them(
 def test_the_ilp_plans_within_its_budget_and_repeats_itself(mode: Mode) -> None:
     free = made(a_job("Qwen3-1.7B", strategy=Strategy.ILP, mode=mode))
     tight = a_job(
-        "Qwen3-1.7B", strategy=Strategy.ILP, mode=mode,
+        "Qwen3-1.7B",
+        strategy=Strategy.ILP,
+        mode=mode,
         budget=0.7 * free.prediction.dollars_per_hour,
-    )  # fmt: skip
+    )
     found = made(tight)
     assert found.prediction.dollars_per_hour <= 0.7 * free.prediction.dollars_per_hour
     assert found.prediction.step_seconds >= free.prediction.step_seconds
@@ -285,9 +305,13 @@ def test_a_start_in_one_region_needs_fewer_columns_for_the_same_plan() -> None:
     def found(most_regions: int | None) -> tuple[Score, int]:
         evaluator = Counting(space.work, devices)
         ended = find(
-            evaluator, objective,
-            should_stop=never, seed=1, most_regions=most_regions, most_choices=3,
-        )  # fmt: skip
+            evaluator,
+            objective,
+            should_stop=never,
+            seed=1,
+            most_regions=most_regions,
+            most_choices=3,
+        )
         assert ended
         return ended.score, evaluator.groups
 

@@ -62,15 +62,17 @@ def apart(training: tuple[Stage, ...], generation: tuple[Stage, ...]) -> Layout:
             apart((Stage((1,), 3),), whole(0)), "has not all 28 layers", id="layers are missing"
         ),
         pytest.param(
-            apart(whole(1), (Stage((2,), 14), Stage((8,), 14))), "spans several sites",
+            apart(whole(1), (Stage((2,), 14), Stage((8,), 14))),
+            "spans several sites",
             id="one engine on two kinds",
         ),
         pytest.param(
-            apart((Stage((1,), 14), Stage((1,), 14)), whole(0)), "holds two stages",
+            apart((Stage((1,), 14), Stage((1,), 14)), whole(0)),
+            "holds two stages",
             id="two stages on one GPU",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_breaks_the_rules_is_named(layout: Layout, fault: str) -> None:
     devices = devices_of(a_fleet(a100_80=8, l4=4, gpus_per_machine=4))
     assert any(fault in each for each in faults(layout, devices, num_layers=LAYERS))

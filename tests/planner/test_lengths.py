@@ -53,9 +53,7 @@ def test_a_jobs_log_normal_cuts_one_response_in_a_hundred() -> None:
     assert np.mean(np.array(drawn) == 1024) == pytest.approx(0.01, abs=0.002)
 
 
-@given(
-    mean=st.floats(1, 5000), variation=st.floats(0, 5), room=st.floats(1.0, 50.0)
-)  # fmt: skip
+@given(mean=st.floats(1, 5000), variation=st.floats(0, 5), room=st.floats(1.0, 50.0))
 def test_the_cut_does_not_move_the_mean(mean: float, variation: float, room: float) -> None:
     most = int(mean * room) + 1
     found = lognormal_of_variation(mean_tokens=mean, variation=variation, max_tokens=most)

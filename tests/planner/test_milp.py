@@ -37,9 +37,11 @@ def every_choice(space: Space) -> Iterator[Choice]:
             )
             for training in problem.trainings:
                 yield Choice(
-                    work=problem.work, training=training, rollouts=shares,
+                    work=problem.work,
+                    training=training,
+                    rollouts=shares,
                     weights=problem.weights,
-                )  # fmt: skip
+                )
 
 
 def best(
@@ -47,10 +49,12 @@ def best(
 ) -> float | None:
     """The smallest value of a choice within the limits that can really be placed."""
     ranked = sorted(
-        ((value(choice), number, choice) for number, choice in
-         enumerate(every_choice(space) if of is None else of)),
+        (
+            (value(choice), number, choice)
+            for number, choice in enumerate(every_choice(space) if of is None else of)
+        ),
         key=lambda entry: entry[:2],
-    )  # fmt: skip
+    )
     for found, _, choice in ranked:
         if within(space, choice) and can_be_placed(choice):
             return found
@@ -87,9 +91,12 @@ def can_be_placed(choice: Choice) -> bool:
 
 
 SLOW = Link(
-    source="eu", target="us", bytes_per_second=0.5e9, latency_seconds=0.05,
+    source="eu",
+    target="us",
+    bytes_per_second=0.5e9,
+    latency_seconds=0.05,
     egress_dollars_per_gib=0.0005,
-)  # fmt: skip
+)
 FLEETS = {
     "one kind": a_fleet(a100=6, gpus_per_machine=4),
     "two kinds": a_fleet(a100=4, l4=3, gpus_per_machine=4),

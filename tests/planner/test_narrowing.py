@@ -40,12 +40,14 @@ def test_a_pools_limit_narrows_its_machines_alone() -> None:
         gpu_kinds=fleet.gpu_kinds,
         machines=tuple(
             type(each)(
-                name=each.name, gpu_kind=each.gpu_kind, num_gpus=each.num_gpus,
+                name=each.name,
+                gpu_kind=each.gpu_kind,
+                num_gpus=each.num_gpus,
                 pool="edge" if each.gpu_kind == "L4" else "",
             )
             for each in fleet.machines
         ),
-    )  # fmt: skip
+    )
 
     left = narrowed(in_pool, ResourcesSpec(pools=pools))
 

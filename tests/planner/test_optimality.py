@@ -222,10 +222,14 @@ def _both_that_run(drawn: Instance) -> tuple[Evaluation | None, list[Evaluation]
     objective = Objective(goal=Fastest(), limits=NO_LIMITS, devices=evaluator.devices)
     arms = tuple(groupings(drawn.work.tasks, runnable_only=True))
     evolved = search(
-        evaluator, objective, arms,
-        evaluations=min(200 * len(arms), EVALUATIONS), rng=np.random.default_rng(1),
-        should_stop=never, runnable_only=True,
-    )  # fmt: skip
+        evaluator,
+        objective,
+        arms,
+        evaluations=min(200 * len(arms), EVALUATIONS),
+        rng=np.random.default_rng(1),
+        should_stop=never,
+        runnable_only=True,
+    )
     divided = find(evaluator, objective, should_stop=never, seed=1, runnable_only=True)
     found = [each.evaluation for each in (evolved, divided) if each]
     for each in found:

@@ -80,6 +80,4 @@ def test_no_way_is_listed_that_another_beats() -> None:
     for task in drawn.work.tasks:
         found = ways.of(task, everything(drawn.devices))
         assert list(found) == sorted(found, key=lambda way: way.seconds)
-        assert not any(
-            one.beats(other) for one in found for other in found if one is not other
-        )  # fmt: skip
+        assert not any(one.beats(other) for one in found for other in found if one is not other)

@@ -35,16 +35,18 @@ def a_genome(counts: Counts, grouping: Grouping = TOGETHER) -> Genome:
     ("counts", "expected"),
     [
         pytest.param(
-            ((2, 6), (0, 0)), [((2, 0, 6), (0, 4, 0)), ((2, 3, 3), (0, 4, 0))],
+            ((2, 6), (0, 0)),
+            [((2, 0, 6), (0, 4, 0)), ((2, 3, 3), (0, 4, 0))],
             id="on idle GPUs, and on half of the trainer's",
         ),
         pytest.param(
-            ((2, 6), (0, 4)), [((2, 3, 3), (0, 0, 4)), ((2, 0, 6), (0, 2, 2))],
+            ((2, 6), (0, 4)),
+            [((2, 3, 3), (0, 0, 4)), ((2, 0, 6), (0, 2, 2))],
             id="of each site some",
         ),
         pytest.param(((8, 0), (3, 1)), [], id="a trainer that has nothing to give"),
     ],
-)  # fmt: skip
+)
 def test_what_scores_is_put_on_gpus_of_its_own(counts: Counts, expected: list[Counts]) -> None:
     found = list(parted(a_genome(counts), APART, devices()))
     assert [each.counts for each in found] == expected

@@ -72,8 +72,10 @@ def test_machines_are_grouped_by_kind_region_and_pool() -> None:
     fleet = both(a_fleet(l4=8, a100=8), a_fleet(l4=16, region="eu"))
     found = sites(fleet, ResourcesSpec())
     assert [(site.kind.name, site.region, site.num_gpus) for site in found] == [
-        ("A100-40GB", "local", 8), ("L4", "eu", 16), ("L4", "local", 8),
-    ]  # fmt: skip
+        ("A100-40GB", "local", 8),
+        ("L4", "eu", 16),
+        ("L4", "local", 8),
+    ]
 
 
 def test_a_job_with_pools_uses_only_their_machines_at_their_price() -> None:

@@ -259,8 +259,9 @@ def check_against(fleet: ClusterSnapshot, job: JobSpec, found: Plan) -> None:
         assert sum(shares) == pytest.approx(1)
     assert len({group.region for group in found.groups_with(Task.ACTOR_TRAINING)}) == 1
 
-    price = sum(group.num_gpus * fleet.kind(group.gpu_kind).dollars_per_hour
-                for group in found.groups)  # fmt: skip
+    price = sum(
+        group.num_gpus * fleet.kind(group.gpu_kind).dollars_per_hour for group in found.groups
+    )
     assert found.prediction.dollars_per_hour == pytest.approx(price)
     budget, most = job.resources.budget_dollars_per_hour, job.resources.max_gpus
     assert budget is None or price <= budget * (1 + 1e-6)
@@ -334,11 +335,16 @@ def shape(outcome: Outcome) -> object:
         return outcome
     groups = [
         (
-            group.gpu_kind, group.region, group.parallelism, len(group.replicas),
-            group.concurrency, group.memory, group.replicas[0].work_share,
+            group.gpu_kind,
+            group.region,
+            group.parallelism,
+            len(group.replicas),
+            group.concurrency,
+            group.memory,
+            group.replicas[0].work_share,
         )
         for group in outcome.groups
-    ]  # fmt: skip
+    ]
     return (groups, outcome.prediction, outcome.rejected, outcome.gap)
 
 

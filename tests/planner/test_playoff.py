@@ -21,9 +21,12 @@ JOB = a_job("Qwen3-1.7B", algorithm=AlgorithmSpec(mode=Mode.ASYNC, max_staleness
 
 def a_portfolio(job: JobSpec) -> Portfolio:
     return Portfolio(
-        space=space_of(FLEET, job, runnable_only=False), goal=Fastest(), seed=1,
-        should_stop=never, evaluations=120,
-    )  # fmt: skip
+        space=space_of(FLEET, job, runnable_only=False),
+        goal=Fastest(),
+        seed=1,
+        should_stop=never,
+        evaluations=120,
+    )
 
 
 def finalists() -> tuple[list[Evaluation], Evaluator]:

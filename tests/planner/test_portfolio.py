@@ -83,9 +83,12 @@ def test_no_plan_passes_the_bound(seed: int, mode: Mode) -> None:
 @pytest.mark.parametrize("runnable_only", [True, False])
 def test_weights_that_leave_a_region_count_in_the_budget(runnable_only: bool) -> None:
     link = Link(
-        source="us", target="eu", bytes_per_second=5e9, latency_seconds=0.01,
+        source="us",
+        target="eu",
+        bytes_per_second=5e9,
+        latency_seconds=0.01,
         egress_dollars_per_gib=0.002,
-    )  # fmt: skip
+    )
     fleet = both(a_fleet(a100=4, region="us"), a_fleet(l40s=8, region="eu"), links=(link,))
     job = a_job("Qwen3-0.6B", budget=16.0)
     found = plan(fleet, job, evaluations=60, runnable_only=runnable_only)
@@ -146,9 +149,13 @@ def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
     found = evaluator.evaluate(Layout(((spread, generation),)))
     assert isinstance(found, Evaluation)
     moved = repartition(
-        found, evaluator, objective,
-        evaluations=100, rng=np.random.default_rng(1), should_stop=never,
-    )  # fmt: skip
+        found,
+        evaluator,
+        objective,
+        evaluations=100,
+        rng=np.random.default_rng(1),
+        should_stop=never,
+    )
     assert moved.tasks[Task.ACTOR_TRAINING].seconds < 0.7 * before
 
 

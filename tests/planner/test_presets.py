@@ -48,11 +48,14 @@ def test_every_two_of_the_ten_regions_are_linked() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "figures"),
     [
-        ("Oregon", "Virginia", (67, 0.79)), ("Ohio", "Ireland", (77, 1.14)),
-        ("Seoul", "Singapore", (74, 1.14)), ("Sydney", "Ireland", (254, 0.344)),
-        ("Frankfurt", "Ireland", (24, 1.08)), ("Tokyo", "Ireland", (199, 0.465)),
+        ("Oregon", "Virginia", (67, 0.79)),
+        ("Ohio", "Ireland", (77, 1.14)),
+        ("Seoul", "Singapore", (74, 1.14)),
+        ("Sydney", "Ireland", (254, 0.344)),
+        ("Frankfurt", "Ireland", (24, 1.08)),
+        ("Tokyo", "Ireland", (199, 0.465)),
     ],
-)  # fmt: skip
+)
 def test_a_pair_of_regions_has_the_published_figures(
     one: str, other: str, figures: tuple[float, float]
 ) -> None:
@@ -60,8 +63,11 @@ def test_a_pair_of_regions_has_the_published_figures(
 
 
 def test_a_link_takes_half_of_the_round_trip() -> None:
-    link = next(each for each in ten_regions(egress_dollars_per_gib=0.5) if
-                (each.source, each.target) == ("Oregon", "Ohio"))  # fmt: skip
+    link = next(
+        each
+        for each in ten_regions(egress_dollars_per_gib=0.5)
+        if (each.source, each.target) == ("Oregon", "Ohio")
+    )
     assert link.latency_seconds == pytest.approx(0.0245)
     assert link.bytes_per_second == pytest.approx(1.10 * GIGABIT)
     assert link.egress_dollars_per_gib == 0.5
@@ -112,8 +118,9 @@ def test_pools_choose_machines_of_a_preset_by_product_and_region() -> None:
     )
     fleet = named_fleet(Path("preset:multi-region-hybrid")).snapshot(ResourcesSpec(pools=pools))
     assert [(machine.gpu_kind, machine.pool) for machine in fleet.machines] == [
-        *[("A100-40GB", "big")] * 3, *[("L4", "edge")] * 2,
-    ]  # fmt: skip
+        *[("A100-40GB", "big")] * 3,
+        *[("L4", "edge")] * 2,
+    ]
 
 
 def test_a_user_who_asks_for_no_preset_of_ours_reads_which_there_are(tmp_path: Path) -> None:

@@ -61,8 +61,11 @@ def seconds_in_the_trainer(fleet: ClusterSnapshot, job: JobSpec) -> float:
         evaluator,
         Objective(goal=Fastest(), limits=space.limits, devices=evaluator.devices),
         [disjoint(space.work.tasks)],
-        evaluations=480, rng=np.random.default_rng(1), should_stop=never, runnable_only=True,
-    )  # fmt: skip
+        evaluations=480,
+        rng=np.random.default_rng(1),
+        should_stop=never,
+        runnable_only=True,
+    )
     assert found
     return found.evaluation.step_seconds
 
@@ -106,12 +109,13 @@ def test_every_search_of_groups_finds_that_it_pays(apart: Plan, strategy: Strate
     [
         pytest.param(a_job("Qwen3-1.7B", algorithm=WITH_A_REFERENCE), id="every GPU is as good"),
         pytest.param(
-            a_job("Qwen3-1.7B", algorithm=replace(
-                WITH_A_REFERENCE, mode=Mode.SYNC, max_staleness=0)),
+            a_job(
+                "Qwen3-1.7B", algorithm=replace(WITH_A_REFERENCE, mode=Mode.SYNC, max_staleness=0)
+            ),
             id="GPUs of its own would wait for the rest of a step",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_reference_stays_in_the_trainer_where_that_is_no_slower(job: JobSpec) -> None:
     fleet = a_fleet(a100=8)
     found = made(fleet, job)
@@ -176,9 +180,11 @@ def test_models_of_one_inference_worker_are_cut_as_both_may_be() -> None:
     layout = decoder.decode(
         Genome(
             grouping=((generates,), (reference, reward), (trains,)),
-            counts=((1, 0, 3), (0, 4, 0)), order=(0, 1), splits=((reference, 1, (2, 1)),),
+            counts=((1, 0, 3), (0, 4, 0)),
+            order=(0, 1),
+            splits=((reference, 1, (2, 1)),),
         )
-    )  # fmt: skip
+    )
     assert layout
     assert layout.task(reference).replicas == layout.task(reward).replicas
     assert {len(stage.gpus) for stage in layout.task(reference).stages} == {1}

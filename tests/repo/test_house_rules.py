@@ -23,8 +23,11 @@ PACKAGES = [
 def tracked_files() -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
 
 
@@ -59,8 +62,11 @@ def test_importing_stays_light(module: str, banned: set[str]) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_room_says_what_belongs_there(package: str) -> None:
-    (source,) = [root / package for root in map(ROOT.joinpath, ["core", "operator", "runtime"])
-                 if (root / package).is_dir()]  # fmt: skip
+    (source,) = [
+        root / package
+        for root in map(ROOT.joinpath, ["core", "operator", "runtime"])
+        if (root / package).is_dir()
+    ]
     for room in [source, *(path for path in source.rglob("*") if path.is_dir())]:
         if any(room.glob("*.py")):
             opening = (room / "__init__.py").read_text()
@@ -71,10 +77,13 @@ def test_every_module_opens_by_saying_what_it_is() -> None:
     silent = [
         path.relative_to(ROOT)
         for path in tracked_files()
-        if path.suffix == ".py" and "_pb2" not in path.name and path.parts[-2] != "tests"
-        and path.read_text().strip() and not path.read_text().startswith(('"""', '#!'))
+        if path.suffix == ".py"
+        and "_pb2" not in path.name
+        and path.parts[-2] != "tests"
+        and path.read_text().strip()
+        and not path.read_text().startswith(('"""', "#!"))
         and path.relative_to(ROOT).parts[0] in {"core", "operator", "runtime"}
-    ]  # fmt: skip
+    ]
     assert not silent
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
-    ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "e2e" / "cluster" / "README.md", *sorted((ROOT / "examples").glob("*.yaml")),
-)  # fmt: skip
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "e2e" / "cluster" / "README.md",
+    *sorted((ROOT / "examples").glob("*.yaml")),
+)
 _PROGRAMS = {"make", "hetrl", "helm", "kubectl", "docker", "sed", "eval", "python"}
 _ENDS = {";", "&", "&&", "|", "||"}
 

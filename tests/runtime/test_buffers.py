@@ -37,7 +37,7 @@ def test_memory_that_nobody_holds_is_lent_again_as_it_was_left() -> None:
             id="numbers of another kind in a tensor's part",
         ),
     ],
-)  # fmt: skip
+)
 def test_memory_that_somebody_holds_is_not_lent(holding: Callable[[memoryview], object]) -> None:
     buffers = Buffers()
     lent = buffers.lend(SIZE_BYTES)

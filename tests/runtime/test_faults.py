@@ -48,9 +48,12 @@ def test_a_process_dies_where_it_is_told_to_and_not_before():
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True,
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
         env={**os.environ, DIE_AT: "restored:2"},
-    )  # fmt: skip
+    )
 
     assert done.returncode == -signal.SIGKILL
     assert done.stdout.split() == ["RESTORED", "REGISTERED"]

@@ -30,8 +30,12 @@ def faults_of(way: str) -> int:
     environment = {name: each for name, each in os.environ.items() if "MALLOC" not in name}
     done = subprocess.run(
         [sys.executable, "-c", ROUNDS, way],
-        check=True, capture_output=True, text=True, env=environment, timeout=60,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
     return int(done.stdout)
 
 

@@ -36,13 +36,18 @@ def test_slow_rollouts_give_places_over_latency() -> None:
 def test_a_replica_of_fixed_total_rate_makes_as_many_tokens_with_any_places() -> None:
     # t(n) = n·t(1): processor sharing, 1/t(1) tokens a second.
     group = RolloutGroup(
-        name="one", region="here", num_replicas=1,
+        name="one",
+        region="here",
+        num_replicas=1,
         token_seconds=tuple(0.001 * running for running in range(1, 33)),
-    )  # fmt: skip
+    )
     pipeline = a_pipeline(
-        batch=16, eta=50, train_seconds=1e-6, rollouts=(group,),
+        batch=16,
+        eta=50,
+        train_seconds=1e-6,
+        rollouts=(group,),
         lengths=lognormal_of_variation(mean_tokens=100, variation=1, max_tokens=2000),
-    )  # fmt: skip
+    )
     result = play(pipeline, steps=250)
     generated_per_second = result.generated_tokens / result.seconds
     assert generated_per_second == pytest.approx(1000, rel=0.03)
@@ -54,13 +59,11 @@ def test_a_synchronous_step_is_generation_then_scoring_then_training_then_weight
         eta=0,
         train_seconds=3.0,
         stages=(
-            InferenceStage(name="reference", server_seconds=(0.1,) * 8,
-                           waits_for_batch=True),
-            InferenceStage(name="critic", server_seconds=(0.1,) * 4,
-                           waits_for_batch=True),
+            InferenceStage(name="reference", server_seconds=(0.1,) * 8, waits_for_batch=True),
+            InferenceStage(name="critic", server_seconds=(0.1,) * 4, waits_for_batch=True),
         ),
         routes=(a_route(transfer_seconds=0.5, load_seconds=0.25),),
-    )  # fmt: skip
+    )
     result = play(pipeline)
     # 64 places and 64 trajectories of 1 s; the slower stage takes 64·0.1/4 s.
     assert result.step_seconds.mean == pytest.approx(1.0 + 1.6 + 3.0 + 0.75)
@@ -87,11 +90,12 @@ def test_shared_gpus_do_one_thing_after_the_other() -> None:
         trainer=TrainerSpec(step_seconds=2.0, gpus=("pool",)),
         rollouts=(some_rollouts(gpus="pool"),),
         stages=(
-            InferenceStage(name="reference", server_seconds=(0.5,) * 64,
-                           waits_for_batch=True, gpus="pool"),
+            InferenceStage(
+                name="reference", server_seconds=(0.5,) * 64, waits_for_batch=True, gpus="pool"
+            ),
         ),
         shared_gpus=(SharedGpus(name="pool", switch_seconds=0.1),),
-    )  # fmt: skip
+    )
     result = play(pipeline)
     # Three switches: to scoring, to training, back to generation.
     assert result.step_seconds.mean == pytest.approx(1.0 + 0.5 + 2.0 + 3 * 0.1)
@@ -102,10 +106,12 @@ def test_shared_gpus_do_one_thing_after_the_other() -> None:
 
 def test_an_asynchronous_run_on_shared_gpus_takes_both_times_per_step() -> None:
     pipeline = a_pipeline(
-        batch=64, eta=1,
+        batch=64,
+        eta=1,
         trainer=TrainerSpec(step_seconds=2.0, gpus=("pool",)),
-        rollouts=(some_rollouts(gpus="pool"),), shared_gpus=(SharedGpus(name="pool"),),
-    )  # fmt: skip
+        rollouts=(some_rollouts(gpus="pool"),),
+        shared_gpus=(SharedGpus(name="pool"),),
+    )
     assert play(pipeline).step_seconds.mean == pytest.approx(3.0)
 
 
@@ -113,7 +119,8 @@ def test_routes_on_one_link_take_turns_of_its_bandwidth() -> None:
     def step_seconds(*links: str) -> float:
         regions = [f"region {number}" for number, _ in enumerate(links)]
         pipeline = a_pipeline(
-            batch=32, eta=0,
+            batch=32,
+            eta=0,
             rollouts=tuple(
                 some_rollouts(name=region, region=region, replicas=1, places=16)
                 for region in regions
@@ -122,7 +129,7 @@ def test_routes_on_one_link_take_turns_of_its_bandwidth() -> None:
                 a_route(region=region, link=link, transfer_seconds=1.0)
                 for region, link in zip(regions, links, strict=True)
             ),
-        )  # fmt: skip
+        )
         return play(pipeline).step_seconds.mean
 
     assert step_seconds("wan", "lan") == pytest.approx(1.0 + 1.0 + 1.0)

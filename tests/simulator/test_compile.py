@@ -83,9 +83,12 @@ def test_an_asynchronous_step_is_as_predicted_where_the_cost_model_assumes_nothi
 
 def test_another_region_waits_for_its_link_and_pays_egress() -> None:
     link = Link(
-        source="east", target="west", bytes_per_second=0.5e9, latency_seconds=0.05,
+        source="east",
+        target="west",
+        bytes_per_second=0.5e9,
+        latency_seconds=0.05,
         egress_dollars_per_gib=0.02,
-    )  # fmt: skip
+    )
     fleet = both(a_fleet(a100=8, region="east"), a_fleet(l4=8, region="west"), links=(link,))
     made = a_plan(
         trainer=("east-a100-40gb-0", 8, "A100-40GB", "east"),
@@ -151,8 +154,9 @@ def test_groups_on_the_same_gpus_take_turns_and_are_paid_once() -> None:
 
 
 GIGABIT = Link(source="east", target="west", bytes_per_second=0.125e9, latency_seconds=0.03)
-APART_FLEET = both(a_fleet(a100_80=4, region="east"), a_fleet(a100_80=4, region="west"),
-                   links=(GIGABIT,))  # fmt: skip
+APART_FLEET = both(
+    a_fleet(a100_80=4, region="east"), a_fleet(a100_80=4, region="west"), links=(GIGABIT,)
+)
 
 
 @pytest.mark.parametrize("kl_coefficient", [0.0, 0.01], ids=["no reference", "with a reference"])

@@ -14,9 +14,12 @@ def test_a_lost_replicas_work_is_lent_again_when_its_leases_end() -> None:
     loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=None)
     # Two replicas of 16 places, a batch of 32: half of the first batch is lost half way.
     pipeline = a_pipeline(
-        eta=0, train_seconds=1.0, rollouts=(some_rollouts(replicas=2),), lease_seconds=3.0,
+        eta=0,
+        train_seconds=1.0,
+        rollouts=(some_rollouts(replicas=2),),
+        lease_seconds=3.0,
         failures=Failures(replicas=(loss,)),
-    )  # fmt: skip
+    )
     result = play(pipeline, steps=10)
     assert result.work.expired == 16
     assert result.timeline[0].ended_at_seconds == pytest.approx(0.5 + 3.0 + 1.0 + 1.0)
@@ -31,9 +34,11 @@ def test_a_replica_that_returns_is_as_good_as_before() -> None:
         for each in range(4)
     )
     pipeline = a_pipeline(
-        train_seconds=0.4, lease_seconds=1.0, routes=(a_route(load_seconds=0.2),),
+        train_seconds=0.4,
+        lease_seconds=1.0,
+        routes=(a_route(load_seconds=0.2),),
         failures=Failures(replicas=losses),
-    )  # fmt: skip
+    )
     undisturbed = play(a_pipeline(train_seconds=0.4, routes=pipeline.routes), steps=100)
     result = play(pipeline, steps=100)
     assert result.failures.replicas == 4
@@ -45,9 +50,12 @@ def test_chance_takes_the_share_of_time_that_its_rates_say() -> None:
     # Away for 5 s in 25 s on average.
     failures = Failures(replica_mean_seconds=20.0, replica_return_seconds=5.0)
     pipeline = a_pipeline(
-        lengths=Constant(tokens=10), train_seconds=5.0, lease_seconds=1.0, failures=failures,
+        lengths=Constant(tokens=10),
+        train_seconds=5.0,
+        lease_seconds=1.0,
+        failures=failures,
         rollouts=(some_rollouts(replicas=20),),
-    )  # fmt: skip
+    )
     result = play(pipeline, steps=150)
     # The next failure is drawn from the last one, not from the return: 5 s in 20 s, less overlap.
     assert result.rollouts[0].lost_share == pytest.approx(0.22, abs=0.03)
@@ -55,10 +63,11 @@ def test_chance_takes_the_share_of_time_that_its_rates_say() -> None:
 
 def test_a_lost_trainer_trains_again_from_its_checkpoint() -> None:
     pipeline = a_pipeline(
-        lengths=Constant(tokens=10), eta=1,
+        lengths=Constant(tokens=10),
+        eta=1,
         trainer=TrainerSpec(step_seconds=1.0, checkpoint_every_steps=5),
         failures=Failures(trainer_at_seconds=(12.55,), trainer_restart_seconds=3.0),
-    )  # fmt: skip
+    )
     result = play(pipeline, steps=20)
     # 0.1 s for the first batch, then a version a second: twelve when it is lost, ten kept.
     assert result.failures.steps == 2
@@ -74,9 +83,11 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
     # Every version is kept: nothing that waits is from a lost history, so nothing is fenced
     # but what was running.
     pipeline = a_pipeline(
-        lengths=Constant(tokens=10), train_seconds=2.0, eta=2,
+        lengths=Constant(tokens=10),
+        train_seconds=2.0,
+        eta=2,
         failures=Failures(trainer_at_seconds=(9.0,), trainer_restart_seconds=1.0),
-    )  # fmt: skip
+    )
     result = play(pipeline, steps=10)
     assert result.failures.steps == 0
     assert result.work.fenced == 0
@@ -115,15 +126,15 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
         ),
         pytest.param(
             {
-                "eta": 0, "lengths": lognormal_of_variation(
-                    mean_tokens=100, variation=1, max_tokens=1000
-                ), "max_seconds": 7.0,
+                "eta": 0,
+                "lengths": lognormal_of_variation(mean_tokens=100, variation=1, max_tokens=1000),
+                "max_seconds": 7.0,
             },
             "time",
             id="no time left",
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.slow
 def test_a_run_that_cannot_end_says_how_far_it_came(
     changes: dict[str, object], ended_by: str
@@ -138,9 +149,12 @@ def test_a_run_that_cannot_end_says_how_far_it_came(
 def test_a_replica_that_returns_early_owns_up_to_what_it_lost() -> None:
     loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=0.25)
     pipeline = a_pipeline(
-        eta=0, train_seconds=1.0, rollouts=(some_rollouts(replicas=2),), lease_seconds=30.0,
+        eta=0,
+        train_seconds=1.0,
+        rollouts=(some_rollouts(replicas=2),),
+        lease_seconds=30.0,
         failures=Failures(replicas=(loss,)),
-    )  # fmt: skip
+    )
     first = play(pipeline, steps=3).timeline[0]
     assert first.ended_at_seconds == pytest.approx(0.5 + 0.25 + 1.0 + 1.0)
 

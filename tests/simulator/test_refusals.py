@@ -42,8 +42,10 @@ def of_rates(**changes: object) -> object:
         (lambda: lognormal_of_max(mean_tokens=10, max_tokens=9), "max must be >= the mean (10)"),
         (lambda: lognormal_of_variation(mean_tokens=1, variation=nan, max_tokens=9), "got nan"),
         (lambda: lognormal_of_p95(mean_tokens=10, p95_tokens=9, max_tokens=99), "p95 must be >="),
-        (lambda: lognormal_of_p95(mean_tokens=10, p95_tokens=90, max_tokens=99),
-         "p95 must be at most about 3.9 times the mean (10), got 90"),
+        (
+            lambda: lognormal_of_p95(mean_tokens=10, p95_tokens=90, max_tokens=99),
+            "p95 must be at most about 3.9 times the mean (10), got 90",
+        ),
         (lambda: a_pipeline(eta=-1), "maxStaleness must be >= 0 and finite, got -1"),
         (lambda: a_pipeline(group=0), "groupSize must be >= 1"),
         (lambda: a_pipeline(batch=30), "globalBatchSize must be a multiple of groupSize (4)"),
@@ -51,8 +53,10 @@ def of_rates(**changes: object) -> object:
         (lambda: a_pipeline(train_seconds=inf), "step_seconds must be > 0 and finite, got inf"),
         (lambda: a_pipeline(filtered_share=1.0), "filteredShare must be in [0, 1), got 1.0"),
         (lambda: a_pipeline(queue_capacity=-1), "queueCapacity must be >= 0"),
-        (lambda: a_pipeline(lends_groups=True, rollouts=(some_rollouts(places=3),)),
-         "lent whole groups must be >= 4 and finite, got 3"),
+        (
+            lambda: a_pipeline(lends_groups=True, rollouts=(some_rollouts(places=3),)),
+            "lent whole groups must be >= 4 and finite, got 3",
+        ),
         (lambda: a_pipeline(max_concurrent=0), "concurrency must be >= 1"),
         (lambda: a_pipeline(lease_seconds=0), "leaseSeconds must be > 0"),
         (lambda: some_rollouts(replicas=0), "num_replicas must be >= 1 and finite, got 0"),
@@ -63,17 +67,27 @@ def of_rates(**changes: object) -> object:
         (lambda: InferenceStage(name="r", server_seconds=()), "num_servers must be >= 1"),
         (lambda: InferenceStage(name="r", server_seconds=(1, -1)), "server_seconds must be >= 0"),
         (lambda: SharedGpus(name="g", switch_seconds=-1), "switch_seconds must be >= 0"),
-        (lambda: a_pipeline(trainer=TrainerSpec(step_seconds=1, gpus=("pool",))),
-         "shared GPUs 'pool' are not among []"),
-        (lambda: a_pipeline(trainer=TrainerSpec(
-            step_seconds=1, minibatches=3, streams_minibatches=True)),
-         "must be a multiple of minibatches x groupSize (12), got 32"),
+        (
+            lambda: a_pipeline(trainer=TrainerSpec(step_seconds=1, gpus=("pool",))),
+            "shared GPUs 'pool' are not among []",
+        ),
+        (
+            lambda: a_pipeline(
+                trainer=TrainerSpec(step_seconds=1, minibatches=3, streams_minibatches=True)
+            ),
+            "must be a multiple of minibatches x groupSize (12), got 32",
+        ),
         (lambda: replace(a_pipeline(), rollouts=()), "at least one group of rollout replicas"),
         (lambda: Failures(replica_mean_seconds=0), "replica_mean_seconds must be > 0"),
         (lambda: ReplicaLoss(group="r", replica=0, at_seconds=-1), "at_seconds must be >= 0"),
-        (lambda: a_pipeline(failures=Failures(
-            replicas=(ReplicaLoss(group="rollouts", replica=4, at_seconds=1),))),
-         "replica must be one of the 4 of group 'rollouts', got 4"),
+        (
+            lambda: a_pipeline(
+                failures=Failures(
+                    replicas=(ReplicaLoss(group="rollouts", replica=4, at_seconds=1),)
+                )
+            ),
+            "replica must be one of the 4 of group 'rollouts', got 4",
+        ),
         (lambda: of_rates(rate_ratio=0), "rateRatio must be > 0 and finite, got 0"),
         (lambda: of_rates(rate_ratio=-2), "rateRatio must be > 0 and finite, got -2"),
         (lambda: of_rates(concurrency=0), "concurrency must be >= 1"),
@@ -82,7 +96,7 @@ def of_rates(**changes: object) -> object:
         (lambda: play(a_pipeline(), steps=0), "steps must be >= 1 and finite, got 0"),
         (lambda: play(a_pipeline(), steps=5, warmup_steps=5), "warmupSteps must be < steps (5)"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_number_is_refused_in_one_line(make: Callable[[], object], said: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         make()

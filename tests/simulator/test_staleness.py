@@ -43,9 +43,14 @@ def test_without_a_bound_the_queue_is_what_holds_rollouts_back() -> None:
             concurrency=32, batch_size=32, rate_ratio=8, mean_tokens=LONG_TAIL.mean_tokens
         )
         pipeline = Pipeline(
-            batch_size=32, group_size=1, max_staleness=None, lengths=LONG_TAIL,
-            rollouts=(rollouts,), trainer=TrainerSpec(step_seconds=1.0), queue_capacity=capacity,
-        )  # fmt: skip
+            batch_size=32,
+            group_size=1,
+            max_staleness=None,
+            lengths=LONG_TAIL,
+            rollouts=(rollouts,),
+            trainer=TrainerSpec(step_seconds=1.0),
+            queue_capacity=capacity,
+        )
         return play(pipeline, steps=100).staleness.mean
 
     assert mean(0) < mean(64) < mean(128)
@@ -78,9 +83,10 @@ def test_groups_that_stay_together_wait_less_for_a_slow_replica() -> None:
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
     pipeline = a_pipeline(
-        lengths=LONG_TAIL, filtered_share=0.1,
+        lengths=LONG_TAIL,
+        filtered_share=0.1,
         failures=Failures(replica_mean_seconds=30, replica_return_seconds=2),
-    )  # fmt: skip
+    )
     assert play(pipeline, seed=7) == play(pipeline, seed=7)
     assert play(pipeline, seed=7) != play(pipeline, seed=8)
 
@@ -101,21 +107,38 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         lengths=lengths,
         train_seconds=draw(st.floats(0.05, 3)),
         rollouts=(
-            some_rollouts(replicas=replicas, places=places, token_seconds=0.01,
-                          upload_seconds=draw(st.sampled_from([0.0, 0.1]))),
-            some_rollouts(name="far", region="there", replicas=1, places=places,
-                          token_seconds=0.02, prefill_seconds=0.01),
+            some_rollouts(
+                replicas=replicas,
+                places=places,
+                token_seconds=0.01,
+                upload_seconds=draw(st.sampled_from([0.0, 0.1])),
+            ),
+            some_rollouts(
+                name="far",
+                region="there",
+                replicas=1,
+                places=places,
+                token_seconds=0.02,
+                prefill_seconds=0.01,
+            ),
         ),
         routes=(
             a_route(load_seconds=draw(seconds)),
             a_route(region="there", transfer_seconds=draw(seconds), load_seconds=draw(seconds)),
         ),
-        stages=draw(st.sampled_from([
-            (),
-            (InferenceStage(name="reward", server_seconds=(0.01,)),),
-            (InferenceStage(name="reward", server_seconds=(0.01, 0.02),
-                            waits_for_batch=True),),
-        ])),
+        stages=draw(
+            st.sampled_from(
+                [
+                    (),
+                    (InferenceStage(name="reward", server_seconds=(0.01,)),),
+                    (
+                        InferenceStage(
+                            name="reward", server_seconds=(0.01, 0.02), waits_for_batch=True
+                        ),
+                    ),
+                ]
+            )
+        ),
         is_interruptible=draw(st.booleans()),
         lends_groups=draw(st.booleans()) and places >= group,
         checks_consumption=draw(st.booleans()),
@@ -125,15 +148,19 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         filtered_share=draw(st.sampled_from([0.0, 0.2])),
         failures=Failures(
             replicas=(
-                ReplicaLoss(group="rollouts", replica=0, at_seconds=draw(st.floats(0, 9)),
-                            returns_after_seconds=draw(st.sampled_from([None, 0.0, 1.0]))),
+                ReplicaLoss(
+                    group="rollouts",
+                    replica=0,
+                    at_seconds=draw(st.floats(0, 9)),
+                    returns_after_seconds=draw(st.sampled_from([None, 0.0, 1.0])),
+                ),
             ),
             trainer_at_seconds=draw(st.sampled_from([(), (4.0,), (1.0, 6.0)])),
             trainer_restart_seconds=draw(st.floats(0, 3)),
             replica_mean_seconds=draw(st.sampled_from([None, 10.0])),
             replica_return_seconds=0.5,
         ),
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -150,6 +177,11 @@ def test_every_lease_ends_once_and_no_checked_run_exceeds_its_bound(
         assert pipeline.max_staleness is not None
         assert result.staleness.max <= pipeline.max_staleness
     for use in result.rollouts:
-        shares = (use.generating_share, use.idle_share, use.weights_share, use.yielded_share,
-                  use.lost_share)  # fmt: skip
+        shares = (
+            use.generating_share,
+            use.idle_share,
+            use.weights_share,
+            use.yielded_share,
+            use.lost_share,
+        )
         assert all(-1e-9 <= share <= 1 + 1e-9 for share in shares)

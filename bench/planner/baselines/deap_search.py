@@ -55,7 +55,13 @@ def search(run: Run, rng: np.random.Generator) -> Evaluation | None:
     population = [_Individual(encoding.first(starts, rng)) for _ in range(POPULATION)]
     with suppress(Spent):
         algorithms.eaMuPlusLambda(
-            population, toolbox, mu=POPULATION, lambda_=POPULATION, cxpb=CROSSOVER,
-            mutpb=MUTATION, ngen=MAX_GENERATIONS, verbose=False,
-        )  # fmt: skip
+            population,
+            toolbox,
+            mu=POPULATION,
+            lambda_=POPULATION,
+            cxpb=CROSSOVER,
+            mutpb=MUTATION,
+            ngen=MAX_GENERATIONS,
+            verbose=False,
+        )
     return run.best

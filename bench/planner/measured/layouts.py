@@ -41,9 +41,12 @@ def constants(run: Run, parameters: Parameters) -> Iterator[None]:
 def places(run: Run) -> int:
     """Return how many sequences an engine of a run holds."""
     shard = Shard(
-        architecture=run.work.architecture, tensor=run.generation.tensor, is_first=True,
-        num_layers=run.work.architecture.num_layers, is_last=True,
-    )  # fmt: skip
+        architecture=run.work.architecture,
+        tensor=run.generation.tensor,
+        is_first=True,
+        num_layers=run.work.architecture.num_layers,
+        is_last=True,
+    )
     with patch.object(memory, "MAX_CONCURRENCY", run.max_num_seqs):
         return memory.max_concurrency(shard, run.kind, run.work)
 
@@ -62,18 +65,22 @@ def evaluator_of(
         gpu_kinds=(kind,),
         machines=tuple(
             Machine(
-                name=f"machine-{number:02}", gpu_kind=kind.name, region=REGION,
+                name=f"machine-{number:02}",
+                gpu_kind=kind.name,
+                region=REGION,
                 num_gpus=min(run.gpus_per_machine, run.num_gpus - first),
             )
             for number, first in enumerate(range(0, run.num_gpus, run.gpus_per_machine))
         ),
         links=(
             Link(
-                source=REGION, target=REGION, bytes_per_second=run.link_bytes_per_second,
+                source=REGION,
+                target=REGION,
+                bytes_per_second=run.link_bytes_per_second,
                 latency_seconds=LATENCY_SECONDS,
             ),
         ),
-    )  # fmt: skip
+    )
     devices = Devices(snapshot=snapshot, sites=sites(snapshot, ResourcesSpec()))
     return Evaluator(run.work, devices)
 

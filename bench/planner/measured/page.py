@@ -222,9 +222,14 @@ def draw(answers: Sequence[Answer], path: Path) -> None:
         line = np.array([low, high])
         axis.plot(line, line, color="black", linewidth=1)
         axis.fill_between(
-            line, line * (1 - BAND), line * (1 + BAND), color="grey", alpha=0.2, linewidth=0,
+            line,
+            line * (1 - BAND),
+            line * (1 + BAND),
+            color="grey",
+            alpha=0.2,
+            linewidth=0,
             label="within 25 %",
-        )  # fmt: skip
+        )
         _points(axis, some)
         axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), title=title)
         ticks = [tick for tick in (SECONDS if high > 10 else RATIOS) if low <= tick <= high]
@@ -252,20 +257,35 @@ def _points(axis: plt.Axes, answers: Sequence[Answer]) -> None:
         some = [each for each in answers if each.calibrates == half]
         published = [each.row.published for each in some]
         axis.scatter(
-            published, [each.shipped for each in some], s=26, facecolors="none",
-            edgecolors=color, label=f"{name}: shipped parameters",
-        )  # fmt: skip
+            published,
+            [each.shipped for each in some],
+            s=26,
+            facecolors="none",
+            edgecolors=color,
+            label=f"{name}: shipped parameters",
+        )
         axis.scatter(
-            published, [each.fitted for each in some], s=26, color=color,
+            published,
+            [each.fitted for each in some],
+            s=26,
+            color=color,
             label=f"{name}: fitted parameters",
-        )  # fmt: skip
+        )
         axis.vlines(
-            published, [each.shipped for each in some], [each.fitted for each in some],
-            color=color, alpha=0.3, linewidth=1,
-        )  # fmt: skip
+            published,
+            [each.shipped for each in some],
+            [each.fitted for each in some],
+            color=color,
+            alpha=0.3,
+            linewidth=1,
+        )
         for each in some:
             # Rows of one kind are neighbours in both: half of the numbers go below.
             axis.annotate(
-                str(each.number), (each.row.published, each.fitted), fontsize=8, color=color,
-                xytext=(4, 4) if each.number % 2 else (-12, -9), textcoords="offset points",
-            )  # fmt: skip
+                str(each.number),
+                (each.row.published, each.fitted),
+                fontsize=8,
+                color=color,
+                xytext=(4, 4) if each.number % 2 else (-12, -9),
+                textcoords="offset points",
+            )

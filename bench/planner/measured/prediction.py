@@ -69,9 +69,11 @@ def played(run: Run, parameters: Parameters) -> float:
         pipeline = pipeline_of(run, parameters)
     warmup_steps = run.work.max_staleness + 2
     result = simulate(
-        pipeline, steps=warmup_steps + MEASURED_STEPS, warmup_steps=warmup_steps,
+        pipeline,
+        steps=warmup_steps + MEASURED_STEPS,
+        warmup_steps=warmup_steps,
         generator=np.random.default_rng(SEED),
-    )  # fmt: skip
+    )
     assert result.ended_by == "steps", result.reason
     return result.step_seconds.mean
 

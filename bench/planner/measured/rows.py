@@ -29,9 +29,13 @@ from tests.builders import ARCHITECTURES
 
 _KINDS = {kind.name: kind for kind in CATALOGUE}
 GB200 = GpuKind(
-    name="GB200", memory_bytes=189_471 * MIB, bf16_flops=2500 * TERA,
-    hbm_bytes_per_second=8000 * GIGA, intra_node_bytes_per_second=900 * GIGA, dollars_per_hour=0.0,
-)  # fmt: skip
+    name="GB200",
+    memory_bytes=189_471 * MIB,
+    bf16_flops=2500 * TERA,
+    hbm_bytes_per_second=8000 * GIGA,
+    intra_node_bytes_per_second=900 * GIGA,
+    dollars_per_hour=0.0,
+)
 """NVIDIA's GB200 NVL72 data sheet, a GPU: the catalogue has none. Dense bf16."""
 
 NVLINK_RACK = 900 * GIGA
@@ -46,10 +50,16 @@ def _model(
     hidden: int, layers: int, heads: int, ffn: int, vocab: int, *, query_key_norm: bool
 ) -> ModelArchitecture:
     return ModelArchitecture(
-        hidden_size=hidden, num_layers=layers, num_query_heads=heads, num_kv_heads=8,
-        head_dim=128, ffn_size=ffn, vocab_size=vocab, tied_embeddings=False,
+        hidden_size=hidden,
+        num_layers=layers,
+        num_query_heads=heads,
+        num_kv_heads=8,
+        head_dim=128,
+        ffn_size=ffn,
+        vocab_size=vocab,
+        tied_embeddings=False,
         query_key_norm=query_key_norm,
-    )  # fmt: skip
+    )
 
 
 # Dimensions from each model's published config.json.
@@ -63,15 +73,31 @@ SCORED = (Task.ACTOR_GENERATION, Task.REFERENCE_INFERENCE, Task.ACTOR_TRAINING)
 
 
 def _work(
-    model: ModelArchitecture, tasks: tuple[Task, ...], *, prompt: int, response: int, most: int,
-    batch: int, group: int, minibatches: int, staleness: int,
-) -> Workload:  # fmt: skip
+    model: ModelArchitecture,
+    tasks: tuple[Task, ...],
+    *,
+    prompt: int,
+    response: int,
+    most: int,
+    batch: int,
+    group: int,
+    minibatches: int,
+    staleness: int,
+) -> Workload:
     return Workload(
-        architecture=model, prompt_tokens=prompt, response_tokens=response,
-        max_prompt_tokens=2 * prompt, max_response_tokens=most, batch_size=batch,
-        group_size=group, minibatches=minibatches, max_staleness=staleness,
-        is_synchronous=staleness == 0, tasks=tasks, engine=Engine.VLLM,
-    )  # fmt: skip
+        architecture=model,
+        prompt_tokens=prompt,
+        response_tokens=response,
+        max_prompt_tokens=2 * prompt,
+        max_response_tokens=most,
+        batch_size=batch,
+        group_size=group,
+        minibatches=minibatches,
+        max_staleness=staleness,
+        is_synchronous=staleness == 0,
+        tasks=tasks,
+        engine=Engine.VLLM,
+    )
 
 
 # AReaL v0.3
@@ -82,22 +108,32 @@ def _areal(model: ModelArchitecture, nodes: int, *, stages: int, is_async: bool 
     gpus = 8 * nodes
     generating = gpus * 3 // 4 if is_async else gpus // 2
     return Run(
-        kind=_KINDS["H800-80GB"], link_bytes_per_second=DGX_H100,
+        kind=_KINDS["H800-80GB"],
+        link_bytes_per_second=DGX_H100,
         work=_work(
-            model, TRAINED, prompt=512, response=9216, most=27648, batch=512 * 16, group=16,
-            minibatches=4, staleness=4 if is_async else 0,
+            model,
+            TRAINED,
+            prompt=512,
+            response=9216,
+            most=27648,
+            batch=512 * 16,
+            group=16,
+            minibatches=4,
+            staleness=4 if is_async else 0,
         ),
         generation=Split(num_gpus=generating),
         training=Split(num_gpus=gpus - generating, stages=stages),
-        recompute=Recompute.FULL, recomputes_cache=True,
-    )  # fmt: skip
+        recompute=Recompute.FULL,
+        recomputes_cache=True,
+    )
 
 
 def _areal_rows() -> list[Row]:
     models = (("1.5B", QWEN_1_5B, 16, 2, 41.0, 14.8), ("7B", QWEN_7B, 24, 4, 57.7, 25.4))
     gains = [
         Row(
-            source="AReaL", case=f"{name}, {nodes} nodes of 8 H800: synchronous over asynchronous",
+            source="AReaL",
+            case=f"{name}, {nodes} nodes of 8 H800: synchronous over asynchronous",
             published=before / after,
             measured=Gain(
                 slower=_areal(model, nodes, stages=stages, is_async=False),
@@ -105,17 +141,19 @@ def _areal_rows() -> list[Row]:
             ),
         )
         for name, model, nodes, stages, before, after in models
-    ]  # fmt: skip
+    ]
     interrupted = []
     for (name, model, _, stages, *_), published in zip(models, (1.12, 1.17), strict=True):
         faster = replace(_areal(model, 4, stages=stages), trainer_keeps_up=True)
         slower = replace(faster, is_interruptible=False)
         interrupted.append(
             Row(
-                source="AReaL", case=f"{name}, 4 nodes: not interruptible over interruptible",
-                published=published, measured=Gain(slower=slower, faster=faster),
+                source="AReaL",
+                case=f"{name}, 4 nodes: not interruptible over interruptible",
+                published=published,
+                measured=Gain(slower=slower, faster=faster),
             )
-        )  # fmt: skip
+        )
     return gains + interrupted
 
 
@@ -127,16 +165,28 @@ def _verl(num_gpus: int, *, staleness: float | None, length: InferredLength | No
     shares_gpus = staleness is None
     each = num_gpus if shares_gpus else num_gpus // 2
     return Run(
-        kind=_KINDS["H20"], link_bytes_per_second=ONE_CARD,
+        kind=_KINDS["H20"],
+        link_bytes_per_second=ONE_CARD,
         work=_work(
-            QWEN_7B, TRAINED, prompt=150, response=2048, most=28 * 1024, batch=512 * 16, group=16,
-            minibatches=16, staleness=1 if staleness else 0,
+            QWEN_7B,
+            TRAINED,
+            prompt=150,
+            response=2048,
+            most=28 * 1024,
+            batch=512 * 16,
+            group=16,
+            minibatches=16,
+            staleness=1 if staleness else 0,
         ),
-        generation=Split(num_gpus=each, tensor=4), training=Split(num_gpus=each),
-        recompute=Recompute.FULL, shares_gpus=shares_gpus, length=length,
-        has_proximal_pass=shares_gpus, streamed_parts=1 if shares_gpus else 4,
+        generation=Split(num_gpus=each, tensor=4),
+        training=Split(num_gpus=each),
+        recompute=Recompute.FULL,
+        shares_gpus=shares_gpus,
+        length=length,
+        has_proximal_pass=shares_gpus,
+        streamed_parts=1 if shares_gpus else 4,
         ahead_share=staleness or None,
-    )  # fmt: skip
+    )
 
 
 VERL_LENGTH = InferredLength(
@@ -158,10 +208,12 @@ def _verl_rows() -> list[Row]:
         run = _verl(gpus, staleness=None, length=VERL_LENGTH)
         rows.append(
             Row(
-                source="verl", case=f"7B, {gpus} H20 in turn", published=seconds,
+                source="verl",
+                case=f"7B, {gpus} H20 in turn",
+                published=seconds,
                 measured=StepTime(run=run, phases=phases),
             )
-        )  # fmt: skip
+        )
         rows.append(_verl_apart(gpus, 0.5, apart[gpus]))
     ablation = {0.0: 231.34, 0.1: 171.30, 0.3: 146.11}
     return rows + [_verl_apart(128, share, seconds) for share, seconds in ablation.items()]
@@ -169,12 +221,11 @@ def _verl_rows() -> list[Row]:
 
 def _verl_apart(gpus: int, staleness: float, seconds: float) -> Row:
     return Row(
-        source="verl", case=f"7B, {gpus // 2} + {gpus // 2} H20, staleness {staleness:g}",
+        source="verl",
+        case=f"7B, {gpus // 2} + {gpus // 2} H20, staleness {staleness:g}",
         published=seconds,
-        measured=StepTime(
-            run=_verl(gpus, staleness=staleness, length=VERL_LENGTH), is_played=True
-        ),
-    )  # fmt: skip
+        measured=StepTime(run=_verl(gpus, staleness=staleness, length=VERL_LENGTH), is_played=True),
+    )
 
 
 # NeMo-RL's performance summary
@@ -230,14 +281,21 @@ def _nemo_row(line: _Nemo) -> Row:
         link_bytes_per_second=NVLINK_RACK if on_rack else DGX_H100,
         gpus_per_machine=4 if on_rack else 8,
         work=_work(
-            LLAMA_8B if is_llama else QWEN3_32B, SCORED, prompt=line.prompt,
-            response=line.response, most=4096 - line.prompt, batch=2048, group=32, minibatches=4,
+            LLAMA_8B if is_llama else QWEN3_32B,
+            SCORED,
+            prompt=line.prompt,
+            response=line.response,
+            most=4096 - line.prompt,
+            batch=2048,
+            group=32,
+            minibatches=4,
             staleness=int(line.is_async),
         ),
         generation=Split(num_gpus=each, tensor=line.serving_tensor),
         training=Split(num_gpus=each, tensor=line.training[0], stages=line.training[1]),
-        recompute=Recompute.FULL if is_llama else Recompute.NONE, shares_gpus=not line.is_async,
-    )  # fmt: skip
+        recompute=Recompute.FULL if is_llama else Recompute.NONE,
+        shares_gpus=not line.is_async,
+    )
     how = f"{each} + {each}" if line.is_async else str(line.gpus)
     return Row(
         source=f"NeMo-RL {line.version}",
@@ -260,15 +318,18 @@ def _transfers() -> list[Row]:
     )
     return [
         Row(
-            source="verl", case=f"weights of {case}", published=seconds,
-            measured=Transfer(
-                size_bytes=2 * parameters * GIGA, link_bytes_per_second=ONE_CARD
-            ),
+            source="verl",
+            case=f"weights of {case}",
+            published=seconds,
+            measured=Transfer(size_bytes=2 * parameters * GIGA, link_bytes_per_second=ONE_CARD),
         )
         for case, parameters, seconds in cases
-    ]  # fmt: skip
+    ]
 
 
 ROWS: tuple[Row, ...] = (
-    *_areal_rows(), *_verl_rows(), *(_nemo_row(line) for line in NEMO), *_transfers(),
-)  # fmt: skip
+    *_areal_rows(),
+    *_verl_rows(),
+    *(_nemo_row(line) for line in NEMO),
+    *_transfers(),
+)

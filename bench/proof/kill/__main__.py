@@ -64,9 +64,13 @@ async def _play_all(chosen: list[Case], *, again: bool) -> None:
 async def play(case: Case, starter: Starter, out: Path, claim: Path) -> dict[str, Any]:
     """Play a case in a folder of its own; return its record."""
     stage = Stage(
-        starter=starter, out=out, claim=claim, work=case.work, seed=case.seed,
+        starter=starter,
+        out=out,
+        claim=claim,
+        work=case.work,
+        seed=case.seed,
         rng=random.Random(f"{case.name}/{case.seed}"),
-    )  # fmt: skip
+    )
     started, hung = time.monotonic(), ""
     try:
         await case.befalls(stage)

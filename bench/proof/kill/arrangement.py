@@ -162,16 +162,22 @@ def _job(work: Work) -> dict[str, Any]:
             "model": {"source": {"claim": {"name": "data", "path": "model"}}},
             "data": {
                 "prompts": {"claim": {"name": "data", "path": "train.jsonl"}},
-                "reward": "exact", "maxPromptTokens": 16, "maxResponseTokens": 8,
+                "reward": "exact",
+                "maxPromptTokens": 16,
+                "maxResponseTokens": 8,
             },
             "algorithm": {
-                "maxStaleness": MAX_STALENESS, "groupSize": GROUP_SIZE,
-                "globalBatchSize": BATCH_SIZE, "minibatches": 2, "behaviourWeightCap": 2,
+                "maxStaleness": MAX_STALENESS,
+                "groupSize": GROUP_SIZE,
+                "globalBatchSize": BATCH_SIZE,
+                "minibatches": 2,
+                "behaviourWeightCap": 2,
                 "type": "PPO" if work.layout is Layout.CRITIC_APART else "GRPO",
                 "klCoefficient": 1e-3 if work.layout is Layout.REFERENCE_APART else 0.0,
             },
             "training": {
-                "steps": work.steps, "learningRate": work.learning_rate,
+                "steps": work.steps,
+                "learningRate": work.learning_rate,
                 "checkpointEverySteps": work.checkpoint_every_steps,
             },
             # Every checkpoint stays, so that each can be held against what was published.
@@ -184,4 +190,4 @@ def _job(work: Work) -> dict[str, Any]:
                 "transport": {"weights": "Nccl" if work.are_weights_broadcast else "Grpc"},
             },
         },
-    }  # fmt: skip
+    }

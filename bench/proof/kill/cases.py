@@ -33,49 +33,67 @@ CASES = (
     Case(name="untouched", what="nothing befalls it", befalls=mishaps.nothing),
     *(
         Case(
-            name="kills", what=f"{STRIKES_A_SEED} kills at random moments", seed=seed,
+            name="kills",
+            what=f"{STRIKES_A_SEED} kills at random moments",
+            seed=seed,
             befalls=mishaps.kills(STRIKES_A_SEED),
         )
         for seed in SEEDS
     ),
     Case(
-        name="broadcast", what=f"{STRIKES_A_SEED} kills at random moments while weights are "
-        "broadcast", befalls=mishaps.kills_amid_broadcasts(STRIKES_A_SEED),
+        name="broadcast",
+        what=f"{STRIKES_A_SEED} kills at random moments while weights are broadcast",
+        befalls=mishaps.kills_amid_broadcasts(STRIKES_A_SEED),
         work=Work(steps=100, are_weights_broadcast=True),
     ),
     Case(
-        name="inference", what=f"{STRIKES_A_SEED} kills at random moments, inference workers among "
-        "those killed", befalls=mishaps.kills(STRIKES_A_SEED),
+        name="inference",
+        what=f"{STRIKES_A_SEED} kills at random moments, inference workers among those killed",
+        befalls=mishaps.kills(STRIKES_A_SEED),
         work=Work(steps=100, layout=Layout.REFERENCE_APART),
     ),
     Case(
-        name="critic", what=f"{STRIKES_A_SEED} kills at random moments, those that train a critic "
-        "apart from its policy among those killed", befalls=mishaps.kills(STRIKES_A_SEED),
+        name="critic",
+        what=f"{STRIKES_A_SEED} kills at random moments, those that train a critic "
+        "apart from its policy among those killed",
+        befalls=mishaps.kills(STRIKES_A_SEED),
         work=Work(steps=100, layout=Layout.CRITIC_APART),
     ),
     Case(
-        name="shared", what=f"{STRIKES_A_SEED} kills at random moments, of pods that train and "
-        "generate on the same GPU", befalls=mishaps.kills(STRIKES_A_SEED),
+        name="shared",
+        what=f"{STRIKES_A_SEED} kills at random moments, of pods that train and "
+        "generate on the same GPU",
+        befalls=mishaps.kills(STRIKES_A_SEED),
         work=Work(steps=100, layout=Layout.SHARED),
     ),
     Case(
-        name="points", what="each process dies at every named point", befalls=mishaps.points,
+        name="points",
+        what="each process dies at every named point",
+        befalls=mishaps.points,
         work=Work(steps=60),
     ),
     Case(
-        name="last-step", what="deaths between the last commit and the end",
-        befalls=mishaps.at_the_end, work=Work(steps=3),
+        name="last-step",
+        what="deaths between the last commit and the end",
+        befalls=mishaps.at_the_end,
+        work=Work(steps=3),
     ),
     Case(
-        name="streams", what="connections cut and slow, calls repeated, answers lost, "
-        "weights damaged", befalls=mishaps.bad_streams, work=Work(steps=40),
+        name="streams",
+        what="connections cut and slow, calls repeated, answers lost, weights damaged",
+        befalls=mishaps.bad_streams,
+        work=Work(steps=40),
     ),
     Case(
-        name="full-disk", what="the disk of the checkpoints is full", befalls=mishaps.full_disk,
+        name="full-disk",
+        what="the disk of the checkpoints is full",
+        befalls=mishaps.full_disk,
         work=Work(steps=12),
     ),
     Case(
-        name="damage", what="newest checkpoint and journal damaged and cut short",
-        befalls=mishaps.damage, work=Work(steps=24),
+        name="damage",
+        what="newest checkpoint and journal damaged and cut short",
+        befalls=mishaps.damage,
+        work=Work(steps=24),
     ),
-)  # fmt: skip
+)

@@ -118,10 +118,12 @@ async def bad_streams(stage: Stage) -> None:
     wire = Wire(to=told.coordinator, rng=stage.rng, cut_after_bytes=60_000)
     slow = Wire(to=told.weights, rng=stage.rng, cut_after_bytes=8_000_000, bytes_per_second=2e7)
     twice = Relay(
-        to=told.coordinator, tls=launch_of(stage.folder, "coordinator-0").tls or told.tls,
-        rng=stage.rng, lost_share=0.05,
+        to=told.coordinator,
+        tls=launch_of(stage.folder, "coordinator-0").tls or told.tls,
+        rng=stage.rng,
+        lost_share=0.05,
         repeated=frozenset({"Deliver", "Commit", "Register", "Heartbeat"}),
-    )  # fmt: skip
+    )
     damaging = Relay(to=told.weights, tls=told.tls, rng=stage.rng, damaged_share=0.2)
     async with contextlib.AsyncExitStack() as stack:
         cut, crawl, loss, damage = [
@@ -203,15 +205,17 @@ async def _after(keeper: Keeper, *, versions: int) -> None:
     wanted = keeper.story.num_commits + versions
     await keeper.until(
         lambda: keeper.story.num_commits >= wanted,
-        what=f"{versions} more versions", seconds=QUIET_SECONDS,
-    )  # fmt: skip
+        what=f"{versions} more versions",
+        seconds=QUIET_SECONDS,
+    )
 
 
 async def _started(keeper: Keeper, watched: Watched) -> None:
     await keeper.until(
         lambda: watched.process is not None,
-        what=f"{watched.command.name} to start", seconds=QUIET_SECONDS,
-    )  # fmt: skip
+        what=f"{watched.command.name} to start",
+        seconds=QUIET_SECONDS,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -111,10 +111,11 @@ def _deaths(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     lost = [steps for each in found.values() for steps in each["lost_steps"]]
     rewinds = f"{len(lost)} rewinds made {sum(lost)} steps again, at most {max(lost, default=0)}"
     return [
-        *lines, "",
+        *lines,
+        "",
         f"Checkpoints were written every second step, beside training: {rewinds} at once. Versions "
         "are taken back only where a trainer begins anew.",
-    ]  # fmt: skip
+    ]
 
 
 def _points(found: Mapping[Case, dict[str, Any]]) -> list[str]:

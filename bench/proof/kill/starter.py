@@ -64,9 +64,13 @@ class Starter:
     async def open(cls) -> AsyncIterator["Starter"]:
         """Have it running inside."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.proof.kill.forks",
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "bench.proof.kill.forks",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
         starter = cls(process)
         listening = asyncio.create_task(starter._listen())
         try:

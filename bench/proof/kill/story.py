@@ -78,9 +78,10 @@ class Story:
             self.violations.append(f"the history ends at version {self.version} of {steps}")
         times = Counter(each for version in self.versions for each in version.consumed)
         self.violations += [
-            f"{identity} was trained on {count} times" for identity, count in times.items()
+            f"{identity} was trained on {count} times"
+            for identity, count in times.items()
             if count > 1
-        ]  # fmt: skip
+        ]
         groups = {identity.group for identity in times}
         passed_over = set(range(max(groups, default=-1) + 1)) - groups
         most = (self.max_staleness + 1) * self.batch_size // group_size

@@ -14,9 +14,15 @@ from bench.proof.kill.stage import Stage
 from hetrl_core.plan.pod_sets import COORDINATOR
 
 _EVALUATION = (
-    "--reward", "exact", "--max-prompt-tokens", "16", "--max-response-tokens", "8",
-    "--batch-size", "256",
-)  # fmt: skip
+    "--reward",
+    "exact",
+    "--max-prompt-tokens",
+    "16",
+    "--max-response-tokens",
+    "8",
+    "--batch-size",
+    "256",
+)
 
 
 def judge(stage: Stage, *, hung: str) -> list[str]:
@@ -59,8 +65,10 @@ def accuracy(model: Path, claim: Path) -> float:
     hetrl = Path(sys.executable).parent / "hetrl"
     said = subprocess.run(
         [hetrl, "evaluate", "--model", model, "--data", claim / "held-out.jsonl", *_EVALUATION],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(json.loads(said.stdout)["accuracy"])
 
 

@@ -24,9 +24,13 @@ from tests.controller.operator_process import (
 FOLDER = Path("runs/proof-kueue").absolute()
 _PLACE = {
     "planning": {"timeBudgetSeconds": 2},
-    "resources": {"pools": [{"gpuProduct": "A100-80GB", "name": "a", "maxGPUs": 1},
-                            {"gpuProduct": "L4", "name": "l", "maxGPUs": 2}]},
-}  # fmt: skip
+    "resources": {
+        "pools": [
+            {"gpuProduct": "A100-80GB", "name": "a", "maxGPUs": 1},
+            {"gpuProduct": "L4", "name": "l", "maxGPUs": 2},
+        ]
+    },
+}
 
 
 class Story:
@@ -41,8 +45,9 @@ class Story:
         """Create a job with the two labels that Kueue reads."""
         job: dict[str, Any] = a_job(name, **_PLACE)
         job["metadata"]["labels"] = {
-            "kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/priority-class": priority,
-        }  # fmt: skip
+            "kueue.x-k8s.io/queue-name": "team",
+            "kueue.x-k8s.io/priority-class": priority,
+        }
         self._space.apply(job)
 
     def reaches(self, name: str, phase: str, *, in_use: bool) -> None:

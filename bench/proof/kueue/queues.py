@@ -18,19 +18,28 @@ def manifests(namespace: str) -> str:
 
 def _flavors() -> list[dict[str, Any]]:
     gpus = [
-        {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": name},
-         "spec": {"nodeLabels": {"nvidia.com/gpu.product": product}}}
+        {
+            "apiVersion": _API,
+            "kind": "ResourceFlavor",
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": {"nvidia.com/gpu.product": product}},
+        }
         for name, product in _PRODUCTS.items()
-    ]  # fmt: skip
+    ]
     return [{"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": "any"}}, *gpus]
 
 
 def _classes() -> list[dict[str, Any]]:
     return [
-        {"apiVersion": _API, "kind": "WorkloadPriorityClass", "metadata": {"name": name},
-         "value": value, "description": f"{name} jobs"}
+        {
+            "apiVersion": _API,
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": f"{name} jobs",
+        }
         for name, value in (("everyday", 10), ("urgent", 1000))
-    ]  # fmt: skip
+    ]
 
 
 def _cluster_queue() -> dict[str, Any]:
@@ -39,8 +48,9 @@ def _cluster_queue() -> dict[str, Any]:
         for name, quota in QUOTA.items()
     ]
     compute = [
-        {"name": "cpu", "nominalQuota": "100"}, {"name": "memory", "nominalQuota": "100Gi"},
-    ]  # fmt: skip
+        {"name": "cpu", "nominalQuota": "100"},
+        {"name": "memory", "nominalQuota": "100Gi"},
+    ]
     return {
         "apiVersion": _API,
         "kind": "ClusterQueue",
@@ -49,15 +59,20 @@ def _cluster_queue() -> dict[str, Any]:
             "namespaceSelector": {},
             "preemption": {"withinClusterQueue": "LowerPriority"},
             "resourceGroups": [
-                {"coveredResources": ["cpu", "memory"],
-                 "flavors": [{"name": "any", "resources": compute}]},
+                {
+                    "coveredResources": ["cpu", "memory"],
+                    "flavors": [{"name": "any", "resources": compute}],
+                },
                 {"coveredResources": ["nvidia.com/gpu"], "flavors": gpus},
             ],
         },
-    }  # fmt: skip
+    }
 
 
 def _local_queue(namespace: str) -> dict[str, Any]:
-    return {"apiVersion": _API, "kind": "LocalQueue",
-            "metadata": {"name": "team", "namespace": namespace},
-            "spec": {"clusterQueue": "research"}}  # fmt: skip
+    return {
+        "apiVersion": _API,
+        "kind": "LocalQueue",
+        "metadata": {"name": "team", "namespace": namespace},
+        "spec": {"clusterQueue": "research"},
+    }

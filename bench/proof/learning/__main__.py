@@ -17,9 +17,12 @@ def main() -> int:
     """Play what is chosen and missing; tell whether every record holds."""
     parser = argparse.ArgumentParser(prog="python -m bench.proof.learning", description=__doc__)
     parser.add_argument(
-        "--case", metavar="PATTERN", action="append", default=[],
+        "--case",
+        metavar="PATTERN",
+        action="append",
+        default=[],
         help="such as 'grpo-eta4-*'; may be repeated; --list says what there is",
-    )  # fmt: skip
+    )
     parser.add_argument("--again", action="store_true", help="also those that have a record")
     parser.add_argument("--list", action="store_true", help="say what there is, and play nothing")
     parser.add_argument("--page", action="store_true", help="only write the page")

@@ -61,9 +61,13 @@ class Case:
     def name(self) -> str:
         """What it is called on the command line and in the folder of records."""
         parts = (
-            self.algorithm.lower(), "naive" if self.is_naive else "", f"eta{self.max_staleness}",
-            self.engine.value, f"seed{self.seed}", self.control.name if self.control else "",
-        )  # fmt: skip
+            self.algorithm.lower(),
+            "naive" if self.is_naive else "",
+            f"eta{self.max_staleness}",
+            self.engine.value,
+            f"seed{self.seed}",
+            self.control.name if self.control else "",
+        )
         return "-".join(filter(None, parts))
 
     def shortcomings(self, found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -98,15 +102,20 @@ _GRPO, _PPO = AlgorithmType.GRPO, AlgorithmType.PPO
 
 
 def _grid(
-    *, seeds: Sequence[int] = SEEDS, algorithms: Sequence[AlgorithmType] = (_GRPO, _PPO),
+    *,
+    seeds: Sequence[int] = SEEDS,
+    algorithms: Sequence[AlgorithmType] = (_GRPO, _PPO),
     engine: Engine = Engine.TRANSFORMERS,
     proximal_policy: ProximalPolicy = ProximalPolicy.STEP_START,
-) -> Iterator[Case]:  # fmt: skip
+) -> Iterator[Case]:
     for seed, algorithm, bound in product(seeds, algorithms, BOUNDS):
         yield Case(
-            algorithm=algorithm, max_staleness=bound, engine=engine, seed=seed,
+            algorithm=algorithm,
+            max_staleness=bound,
+            engine=engine,
+            seed=seed,
             proximal_policy=proximal_policy,
-        )  # fmt: skip
+        )
 
 
 _CONTROLS = (

@@ -54,16 +54,22 @@ def _accuracies(axes: Axes, found: Mapping[Case, Kept]) -> None:
             [max(each) - mean for mean, each in zip(means, accuracies.values(), strict=True)],
         )
         axes.errorbar(
-            [bound + (index - 1.5) * _BESIDE for bound in accuracies], means, spread,
-            linestyle=_LINES[is_naive], marker=_MARKS[algorithm], capsize=3, elinewidth=0.8,
+            [bound + (index - 1.5) * _BESIDE for bound in accuracies],
+            means,
+            spread,
+            linestyle=_LINES[is_naive],
+            marker=_MARKS[algorithm],
+            capsize=3,
+            elinewidth=0.8,
             color="#c2571a" if is_naive else "#2563c9",
             label=f"{algorithm}, {'naive' if is_naive else 'decoupled'}",
-        )  # fmt: skip
+        )
     axes.axhline(LEAST_AFTER, color="0.6", linewidth=0.8)
     axes.set(
-        xlabel="bound η", ylabel="held-out accuracy at the end, mean and range",
+        xlabel="bound η",
+        ylabel="held-out accuracy at the end, mean and range",
         ylim=(axes.dataLim.y0 - 0.04, 1.0),
-    )  # fmt: skip
+    )
     axes.set_xticks(BOUNDS)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
@@ -76,14 +82,17 @@ def _rewards(axes: Axes, found: Mapping[Case, Kept]) -> None:
     for case, each in found.items():
         if case.algorithm is AlgorithmType.GRPO and case.seed == 1:
             axes.plot(
-                _smoothed(each.rewards), linestyle=_LINES[case.is_naive],
-                color=_COLOURS[case.max_staleness], linewidth=1.4,
+                _smoothed(each.rewards),
+                linestyle=_LINES[case.is_naive],
+                color=_COLOURS[case.max_staleness],
+                linewidth=1.4,
                 label=f"η = {case.max_staleness}{', naive' if case.is_naive else ''}",
-            )  # fmt: skip
+            )
     axes.set(
-        xlabel="step", ylabel=f"reward, mean of {_SMOOTHED_STEPS} steps (GRPO, seed 1)",
+        xlabel="step",
+        ylabel=f"reward, mean of {_SMOOTHED_STEPS} steps (GRPO, seed 1)",
         ylim=(0, 1.02),
-    )  # fmt: skip
+    )
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend(loc="lower right", frameon=False, ncols=2)

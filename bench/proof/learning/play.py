@@ -34,12 +34,21 @@ JOBS = {
 }
 _VLLM_PYTHON = Path(".venv-vllm/bin/python")
 _DECIDES = (
-    "core/hetrl_core/job/algorithm.py", "core/hetrl_core/staleness.py",
+    "core/hetrl_core/job/algorithm.py",
+    "core/hetrl_core/staleness.py",
     "runtime/hetrl_runtime/compute/precision.py",
-    *(f"runtime/hetrl_runtime/{room}/**/*.py" for room in (
-        "coordinator", "evaluate", "reward", "rollout", "tiny", "trainer",
-    )),
-)  # fmt: skip
+    *(
+        f"runtime/hetrl_runtime/{room}/**/*.py"
+        for room in (
+            "coordinator",
+            "evaluate",
+            "reward",
+            "rollout",
+            "tiny",
+            "trainer",
+        )
+    ),
+)
 """Files that decide what a run learns and how that is measured."""
 
 
@@ -94,8 +103,10 @@ def play(case: Case) -> Kept:
     rewards = [step.reward_mean for step in read(out / "run").steps]
     found = {
         "result": json.loads((out / "result.json").read_text()),
-        "rewards": [round(each, 4) for each in rewards], "commit": began_at, "code": code,
-    }  # fmt: skip
+        "rewards": [round(each, 4) for each in rewards],
+        "commit": began_at,
+        "code": code,
+    }
     keep(_record(case), found)
     shutil.rmtree(out / "run" / "checkpoints")
     if not beginning.exists():
@@ -108,8 +119,9 @@ def job_of(case: Case) -> str:
     """Return the job of a case: its algorithm's example, with what the case changes."""
     job = yaml.safe_load(JOBS[case.algorithm].read_text())
     job["spec"]["algorithm"] |= {
-        "maxStaleness": case.max_staleness, "proximalPolicy": case.proximal_policy.value,
-    }  # fmt: skip
+        "maxStaleness": case.max_staleness,
+        "proximalPolicy": case.proximal_policy.value,
+    }
     job["spec"]["training"]["steps"] = STEPS
     job["spec"]["runtime"]["engine"] = case.engine.value
     return yaml.safe_dump(job, sort_keys=False)

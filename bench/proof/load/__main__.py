@@ -85,8 +85,12 @@ def _measure(name: str, nodes: tuple[NodePool, ...], case: Case) -> None:
         # The nodes' first events, and the planner's imports, are no part of what is measured.
         time.sleep(_SETTLE_SECONDS)
         found = case(on)
-    record = {"nodes": sum(each.count for each in nodes), **found, "commit": commit(),
-              "machine": machine()}  # fmt: skip
+    record = {
+        "nodes": sum(each.count for each in nodes),
+        **found,
+        "commit": commit(),
+        "machine": machine(),
+    }
     _path(name).write_text(json.dumps(record, indent=1))
     print(name, json.dumps(found), flush=True)
     _publish()

@@ -51,9 +51,10 @@ async def _cycle(user: Client, job: dict[str, Any]) -> None:
     name = job["metadata"]["name"]
     await user.ask("POST", JOBS, job)
     await until(
-        lambda: _exists(user, f"{_SETS}/{name}-coordinator"), what=f"{name} has objects",
+        lambda: _exists(user, f"{_SETS}/{name}-coordinator"),
+        what=f"{name} has objects",
         seconds=_CYCLE_SECONDS,
-    )  # fmt: skip
+    )
     await user.ask("DELETE", f"{JOBS}/{name}")
     for gone in (f"{JOBS}/{name}", f"{_SETS}/{name}-coordinator"):
         await until(partial(_is_gone, user, gone), what=f"{gone} is gone", seconds=_CYCLE_SECONDS)

@@ -30,9 +30,11 @@ async def submitted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
         load = load_average()
         await all_of(user.ask("POST", JOBS, each) for each in crowd.jobs())
         await until(
-            lambda: _all_in(user, crowd.size, {"Running"}), what="all jobs run",
-            seconds=_MOST_SECONDS, every=_POLL_SECONDS * max(1, crowd.size / 1000),
-        )  # fmt: skip
+            lambda: _all_in(user, crowd.size, {"Running"}),
+            what="all jobs run",
+            seconds=_MOST_SECONDS,
+            every=_POLL_SECONDS * max(1, crowd.size / 1000),
+        )
         await quiet(log)
     entries, now = asked(log), taken(stage.operator.pid)
     first = _first_submission(log)

@@ -79,9 +79,11 @@ async def restarted(stage: Stage, crowd: Crowd) -> dict[str, Any]:
     )
     ready_seconds = time.monotonic() - started
     await asyncio.to_thread(
-        eventually, lambda: _has_looked(stage.operator.metrics(), jobs=crowd.size),
-        what="every job has been looked at", seconds=_READY_SECONDS,
-    )  # fmt: skip
+        eventually,
+        lambda: _has_looked(stage.operator.metrics(), jobs=crowd.size),
+        what="every job has been looked at",
+        seconds=_READY_SECONDS,
+    )
     looked_seconds = time.monotonic() - started
     await quiet(log)
     writes = [each for each in asked(log) if each.verb in WRITES]

@@ -30,8 +30,15 @@ _MOST_SECONDS = 900.0
 _SETS, _PODS = (PATHS[each].format(NAMESPACE) for each in ("statefulsets", "pods"))
 _JOBSETS = JOBSETS.format(NAMESPACE)
 _WITH_ALL = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-_OF_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
-                  "ownerReferences", "annotations")  # fmt: skip
+_OF_THE_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "ownerReferences",
+    "annotations",
+)
 
 
 def gang(number: int) -> dict[str, Any]:
@@ -149,10 +156,15 @@ def _replicated(body: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": body["metadata"]["labels"]["bench.example/pod-set"],
         "replicas": 1,
-        "template": {"spec": {
-            "parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod,
-        }},
-    }  # fmt: skip
+        "template": {
+            "spec": {
+                "parallelism": pods,
+                "completions": pods,
+                "backoffLimit": 0,
+                "template": pod,
+            }
+        },
+    }
 
 
 def _bare(body: dict[str, Any]) -> dict[str, Any]:
@@ -166,9 +178,11 @@ def _bare(body: dict[str, Any]) -> dict[str, Any]:
 
 async def _until_all_run(user: Client, started: float) -> float:
     await until(
-        lambda: _pods_run(user, NUM_JOBS * PODS_PER_JOB), what="all pods run",
-        seconds=_MOST_SECONDS, every=0.2,
-    )  # fmt: skip
+        lambda: _pods_run(user, NUM_JOBS * PODS_PER_JOB),
+        what="all pods run",
+        seconds=_MOST_SECONDS,
+        every=0.2,
+    )
     return round(asyncio.get_running_loop().time() - started, 1)
 
 

@@ -22,8 +22,9 @@ def a_job(tenant: Tenant, name: str, folder: Path, *, steps: int, **spec: Any) -
     tenant.claim(f"{name}-checkpoints", folder)
     training = {
         **the_example()["spec"]["training"],
-        "steps": steps, "checkpointEverySteps": _CHECKPOINT_EVERY_STEPS,
-    }  # fmt: skip
+        "steps": steps,
+        "checkpointEverySteps": _CHECKPOINT_EVERY_STEPS,
+    }
     storage = {"checkpoints": {"persistentVolumeClaim": f"{name}-checkpoints"}}
     job = the_example(training=training, storage=storage, resources={"pools": list(POOLS)}, **spec)
     job["metadata"]["name"] = name

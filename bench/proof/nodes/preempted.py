@@ -44,8 +44,9 @@ def preempted(tenant: Tenant, folder: Path) -> Told:
 def _submit(tenant: Tenant, name: str, weight: str, folder: Path, *, steps: int) -> None:
     job = a_job(tenant, name, folder, steps=steps)
     job["metadata"]["labels"] = {
-        "kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/priority-class": weight,
-    }  # fmt: skip
+        "kueue.x-k8s.io/queue-name": "team",
+        "kueue.x-k8s.io/priority-class": weight,
+    }
     tenant.create(job)
 
 

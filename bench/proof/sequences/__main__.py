@@ -46,8 +46,12 @@ def _play(lane: Lane, missing: deque[int]) -> None:
         number = missing.popleft()
         steps = sequence(number)
         verdict = judge(lane, number, steps)
-        record = {**asdict(verdict), "steps": [repr(each) for each in steps],
-                  "commit": commit(), "machine": machine()}  # fmt: skip
+        record = {
+            **asdict(verdict),
+            "steps": [repr(each) for each in steps],
+            "commit": commit(),
+            "machine": machine(),
+        }
         _path(number).write_text(json.dumps(record, indent=1))
         print(number, *(verdict.violations or ["holds"]), sep="\n  ", flush=True)
 

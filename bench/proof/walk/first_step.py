@@ -24,9 +24,12 @@ class FirstStep:
         started = time.monotonic()
         while self.seconds is None:
             done = subprocess.run(
-                ["kubectl", *_ASKED], env=self._environment, check=False, capture_output=True,
+                ["kubectl", *_ASKED],
+                env=self._environment,
+                check=False,
+                capture_output=True,
                 text=True,
-            )  # fmt: skip
+            )
             if done.stdout not in {"", "0"}:
                 self.seconds = time.monotonic() - started
             time.sleep(_POLL_SECONDS)

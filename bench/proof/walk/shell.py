@@ -27,9 +27,12 @@ class Shell:
     def __init__(self) -> None:
         """Start it."""
         self._bash = subprocess.Popen(
-            ["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            ["bash", "--norc"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def enter(self, command: str) -> Typed:
         """Run a command, showing what it prints.

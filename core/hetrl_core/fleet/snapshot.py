@@ -35,8 +35,11 @@ class GpuKind:
 
     def __post_init__(self) -> None:
         for name in (
-            "memory_bytes", "bf16_flops", "hbm_bytes_per_second", "intra_node_bytes_per_second",
-        ):  # fmt: skip
+            "memory_bytes",
+            "bf16_flops",
+            "hbm_bytes_per_second",
+            "intra_node_bytes_per_second",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{self.name}: {name} must be > 0, got {getattr(self, name)}")
         if not self.dollars_per_hour >= 0:

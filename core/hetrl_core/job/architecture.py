@@ -29,9 +29,14 @@ class ModelArchitecture:
 
     def __post_init__(self) -> None:
         for name in (
-            "hidden_size", "num_layers", "num_query_heads", "num_kv_heads",
-            "head_dim", "ffn_size", "vocab_size",
-        ):  # fmt: skip
+            "hidden_size",
+            "num_layers",
+            "num_query_heads",
+            "num_kv_heads",
+            "head_dim",
+            "ffn_size",
+            "vocab_size",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"architecture.{name} must be >= 1, got {getattr(self, name)}")
         if self.num_query_heads % self.num_kv_heads:

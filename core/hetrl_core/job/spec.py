@@ -185,8 +185,10 @@ class DataSpec:
         if self.mean_response_tokens is not None:
             at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
         for name, options in (
-            (Reward.REGEX, self.regex), (Reward.PYTHON, self.python), (Reward.MODEL, self.model)
-        ):  # fmt: skip
+            (Reward.REGEX, self.regex),
+            (Reward.PYTHON, self.python),
+            (Reward.MODEL, self.model),
+        ):
             if (self.reward == name) is not (options is not None):
                 raise ValueError(
                     f"data.{name} must be set if and only if data.reward is {name}, "

@@ -55,8 +55,10 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
     ]
     if any(
         share.first_gpu is not None
-        for group in plan.groups for replica in group.replicas for share in replica.shares
-    ):  # fmt: skip
+        for group in plan.groups
+        for replica in group.replicas
+        for share in replica.shares
+    ):
         found.append("tasks that share GPUs are split differently: this release splits them alike")
     groups = grouping(group.tasks for group in plan.groups)
     found += [f"nothing does {task}" for task in _ALWAYS if not plan.groups_with(task)]

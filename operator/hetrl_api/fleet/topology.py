@@ -30,10 +30,11 @@ class PeakTeraflops(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         not_yet(
-            "spec.gpuKinds.peakTeraflops.fp8", path="self.fp8",
+            "spec.gpuKinds.peakTeraflops.fp8",
+            path="self.fp8",
             instead="this release computes in bf16",
         ),
-    )  # fmt: skip
+    )
 
 
 class GpuKindEntry(ApiModel):

@@ -124,4 +124,4 @@ class Planning(ApiModel):
             message="spec.planning.objective must set exactly one of throughput, cost, deadline",
             field=".objective",
         ),
-    )  # fmt: skip
+    )

@@ -66,10 +66,12 @@ class Transport(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         value_not_yet(
-            "spec.runtime.transport.trajectories", name="trajectories", value="ProcessGroup",
+            "spec.runtime.transport.trajectories",
+            name="trajectories",
+            value="ProcessGroup",
             instead="trajectories travel by Grpc",
         ),
-    )  # fmt: skip
+    )
 
 
 class TolerationOperator(StrEnum):

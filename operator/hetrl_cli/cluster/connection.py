@@ -129,8 +129,10 @@ class Connection:
     def log(self, pod: str, container: str, *, tail: int, previous: bool) -> list[str]:
         """Return the lines of a container's log; ``previous``: of the one before its restart."""
         query = {
-            "container": container, "tailLines": str(tail), "previous": str(previous).lower(),
-        }  # fmt: skip
+            "container": container,
+            "tailLines": str(tail),
+            "previous": str(previous).lower(),
+        }
         with _refusals_in_words():
             return _text(self._answer("GET", f"{self._pods()}/{pod}/log", query)).splitlines()
 
@@ -214,9 +216,13 @@ class Connection:
         if content_type:
             headers["Content-Type"] = content_type
         serialized = self.api.param_serialize(
-            method, path, query_params=list(query.items()), header_params=headers, body=body,
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
             auth_settings=["BearerToken"],
-        )  # fmt: skip
+        )
         answer = self.api.call_api(*serialized, _request_timeout=seconds)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise ApiException(status=answer.status, reason=answer.reason, body=_text(answer))
@@ -258,9 +264,11 @@ def event_time(event: Object) -> str:
     """Return when an event happened last, as RFC 3339 writes it."""
     series = event.get("series") or {}
     times = (
-        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
         event["metadata"].get("creationTimestamp"),
-    )  # fmt: skip
+    )
     return next((str(each) for each in times if each), "")
 
 

@@ -30,14 +30,20 @@ _RUNS = Path("runs")
 )
 @on_a_cluster
 @click.option(
-    "--scrape-seconds", type=click.FloatRange(min=0.1), default=15.0, show_default=True,
+    "--scrape-seconds",
+    type=click.FloatRange(min=0.1),
+    default=15.0,
+    show_default=True,
     help="How often that Prometheus scrapes.",
-)  # fmt: skip
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
     help="Port to listen on; 0: any.",
-)  # fmt: skip
+)
 @click.option("--open/--no-open", "opens", default=False, help="Open it in the browser.")
 def command(
     *,

@@ -93,9 +93,12 @@ def _placed(board: Board) -> Iterator[models.Panel | models.RowPanel]:
     numbers, y = count(1), 0
     for row in board.rows:
         yield models.RowPanel(
-            title=row.title, id_val=next(numbers), collapsed=False, panels=[],
+            title=row.title,
+            id_val=next(numbers),
+            collapsed=False,
+            panels=[],
             grid_pos=models.GridPos(h=1, w=NUM_COLUMNS, x=0, y=y),
-        )  # fmt: skip
+        )
         y += 1
         for panel, place in _places(row, y):
             found = _panel(panel, board).build()

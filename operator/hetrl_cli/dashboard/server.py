@@ -51,13 +51,15 @@ def application(source: Source) -> web.Application:
         choice = {each.name: request.query.get(each.name, "") for each in board.variables}
         seconds = _seconds(request.query.get("seconds", ""))
         asked, is_live = await span(source, board, choice, seconds=seconds, now=time.time())
-        return web.json_response({
-            "begin": asked.begin,
-            "step": asked.step_seconds,
-            "count": len(asked.times),
-            "isLive": is_live,
-            "panels": await filled(source, board, choice, asked),
-        })  # fmt: skip
+        return web.json_response(
+            {
+                "begin": asked.begin,
+                "step": asked.step_seconds,
+                "count": len(asked.times),
+                "isLive": is_live,
+                "panels": await filled(source, board, choice, asked),
+            }
+        )
 
     async def close(_: web.Application) -> AsyncIterator[None]:
         yield

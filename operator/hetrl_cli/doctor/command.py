@@ -21,9 +21,13 @@ _STYLES = {Weight.PROBLEM: "bold red", Weight.NOTE: "yellow"}
 @click.command("doctor")
 @click.argument("name", required=False)
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True,
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
     help="How to print findings.",
-)  # fmt: skip
+)
 @on_a_cluster
 def command(*, name: str | None, output: str, context: str | None, namespace: str | None) -> None:
     """Say why HetRL, or the job NAME, does not work on this cluster, and what mends it.
@@ -34,9 +38,10 @@ def command(*, name: str | None, output: str, context: str | None, namespace: st
     found = diagnosis(facts)
     if output == "json":
         document = {
-            "kind": "Diagnosis", "findings": [asdict(each) for each in found],
+            "kind": "Diagnosis",
+            "findings": [asdict(each) for each in found],
             "unseen": list(facts.unseen),
-        }  # fmt: skip
+        }
         click.echo(json.dumps(document, indent=1))
     else:
         _show(found, facts)

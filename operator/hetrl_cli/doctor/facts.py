@@ -19,9 +19,12 @@ Objects = tuple[Object, ...]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WANTED_RIGHTS = (
-    (GROUP, "hetrljobs", "create"), (GROUP, "hetrljobs", "patch"), (GROUP, "hetrljobs", "list"),
-    ("", "pods", "list"), ("", "events", "list"),
-)  # fmt: skip
+    (GROUP, "hetrljobs", "create"),
+    (GROUP, "hetrljobs", "patch"),
+    (GROUP, "hetrljobs", "list"),
+    ("", "pods", "list"),
+    ("", "events", "list"),
+)
 """Group, resource and verb of what the commands on jobs ask for."""
 
 _PUBLISHED_SECONDS = 15.0
@@ -133,10 +136,13 @@ def _published(connection: Connection) -> frozenset[str] | Refused:
         return found
     schemas = found.get("components", {}).get("schemas", {})
     jobs = [
-        schema for schema in schemas.values()
-        if any(kind.get("kind") == "HetRLJob"
-               for kind in schema.get("x-kubernetes-group-version-kind", ()))
-    ]  # fmt: skip
+        schema
+        for schema in schemas.values()
+        if any(
+            kind.get("kind") == "HetRLJob"
+            for kind in schema.get("x-kubernetes-group-version-kind", ())
+        )
+    ]
     if not jobs:
         return Refused(status=HTTPStatus.NOT_FOUND, said="its schema is not published")
     return frozenset(dotted(jobs[0]["properties"]["spec"], "spec"))
@@ -155,12 +161,16 @@ def dotted(schema: Any, path: str) -> Iterable[str]:
 def _missing_rights(connection: Connection) -> Iterable[str]:
     for group, resource, verb in WANTED_RIGHTS:
         attributes = {
-            "namespace": connection.namespace, "group": group, "resource": resource, "verb": verb,
-        }  # fmt: skip
+            "namespace": connection.namespace,
+            "group": group,
+            "resource": resource,
+            "verb": verb,
+        }
         body = {
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
-        }  # fmt: skip
+        }
         found = connection.look(REVIEW, body=body)
         if not isinstance(found, Refused) and not found.get("status", {}).get("allowed"):
             yield f"{verb} {resource}"

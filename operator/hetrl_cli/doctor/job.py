@@ -110,11 +110,14 @@ def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding
             yield Finding(
                 about="storage",
                 said=f"claim {name} is not bound: "
-                + ("the cluster has no default StorageClass, and it names none" if no_class
-                   else f"no volume of class {asked!r} fits it yet"),
+                + (
+                    "the cluster has no default StorageClass, and it names none"
+                    if no_class
+                    else f"no volume of class {asked!r} fits it yet"
+                ),
                 remedy="name a class in spec.storageClassName of the claim (kubectl get "
                 "storageclass lists them), or make a volume for it",
-            )  # fmt: skip
+            )
 
 
 def _named_claims(standing: Standing) -> set[str]:
@@ -122,9 +125,10 @@ def _named_claims(standing: Standing) -> set[str]:
     checkpoints = (spec.get("storage") or {}).get("checkpoints") or {}
     data = spec.get("data") or {}
     sources = [
-        (spec.get("model") or {}).get("source"), data.get("prompts"),
+        (spec.get("model") or {}).get("source"),
+        data.get("prompts"),
         (data.get("python") or {}).get("source"),
-    ]  # fmt: skip
+    ]
     names = {(each.get("claim") or {}).get("name") for each in sources if each}
     return {str(each) for each in {*names, checkpoints.get("persistentVolumeClaim")} if each}
 

@@ -11,13 +11,18 @@ from hetrl_cli.doctor.finding import Finding, Weight
 from hetrl_core.job.spec import ResourcesSpec
 
 _REMEDIES = (
-    (f"has no {GPU_RESOURCE}",
-     "install NVIDIA's device plugin or GPU operator on the node; its pods say what they miss"),
+    (
+        f"has no {GPU_RESOURCE}",
+        "install NVIDIA's device plugin or GPU operator on the node; its pods say what they miss",
+    ),
     ("cordoned", "kubectl uncordon NODE, once it is well"),
     ("not ready", "kubectl describe node NODE says what its kubelet reports"),
-    ("", f"label the node {PRODUCT_LABEL} (GPU feature discovery does), or describe the product "
-         "in spec.gpuKinds of a HetRLTopology"),
-)  # fmt: skip
+    (
+        "",
+        f"label the node {PRODUCT_LABEL} (GPU feature discovery does), or describe the product "
+        "in spec.gpuKinds of a HetRLTopology",
+    ),
+)
 """By a part of the reason; the first that is found."""
 
 

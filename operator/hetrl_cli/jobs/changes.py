@@ -8,13 +8,20 @@ from hetrl_cli.jobs.standing import Standing
 from hetrl_operator.model.reasons import ConditionType
 
 _waits = click.option(
-    "--wait/--no-wait", "is_waiting", default=True, show_default=True,
+    "--wait/--no-wait",
+    "is_waiting",
+    default=True,
+    show_default=True,
     help="Wait until it has happened.",
-)  # fmt: skip
+)
 _timeout = click.option(
-    "--timeout", "timeout_seconds", type=click.FloatRange(min=1), default=600.0,
-    show_default=True, help="Seconds to wait at most.",
-)  # fmt: skip
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=1),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait at most.",
+)
 
 
 def _switch(name: str, what: str, *, suspends: bool) -> click.Command:
@@ -55,9 +62,11 @@ resume = _switch("resume", "Go on with a suspended job, from its checkpoint.", s
 @click.command("scale")
 @click.argument("name")
 @click.option(
-    "--replicas", required=True, type=click.IntRange(min=0),
+    "--replicas",
+    required=True,
+    type=click.IntRange(min=0),
     help="Within spec.rollout's minReplicas and maxReplicas; 0: as many as are planned.",
-)  # fmt: skip
+)
 @on_a_cluster
 def scale(*, name: str, replicas: int, context: str | None, namespace: str | None) -> None:
     """Ask for so many rollout replicas; the trainer goes on meanwhile."""

@@ -20,14 +20,18 @@ _LOOK_SECONDS = 0.5
 @click.command("logs")
 @click.argument("name")
 @click.option(
-    "--role", type=click.Choice([role.value for role in Role]),
+    "--role",
+    type=click.Choice([role.value for role in Role]),
     help="Only pods of this role.  [default: all]",
-)  # fmt: skip
+)
 @click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on as they write.")
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=100, show_default=True,
+    "--tail",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
     help="Lines of each pod, the last ones.",
-)  # fmt: skip
+)
 @click.option("--previous", "-p", is_flag=True, help="Of containers before their last restart.")
 @on_a_cluster
 def command(

@@ -103,11 +103,15 @@ class Standing:
     def why(self) -> str:
         """The message of what keeps the job from running, or of how it ended."""
         for kind, wanted in (
-            (ConditionType.FAILED, "False"), (ConditionType.ACCEPTED, "True"),
-            (ConditionType.PLANNED, "True"), (ConditionType.RESOURCES_CREATED, "True"),
-            (ConditionType.TRAINER_READY, "True"), (ConditionType.ROLLOUT_READY, "True"),
-            (ConditionType.INFERENCE_READY, "True"), (ConditionType.DEGRADED, "False"),
-        ):  # fmt: skip
+            (ConditionType.FAILED, "False"),
+            (ConditionType.ACCEPTED, "True"),
+            (ConditionType.PLANNED, "True"),
+            (ConditionType.RESOURCES_CREATED, "True"),
+            (ConditionType.TRAINER_READY, "True"),
+            (ConditionType.ROLLOUT_READY, "True"),
+            (ConditionType.INFERENCE_READY, "True"),
+            (ConditionType.DEGRADED, "False"),
+        ):
             found = self.condition(kind)
             if found and found.get("status") != wanted:
                 return f"{found.get('reason')}: {found.get('message')}"

@@ -17,18 +17,26 @@ from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
 _STYLES = {
-    "Running": "green", "Succeeded": "green", "Failed": "bold red", "Suspended": "yellow",
-    "Suspending": "yellow", "Restarting": "yellow",
-}  # fmt: skip
+    "Running": "green",
+    "Succeeded": "green",
+    "Failed": "bold red",
+    "Suspended": "yellow",
+    "Suspending": "yellow",
+    "Restarting": "yellow",
+}
 
 
 @click.command("status")
 @click.argument("name", required=False)
 @click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table",
-    show_default=True, help="json and yaml give the objects as the API server has them.",
-)  # fmt: skip
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="json and yaml give the objects as the API server has them.",
+)
 @on_a_cluster
 def command(
     *,
@@ -180,11 +188,14 @@ def _progress(job: Standing) -> list[tuple[str, str]]:
         ("steps", f"{job.steps} ({100 * job.share_done:.0f} %), {left(job)} left"),
         ("samples/s", figure(progress.get("samplesPerSecond"), ".1f")),
         ("reward", figure(progress.get("reward"), ".3f")),
-        ("staleness", f"{figure(progress.get('stalenessP95'), '.0f')} at the 95th percentile, "
-                      f"bound {job.max_staleness}"),
+        (
+            "staleness",
+            f"{figure(progress.get('stalenessP95'), '.0f')} at the 95th percentile, "
+            f"bound {job.max_staleness}",
+        ),
         ("restarts", str(job.status.get("restarts", 0))),
         ("reported", f"{ago(progress.get('lastUpdateTime'))} ago"),
-    ]  # fmt: skip
+    ]
 
 
 def _pairs(title: str, rows: list[tuple[str, str]]) -> Table:

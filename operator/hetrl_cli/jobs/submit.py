@@ -17,19 +17,28 @@ from hetrl_cli.jobs.options import on_a_cluster
 
 @click.command("submit")
 @click.option(
-    "-f", "--file", "job_file", required=True, type=click.Path(dir_okay=False, allow_dash=True,
-    path_type=Path), help="The HetRLJob, as YAML; - for standard input.",
-)  # fmt: skip
+    "-f",
+    "--file",
+    "job_file",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The HetRLJob, as YAML; - for standard input.",
+)
 @click.option(
-    "--until", type=click.Choice([each.value for each in Until]),
+    "--until",
+    type=click.Choice([each.value for each in Until]),
     help="Follow the job: until it is planned (ends 2 where there is no plan), until it runs, or "
     "until it has ended (ends 1 where it failed).",
-)  # fmt: skip
+)
 @click.option("--follow", "until", flag_value=Until.ENDED.value, help="The same as --until ended.")
 @click.option(
-    "--timeout", "timeout_seconds", type=click.FloatRange(min=1), default=86_400.0,
-    show_default=True, help="Seconds to follow at most.",
-)  # fmt: skip
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=1),
+    default=86_400.0,
+    show_default=True,
+    help="Seconds to follow at most.",
+)
 @on_a_cluster
 def command(
     *,

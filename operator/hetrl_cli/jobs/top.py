@@ -22,9 +22,13 @@ _BAR_WIDTH = 24
 @click.command("top")
 @click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
 @click.option(
-    "--every", "every_seconds", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
+    "--every",
+    "every_seconds",
+    type=click.FloatRange(min=0.5),
+    default=2.0,
+    show_default=True,
     help="Seconds between two looks.",
-)  # fmt: skip
+)
 @click.option("--once", "is_once", is_flag=True, help="Look once; as where nobody watches.")
 @on_a_cluster
 def command(
@@ -58,9 +62,9 @@ def summary(jobs: list[Standing]) -> Text:
     rate = sum(each.progress.get("samplesPerSecond") or 0.0 for each in running)
     dollars = sum(each.plan.get("dollarsPerHour") or 0.0 for each in running)
     return Text.assemble(
-        (f"{len(jobs)} jobs", "bold"), f", {len(running)} running: {rate:.1f} samples/s, "
-        f"{dollars:.2f} $/h",
-    )  # fmt: skip
+        (f"{len(jobs)} jobs", "bold"),
+        f", {len(running)} running: {rate:.1f} samples/s, {dollars:.2f} $/h",
+    )
 
 
 def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:

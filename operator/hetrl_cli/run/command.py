@@ -52,49 +52,63 @@ class _Claim(click.ParamType[tuple[str, Path]]):
 @click.command("run")
 @click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--topology", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--topology",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fleet to plan for; unset: this machine stands for two A100s and an L4.",
-)  # fmt: skip
+)
 @click.option(
-    "--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--plan",
+    "plan_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run by this HetRLPlan, as hetrl plan --runnable -o yaml prints it. Unset: one is made.",
-)  # fmt: skip
+)
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path),
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the run; unset: the next free runs/JOB-N.",
-)  # fmt: skip
+)
 @click.option("--resume", "resumed", is_flag=True, help="Continue the run of --out, or the newest.")
 @click.option("--display/--no-display", default=None, help="Live display; unset: on a terminal.")
 @click.option(
-    "--claim", "claims", type=_Claim(), multiple=True,
+    "--claim",
+    "claims",
+    type=_Claim(),
+    multiple=True,
     help="Folder that stands for a PersistentVolumeClaim; may be repeated.",
-)  # fmt: skip
+)
 @click.option(
-    "--engine", type=click.Choice(Engine, case_sensitive=False),
+    "--engine",
+    type=click.Choice(Engine, case_sensitive=False),
     help="Instead of the job's runtime.engine.",
-)  # fmt: skip
+)
 @click.option("--steps", type=click.IntRange(min=1), help="Instead of the job's training.steps.")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the job's training.seed.")
 @click.option(
-    "--learning-rate", type=click.FloatRange(min=0),
+    "--learning-rate",
+    type=click.FloatRange(min=0),
     help="Instead of the job's training.learningRate; 0 is a control that must learn nothing.",
-)  # fmt: skip
+)
 @click.option(
-    "--shuffle-rewards", is_flag=True,
+    "--shuffle-rewards",
+    is_flag=True,
     help="Deal each batch's rewards out at random: the other control.",
-)  # fmt: skip
+)
 @click.option(
-    "--traces", metavar="ENDPOINT",
+    "--traces",
+    metavar="ENDPOINT",
     help="Trace every trajectory, instead of the job's runtime.telemetry.traces: send spans to a "
     "collector such as http://localhost:4318.",
-)  # fmt: skip
+)
 @click.option(
     "--tls/--no-tls", default=True, help="Mutual TLS between the processes, as between pods."
 )
 @click.option(
-    "--stall-seconds", type=click.FloatRange(min=1), default=900.0, show_default=True,
+    "--stall-seconds",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
     help="End the run when nothing moves for so long.",
-)  # fmt: skip
+)
 def command(
     *,
     job: Path,
@@ -123,9 +137,13 @@ def command(
     """
     try:
         experiment = Experiment(
-            engine=engine, steps=steps, seed=seed, learning_rate=learning_rate,
-            shuffle_rewards=shuffle_rewards, traces=traces,
-        )  # fmt: skip
+            engine=engine,
+            steps=steps,
+            seed=seed,
+            learning_rate=learning_rate,
+            shuffle_rewards=shuffle_rewards,
+            traces=traces,
+        )
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
         plan = given(prepared, plan_file) if plan_file else planned(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
@@ -230,9 +248,12 @@ def _report(folder: RunFolder) -> None:
     entry_point = Path(sys.executable).parent / "hetrl"
     try:
         written = subprocess.run(  # noqa: S603  # our own entry point
-            [entry_point, "report", folder.path], check=False, capture_output=True, text=True,
+            [entry_point, "report", folder.path],
+            check=False,
+            capture_output=True,
+            text=True,
             timeout=_REPORT_SECONDS,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         click.echo(f"no report: it was not done within {_REPORT_SECONDS:g} s", err=True)
         return

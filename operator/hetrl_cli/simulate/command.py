@@ -66,35 +66,46 @@ class Question:
 @click.command("simulate")
 @click.option("-f", "--file", "job_file", type=_FILE, help="The HetRLJob whose plan is played.")
 @click.option(
-    "-p", "--pipeline", "pipeline_file", type=_FILE,
+    "-p",
+    "--pipeline",
+    "pipeline_file",
+    type=_FILE,
     help="A pipeline told by its rates, in place of a job.",
-)  # fmt: skip
+)
 @click.option(
-    "--plan", "plan_file", type=_FILE,
+    "--plan",
+    "plan_file",
+    type=_FILE,
     help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: one is made.",
-)  # fmt: skip
+)
 @click.option(
-    "-t", "--topology", type=_FILE,
+    "-t",
+    "--topology",
+    type=_FILE,
     help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
     "Unset: the nodes of the current cluster.",
-)  # fmt: skip
+)
 @click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
 @click.option(
-    "--steps", type=click.IntRange(min=1, max=1_000_000),
+    "--steps",
+    type=click.IntRange(min=1, max=1_000_000),
     help="Versions to play. Unset: the pipeline's, or the job's up to 100.",
-)  # fmt: skip
+)
 @click.option(
-    "--warmup-steps", type=click.IntRange(min=0),
+    "--warmup-steps",
+    type=click.IntRange(min=0),
     help="First versions that are not measured. Unset: the bound and two more.",
-)  # fmt: skip
+)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 @click.option(
-    "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path),
+    "--plot",
+    "plot_file",
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Draw staleness and idle shares into a PNG or SVG file.",
-)  # fmt: skip
+)
 def command(
     *,
     job_file: Path | None,
@@ -253,9 +264,11 @@ def _print(result: SimulationResult, question: Question, *, output: str) -> None
         click.echo(json.dumps(document, indent=1))
         return
     show_simulation(
-        console(width=TABLE_WIDTH), result, predicted_step_seconds=question.predicted_step_seconds,
+        console(width=TABLE_WIDTH),
+        result,
+        predicted_step_seconds=question.predicted_step_seconds,
         max_staleness=question.pipeline.max_staleness,
-    )  # fmt: skip
+    )
 
 
 def _plot(result: SimulationResult, path: Path) -> None:

@@ -35,12 +35,16 @@ def changes(before: Plan, after: Plan) -> tuple[Change, ...]:
     counted = [_replicas(plan) for plan in (before, after)]
     found = [
         Change(
-            tasks=tasks, gpus=gpus, region=region, split=cut,
-            before=counted[0][key], after=counted[1][key],
+            tasks=tasks,
+            gpus=gpus,
+            region=region,
+            split=cut,
+            before=counted[0][key],
+            after=counted[1][key],
         )
         for key in dict.fromkeys([*counted[0], *counted[1]])
         for tasks, gpus, region, cut in [key]
-    ]  # fmt: skip
+    ]
     return tuple(sorted(found, key=lambda each: each.before == each.after))
 
 
@@ -65,9 +69,11 @@ def _replicas(plan: Plan) -> Counter[tuple[str, str, str, str]]:
 
 def _table(found: Sequence[Change], name: str) -> Table:
     table = Table(
-        title=f"Replicas of {name}, and of this plan", title_justify="left", box=None,
+        title=f"Replicas of {name}, and of this plan",
+        title_justify="left",
+        box=None,
         header_style="bold",
-    )  # fmt: skip
+    )
     for title in ("task", "GPU", "region", "split"):
         table.add_column(title, overflow="fold")
     for title in ("now", "then"):
@@ -75,9 +81,14 @@ def _table(found: Sequence[Change], name: str) -> Table:
     for each in found:
         style = "" if each.before == each.after else _CHANGED[each.after > each.before]
         table.add_row(
-            each.tasks, each.gpus, each.region, each.split, str(each.before), str(each.after),
+            each.tasks,
+            each.gpus,
+            each.region,
+            each.split,
+            str(each.before),
+            str(each.after),
             style=style,
-        )  # fmt: skip
+        )
     return table
 
 

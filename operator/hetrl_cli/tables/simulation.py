@@ -71,10 +71,15 @@ def _time(result: SimulationResult) -> Table:
         table.add_row(stage.name, str(stage.servers), f"{busy:.1%}", f"{stage.idle_share:.1%}")
     for use in result.rollouts:
         table.add_row(
-            use.name, str(use.replicas), f"{use.generating_share:.1%}", f"{use.idle_share:.1%}",
-            f"{use.weights_share:.1%}", f"{use.yielded_share:.1%}", f"{use.lost_share:.1%}",
+            use.name,
+            str(use.replicas),
+            f"{use.generating_share:.1%}",
+            f"{use.idle_share:.1%}",
+            f"{use.weights_share:.1%}",
+            f"{use.yielded_share:.1%}",
+            f"{use.lost_share:.1%}",
             f"{use.mean_running:.1f}",
-        )  # fmt: skip
+        )
     return table
 
 

@@ -65,9 +65,13 @@ def active(
         # Planned anew since it was admitted: it waits again, with what it needs now.
         return queued(seen, wish, accepted, now, settings)
     deployment = Deployment(
-        job=seen.job, wish=wish, plan=planned.plan, sets=sets_of(planned.plan),
-        running=running_roles.ALL_ROLES, settings=settings,
-    )  # fmt: skip
+        job=seen.job,
+        wish=wish,
+        plan=planned.plan,
+        sets=sets_of(planned.plan),
+        running=running_roles.ALL_ROLES,
+        settings=settings,
+    )
     return _deployed(seen, planned, deployment, findings, now)
 
 

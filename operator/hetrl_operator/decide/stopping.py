@@ -103,9 +103,13 @@ def suspended(
     )
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
     round_ = _stopped(
-        seen, wish, running=running_roles.roles_while_stopping(seen), now=now, settings=settings,
+        seen,
+        wish,
+        running=running_roles.roles_while_stopping(seen),
+        now=now,
+        settings=settings,
         last=(*queueing.gives_back(seen), *let_go(seen, now)),
-    )  # fmt: skip
+    )
     return replace(
         round_,
         findings=(
@@ -125,9 +129,13 @@ def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> Round:
     if wish is None:
         return Round(findings=(), actions=(LetJobGo(),))
     round_ = _stopped(
-        seen, wish, running=running_roles.roles_while_stopping(seen), now=now, settings=settings,
+        seen,
+        wish,
+        running=running_roles.roles_while_stopping(seen),
+        now=now,
+        settings=settings,
         last=(*queueing.gives_back(seen), *history.clear(seen), *let_go(seen, now)),
-    )  # fmt: skip
+    )
     kept = tuple(as_before(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
     return replace(
         round_,
@@ -231,7 +239,9 @@ def _without_plan(seen: Observed, running: frozenset[Role]) -> tuple[Delete, ...
     }
     return tuple(
         Delete(
-            kind=each.kind, name=each.name, uid=each.uid,
+            kind=each.kind,
+            name=each.name,
+            uid=each.uid,
             why="the job stops, and its plan is not there any more",
         )
         for each in seen.children
@@ -239,4 +249,4 @@ def _without_plan(seen: Observed, running: frozenset[Role]) -> tuple[Delete, ...
         and each.name in stopping
         and each.owner_uid == seen.job.uid
         and not each.is_deleting
-    )  # fmt: skip
+    )

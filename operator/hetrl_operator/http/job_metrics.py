@@ -58,7 +58,9 @@ def job_shown(status: JobStatus, *, plan: Plan | None, is_paid: bool) -> JobShow
         is_paid=is_paid,
         pods=tuple(
             PodsShown(
-                role=each.role, gpu_kind=each.gpu_kind or "", wanted=each.replicas,
+                role=each.role,
+                gpu_kind=each.gpu_kind or "",
+                wanted=each.replicas,
                 ready=each.ready_replicas,
             )
             for each in status.pod_sets
@@ -66,7 +68,7 @@ def job_shown(status: JobStatus, *, plan: Plan | None, is_paid: bool) -> JobShow
         conditions={str(each.type): each.status == "True" for each in status.conditions},
         restarts=status.restarts or 0,
         startup_seconds=_startup_seconds(status),
-    )  # fmt: skip
+    )
 
 
 def _startup_seconds(status: JobStatus) -> float | None:
@@ -126,16 +128,21 @@ class JobMetrics:
             "hetrl_job_gpus", "GPUs that the job holds, by role and GPU kind.", "role", "pool"
         )
         self._pods = gauges(
-            "hetrl_job_pods", "Pods of the job: those that should be (wanted) and those that are "
-            "ready.", "role", "pool", "state",
-        )  # fmt: skip
+            "hetrl_job_pods",
+            "Pods of the job: those that should be (wanted) and those that are ready.",
+            "role",
+            "pool",
+            "state",
+        )
         self._restarts = gauges(
             "hetrl_job_restarts", "Restarts of trainers and of the coordinator after failures."
         )
         self._startup = Histogram(
-            "hetrl_job_startup_seconds", "From a job's first pod to its running.",
-            buckets=(1, 2, 5, 10, 20, 60, 120, 300, 600, 1800), registry=registry,
-        )  # fmt: skip
+            "hetrl_job_startup_seconds",
+            "From a job's first pod to its running.",
+            buckets=(1, 2, 5, 10, 20, 60, 120, 300, 600, 1800),
+            registry=registry,
+        )
         self._ended = Counter(
             "hetrl_jobs_ended", "Jobs that ended, by how.", ["outcome"], registry=registry
         )

@@ -24,13 +24,17 @@ class Workqueue:
         self._depth = Gauge(f"{prefix}_depth", "Jobs that wait for a worker.", registry=registry)
         self._adds = Counter(f"{prefix}_adds", "Jobs added to the queue.", registry=registry)
         self._waits = Histogram(
-            f"{prefix}_queue_duration_seconds", "Time that a job waits for a worker.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
+            f"{prefix}_queue_duration_seconds",
+            "Time that a job waits for a worker.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
         self._works = Histogram(
-            f"{prefix}_work_duration_seconds", "Time that a worker is busy with a job.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
+            f"{prefix}_work_duration_seconds",
+            "Time that a worker is busy with a job.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
         self._retries = Counter(
             f"{prefix}_retries", "Jobs that came back after a failure.", registry=registry
         )
@@ -63,56 +67,75 @@ class Metrics:
         """Register them."""
         self.workqueue = Workqueue(registry)
         self._reconciles = Counter(
-            "hetrl_operator_reconcile", "Rounds over a job, by how they ended.", ["result"],
+            "hetrl_operator_reconcile",
+            "Rounds over a job, by how they ended.",
+            ["result"],
             registry=registry,
-        )  # fmt: skip
+        )
         self._reconcile_seconds = Histogram(
-            "hetrl_operator_reconcile_duration_seconds", "Time of one round over a job.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
+            "hetrl_operator_reconcile_duration_seconds",
+            "Time of one round over a job.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
         self._requests = Counter(
-            "rest_client_requests", "Requests to the API server.", ["method", "code"],
+            "rest_client_requests",
+            "Requests to the API server.",
+            ["method", "code"],
             registry=registry,
-        )  # fmt: skip
+        )
         self._throttled = Counter(
-            "hetrl_operator_throttled_seconds", "Time that requests waited for their turn.",
+            "hetrl_operator_throttled_seconds",
+            "Time that requests waited for their turn.",
             registry=registry,
-        )  # fmt: skip
+        )
         self._watch_events = Counter(
-            "hetrl_operator_watch_events", "Events from watches.", ["resource", "type"],
+            "hetrl_operator_watch_events",
+            "Events from watches.",
+            ["resource", "type"],
             registry=registry,
-        )  # fmt: skip
+        )
         self.loop_lag = Gauge(
-            "hetrl_operator_event_loop_lag_seconds", "How late the event loop's timer was last.",
+            "hetrl_operator_event_loop_lag_seconds",
+            "How late the event loop's timer was last.",
             registry=registry,
-        )  # fmt: skip
+        )
         self.leads = Gauge("hetrl_operator_leader", "1 while this replica acts.", registry=registry)
         self._solves = Histogram(
-            "hetrl_planner_solve_duration_seconds", "Time to a planner's answer.", ["outcome"],
-            buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800), registry=registry,
-        )  # fmt: skip
+            "hetrl_planner_solve_duration_seconds",
+            "Time to a planner's answer.",
+            ["outcome"],
+            buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
+            registry=registry,
+        )
         for outcome in ("Plan", "Infeasible"):
             # From 0 on: a rate would not see the first of each.
             self._solves.labels(outcome=outcome)
         self._replans = Counter(
-            "hetrl_replans", "Searches for another plan while a job ran, by how they ended.",
-            ["reason", "outcome"], registry=registry,
-        )  # fmt: skip
+            "hetrl_replans",
+            "Searches for another plan while a job ran, by how they ended.",
+            ["reason", "outcome"],
+            registry=registry,
+        )
         # From zero, so that the first of each counts as an increase.
         for reason in words(ReplanReason):
             for outcome in words(ReplanOutcome):
                 self._replans.labels(reason=reason, outcome=outcome)
         self._last_event_at = Gauge(
             "hetrl_operator_watch_last_event_timestamp_seconds",
-            "When a watch last told something, as Unix time.", ["resource"], registry=registry,
-        )  # fmt: skip
+            "When a watch last told something, as Unix time.",
+            ["resource"],
+            registry=registry,
+        )
         self._fleet = _FleetGpus(registry)
         self._jobs = JobMetrics(registry)
         ProcessCollector(registry=registry)
         info = Gauge(
-            "hetrl_operator_build_info", "Always 1; the release is a label.", ["version"],
+            "hetrl_operator_build_info",
+            "Always 1; the release is a label.",
+            ["version"],
             registry=registry,
-        )  # fmt: skip
+        )
         info.labels(version=version("hetrl")).set(1)
 
     def reconciled(self, *, result: str, seconds: float) -> None:

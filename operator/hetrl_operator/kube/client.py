@@ -114,9 +114,13 @@ class KubernetesApi:
         self._metrics.throttled(await self._throttle.take())
 
         request = _Request(
-            method=method, path=path, query=query or {}, body=body, timeout_seconds=timeout_seconds,
+            method=method,
+            path=path,
+            query=query or {},
+            body=body,
+            timeout_seconds=timeout_seconds,
             headers={"Accept": accept, "Content-Type": content_type},
-        )  # fmt: skip
+        )
         reply = await self._answered(request)
         if reply.status == HTTPStatus.UNAUTHORIZED:
             await self._log_in()
@@ -134,9 +138,13 @@ class KubernetesApi:
 
     async def _send(self, request: "_Request") -> Reply:
         serialized = await self._client.param_serialize(
-            request.method, request.path, query_params=list(request.query.items()),
-            header_params=dict(request.headers), body=request.body, auth_settings=["BearerToken"],
-        )  # fmt: skip
+            request.method,
+            request.path,
+            query_params=list(request.query.items()),
+            header_params=dict(request.headers),
+            body=request.body,
+            auth_settings=["BearerToken"],
+        )
         response = await self._client.call_api(
             *serialized, _request_timeout=request.timeout_seconds
         )

@@ -205,9 +205,12 @@ class Election:
     ) -> Reply:
         # One that hangs must leave time for another.
         return await self.api.request(
-            method, path, query={} if body is None else {"fieldManager": FIELD_MANAGER}, body=body,
+            method,
+            path,
+            query={} if body is None else {"fieldManager": FIELD_MANAGER},
+            body=body,
             timeout_seconds=self.terms.renew_within_seconds / 2,
-        )  # fmt: skip
+        )
 
     @property
     def _us(self) -> str:

@@ -145,9 +145,12 @@ class Writer:
             spec["nodeSelector"] = {"kubernetes.io/hostname": action.hostname}
         body = {"metadata": {"uid": action.uid}, "spec": spec}
         reply = await self._api.request(
-            "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=body,
+            "PATCH",
+            path,
+            query={"fieldManager": FIELD_MANAGER},
+            body=body,
             content_type=STRATEGIC_MERGE,
-        )  # fmt: skip
+        )
         return outcome_of(reply, kind=f"Pod {action.pod}")
 
     async def _write_workload(self, job: JobSeen, action: _Queueing) -> Outcome:

@@ -108,12 +108,16 @@ class Room:
         own, kinds = self._excluded.get(uid, {}), {each.name: each for each in whole.gpu_kinds}
         return tuple(
             Absence(
-                node=each.name, gpu_kind=each.gpu_kind, labels={},
-                reason=_reason(own[each.name].found), machine=each, kind=kinds[each.gpu_kind],
+                node=each.name,
+                gpu_kind=each.gpu_kind,
+                labels={},
+                reason=_reason(own[each.name].found),
+                machine=each,
+                kind=kinds[each.gpu_kind],
             )
             for each in whole.machines
             if each.name in own
-        )  # fmt: skip
+        )
 
     def left_out(self, uid: str, whole: ClusterSnapshot) -> tuple[str, ...]:
         """Return why machines of a job's fleet are left out of its plans, a line a reason."""

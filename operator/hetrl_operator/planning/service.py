@@ -316,9 +316,13 @@ class Planning:
         asked = self._inquiry(job, wish, record)
         assert asked, "a deadline that is over is known"
         record.key = self._key(
-            job, wish, record.spec_key, record.base,
-            on_paper=record.on_paper, is_given=record.given is not None,
-        )  # fmt: skip
+            job,
+            wish,
+            record.spec_key,
+            record.base,
+            on_paper=record.on_paper,
+            is_given=record.given is not None,
+        )
         record.left_out, record.fleet = asked.left_out, self._eligible.digest(wish)
         found = await self.processes.ask(
             Asked(

@@ -44,9 +44,7 @@ def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
     """Return a plan as it is if the job can run by it; what it stands on already, it may keep."""
     free, fleet = asked.free, asked.fleet
     if asked.standing:
-        free, fleet = (
-            asked.standing.opened(each, with_rollouts=True) for each in (free, fleet)
-        )  # fmt: skip
+        free, fleet = (asked.standing.opened(each, with_rollouts=True) for each in (free, fleet))
     found = misfits(given, fleet, asked.job)
     if found:
         return Infeasible(reasons=(*found, *asked.left_out))

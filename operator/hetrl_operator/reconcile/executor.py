@@ -90,8 +90,11 @@ class Performer:
         for event in decision.events:
             log.info(
                 "event: job=%s/%s reason=%s message=%s",
-                seen.job.namespace, seen.job.name, event.reason, event.message,
-            )  # fmt: skip
+                seen.job.namespace,
+                seen.job.name,
+                event.reason,
+                event.message,
+            )
             await self.writer.announce(seen.job, event)
 
     async def _do(self, seen: Observed, action: Action | WriteStatus) -> Outcome:

@@ -83,9 +83,12 @@ class Observer:
         else:
             base = "" if on_paper else _base(job, plan, nodes, fleet, now)
         planning = self.planning.seen(
-            job, plan, base=base, on_paper=on_paper,
+            job,
+            plan,
+            base=base,
+            on_paper=on_paper,
             given=given if isinstance(given, PlanSeen) else None,
-        )  # fmt: skip
+        )
         return Observed(
             job=job,
             planning=planning,

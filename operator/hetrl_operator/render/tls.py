@@ -104,10 +104,16 @@ def _authority(
 ) -> x509.Certificate:
     name = _name(f"hetrl job {job}"[:64])
     usage = x509.KeyUsage(
-        digital_signature=False, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
     return (
         _builder(subject=name, issuer=name, key=key, serial=_serial(seed, "authority"), now=now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -132,8 +138,11 @@ def _leaf(
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     certificate = (
         _builder(
-            subject=_name(role), issuer=issuer.subject, key=key,
-            serial=_serial(seed, role), now=now,
+            subject=_name(role),
+            issuer=issuer.subject,
+            key=key,
+            serial=_serial(seed, role),
+            now=now,
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([*alternatives, *loopback]), critical=False)
@@ -143,7 +152,7 @@ def _leaf(
             critical=False,
         )
         .sign(issuer_key, hashes.SHA256(), ecdsa_deterministic=True)
-    )  # fmt: skip
+    )
     return Leaf(certificate=_pem(certificate), key=_private_pem(key))
 
 

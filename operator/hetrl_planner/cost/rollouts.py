@@ -229,9 +229,11 @@ class _Asynchronous:
         step = window + self._beside.same_gpus_seconds
         drains = self._work.group_spread * at_once / each.serving.rate_near(at_once)
         refused = (
-            self._beside.training_side_seconds + each.weights.transfer_seconds + drains
+            self._beside.training_side_seconds
+            + each.weights.transfer_seconds
+            + drains
             - self._work.max_staleness * step
-        )  # fmt: skip
+        )
         if refused <= 0:
             return 0.0
         return refused**2 / (2 * drains) if refused < drains else refused - drains / 2
@@ -240,13 +242,14 @@ class _Asynchronous:
         """Return what each replica runs at once in such a window, within both rules."""
         beside = self._beside
         in_time = [
-            is_used and each.serving.concurrency_within(
+            is_used
+            and each.serving.concurrency_within(
                 useful_seconds(
                     self._work, sync, window_seconds=window, scoring_seconds=beside.scoring_seconds
                 )
             )
             for (each, is_used), sync in zip(self._each, self._syncs, strict=True)
-        ]  # fmt: skip
+        ]
         running = sum(
             each.num_replicas * at_once
             for each, at_once in zip(self._rollouts, in_time, strict=True)

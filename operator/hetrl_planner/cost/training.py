@@ -199,9 +199,12 @@ def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
     hop = 2 * transfer_seconds(hidden_bytes(work), stage.hop) if stage.hop else 0.0
     return Turn(
         compute_seconds=compute.training_seconds(
-            stage.shard, stage.kind, tokens=work.sample_tokens, recompute=recompute,
+            stage.shard,
+            stage.kind,
+            tokens=work.sample_tokens,
+            recompute=recompute,
             forward_only_passes=LOOKS,
         ),
         tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
         hop_seconds=hop,
-    )  # fmt: skip
+    )

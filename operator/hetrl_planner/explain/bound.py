@@ -198,9 +198,12 @@ class _Relaxation:
         )
         if task in TRAINING_TASKS:
             return compute.training_seconds(
-                whole, site.kind, tokens=tokens, recompute=Recompute.NONE,
+                whole,
+                site.kind,
+                tokens=tokens,
+                recompute=Recompute.NONE,
                 forward_only_passes=LOOKS if task is Task.ACTOR_TRAINING else 0,
-            )  # fmt: skip
+            )
         flops = compute.forward_flops(whole, tokens=tokens, context_tokens=tokens / 2)
         return compute.flop_seconds(flops, site.kind)
 

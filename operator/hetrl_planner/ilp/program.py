@@ -72,9 +72,12 @@ class Program:
     def choose(self, *, should_stop: Callable[[], bool], seed: int) -> Chosen | None:
         """Return the best choice that is not forbidden, ``None`` where there is none."""
         is_complete = solver.run(
-            self._program, should_stop=should_stop, seed=seed, relative_gap=RELATIVE_GAP,
+            self._program,
+            should_stop=should_stop,
+            seed=seed,
+            relative_gap=RELATIVE_GAP,
             max_nodes=MAX_NODES,
-        )  # fmt: skip
+        )
         if not solver.has_solution(self._program):
             return None
         taken = self._taken_now()
@@ -226,9 +229,10 @@ class Program:
         alone: set[int] = set()
         for number, supply in enumerate(self._supplies):
             most = [
-                column for column in working
+                column
+                for column in working
                 if 2 * self._columns[column].bundle[number] > supply.most_units
-            ]  # fmt: skip
+            ]
             alone.update(most)
             yield [(column, seconds[column]) for column in most]
             yield [

@@ -97,10 +97,16 @@ class ReplicaCosts:
         dp = len(task.replicas) if task.mode else 0
         ends = (number == 0, number == len(key) - 1)
         signature = (
-            task.task in TRAINING_TASKS, task.task is Task.ACTOR_GENERATION,
+            task.task in TRAINING_TASKS,
+            task.task is Task.ACTOR_GENERATION,
             task.task is Task.REWARD_INFERENCE,
-            tensor, num_layers, ends, len(key) - number, dp, task.mode,
-        )  # fmt: skip
+            tensor,
+            num_layers,
+            ends,
+            len(key) - number,
+            dp,
+            task.mode,
+        )
         known = self._footprints.get(signature)
         if known is None:
             known = self._footprint(task, self.stages(key)[number].shard, len(key) - number)
@@ -113,9 +119,12 @@ class ReplicaCosts:
         if task.mode is None:
             return memory.inference_footprint(shard, self._work, task.task)
         return memory.training_footprint(
-            shard, self._work, mode=task.mode, num_replicas=len(task.replicas),
+            shard,
+            self._work,
+            mode=task.mode,
+            num_replicas=len(task.replicas),
             passes_in_flight=in_flight,
-        )  # fmt: skip
+        )
 
     def _trained_stage(self, spot: Spot, recompute: Recompute) -> tuple[Turn, float]:
         """Return a stage's turn, and the seconds of its optimizer's update."""
@@ -141,9 +150,12 @@ class ReplicaCosts:
         key = (tensor, num_layers, is_first, is_last)
         if key not in self._shards:
             self._shards[key] = Shard(
-                architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
-                is_first=is_first, is_last=is_last,
-            )  # fmt: skip
+                architecture=self._work.architecture,
+                tensor=tensor,
+                num_layers=num_layers,
+                is_first=is_first,
+                is_last=is_last,
+            )
         return self._shards[key]
 
 

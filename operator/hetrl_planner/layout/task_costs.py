@@ -106,11 +106,13 @@ class TaskCosts:
         for replica, key in zip(task.replicas, keys, strict=True):
             held = min(
                 memory.max_concurrency(
-                    placed.shard, placed.kind, self.work,
+                    placed.shard,
+                    placed.kind,
+                    self.work,
                     beside_bytes=max(kept_bytes[gpu] for gpu in stage.gpus),
                 )
                 for stage, placed in zip(replica, self._replicas.stages(key), strict=True)
-            )  # fmt: skip
+            )
             if held < 1:
                 return Misfit("no GPU memory is left for keys and values", 1.05)
             found.append(self._replicas.serving(key, max_concurrency=held))

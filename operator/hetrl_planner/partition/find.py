@@ -77,10 +77,13 @@ def propose(
     )
     return (
         yield from evolve(
-            shape, rng, local_search=moves, breeding=BREEDING,
+            shape,
+            rng,
+            local_search=moves,
+            breeding=BREEDING,
             starts=refined[: BREEDING.population_size // 2],
         )
-    )  # fmt: skip
+    )
 
 
 def refine_cuts(

@@ -89,9 +89,10 @@ def rollout_candidates(
         if candidate:
             found.append(candidate)
     kept = [
-        each for each in found
+        each
+        for each in found
         if not any(_outdoes(other, each, merge=merge) for other in found if other is not each)
-    ]  # fmt: skip
+    ]
     return tuple(kept)
 
 
@@ -202,9 +203,11 @@ class _Copies:
     @cached_property
     def _stages(self) -> tuple[PlacedStage, ...]:
         return uniform_stages(
-            self.work.architecture, self.split.parallelism, self.site.kind,
+            self.work.architecture,
+            self.split.parallelism,
+            self.site.kind,
             _stage_channel(self.site, self.split, self.snapshot),
-        )  # fmt: skip
+        )
 
     @cached_property
     def _pipelines(self) -> dict[Recompute, Pipeline]:
@@ -260,10 +263,13 @@ def _outdoes(better: RolloutCandidate, worse: RolloutCandidate, *, merge: bool) 
         return False
     return all(
         copies * better.samples_per_second(at / copies) >= worse.samples_per_second(at)
-        and (copies > 1 or _is_before(better, worse) or
-             better.samples_per_second(at) > worse.samples_per_second(at))
+        and (
+            copies > 1
+            or _is_before(better, worse)
+            or better.samples_per_second(at) > worse.samples_per_second(at)
+        )
         for at in worse.concurrency_grid
-    )  # fmt: skip
+    )
 
 
 def _is_before(one: RolloutCandidate, other: RolloutCandidate) -> bool:

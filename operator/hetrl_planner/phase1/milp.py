@@ -76,10 +76,15 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float, rollout_margi
     for index, candidate in enumerate(problem.rollouts):
         working_share, most_at_once = _use(problem, candidate, window_seconds)
         _bound_rate(
-            program, candidate, index=index,
-            working_share=working_share, most_at_once=most_at_once,
-            replicas=replicas[index], places=places[index], rate=rates[index],
-        )  # fmt: skip
+            program,
+            candidate,
+            index=index,
+            working_share=working_share,
+            most_at_once=most_at_once,
+            replicas=replicas[index],
+            places=places[index],
+            rate=rates[index],
+        )
     _limit_running(program, problem, places, trains, window_seconds=window_seconds)
     _limit_machines(program, problem, replicas, trains)
     _limit_replicas(program, problem.limits, replicas)

@@ -41,9 +41,10 @@ def multi_region_hybrid() -> ClusterSnapshot:
     kinds = ("A100-40GB", "A100-40GB", "L40S", "A100-40GB", "L40S", "L40S", "L4", "L4")
     regions = ("east",) * 3 + ("west",) * 3 + ("edge",) * 2
     return _snapshot(
-        kinds, regions,
+        kinds,
+        regions,
         {("east", "west"): (10, 5), ("east", "edge"): (10, 1), ("west", "edge"): (10, 1)},
-    )  # fmt: skip
+    )
 
 
 def multi_country() -> ClusterSnapshot:

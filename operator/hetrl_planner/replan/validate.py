@@ -35,9 +35,11 @@ def machine_misfits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> tuple[s
                 continue
             stage = _first_stage(group, replica, number)
             for name, wanted, got in zip(
-                ("gpuKind", "region"), group.site(stage), (machine.gpu_kind, machine.region),
+                ("gpuKind", "region"),
+                group.site(stage),
+                (machine.gpu_kind, machine.region),
                 strict=True,
-            ):  # fmt: skip
+            ):
                 if wanted != got:
                     found.append(f"{field}: {name} is {wanted}, machine {machine.name} has {got}")
     for name, wanted_gpus in sorted(_taken(plan).items()):

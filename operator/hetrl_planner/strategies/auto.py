@@ -72,9 +72,13 @@ class Portfolio:
     def evolving(self) -> Evolving:
         """What asks evolution."""
         return Evolving(
-            space=self.space, evaluator=self.evaluator, objective=self.objective,
-            seed=self.seed, should_stop=self.should_stop, evaluations=self.evaluations,
-        )  # fmt: skip
+            space=self.space,
+            evaluator=self.evaluator,
+            objective=self.objective,
+            seed=self.seed,
+            should_stop=self.should_stop,
+            evaluations=self.evaluations,
+        )
 
     def begin(self, strategy: Strategy) -> Decided | None:
         """Return the answer that a strategy has within moments."""
@@ -142,19 +146,22 @@ class Portfolio:
         if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
             return None
         found = find_partition(
-            self.evaluator, self.objective,
+            self.evaluator,
+            self.objective,
             should_stop=self.should_stop,
             seed=self.seed,
             most_regions=REGIONS_OF_A_START if to_begin else None,
             most_choices=CHOICES_OF_A_START if to_begin else None,
             runnable_only=self.space.runnable_only,
-        )  # fmt: skip
+        )
         if found is None:
             return None
         return Decided(
-            evaluation=found.evaluation, is_complete=found.is_complete,
-            finalists=found.finalists, others=found.genomes,
-        )  # fmt: skip
+            evaluation=found.evaluation,
+            is_complete=found.is_complete,
+            finalists=found.finalists,
+            others=found.genomes,
+        )
 
     def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
         """Return the better of an answer and of what one tile of a large fleet does best."""
@@ -182,12 +189,14 @@ class Portfolio:
             return found
         evaluations = int(PHASE_2_SHARE * self.evolving.effort(1))
         moved = repartition(
-            found.evaluation, self.evaluator, self.objective,
+            found.evaluation,
+            self.evaluator,
+            self.objective,
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
             runnable_only=self.space.runnable_only,
-        )  # fmt: skip
+        )
         return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
     def _phase_1(self, *, homogeneous: bool) -> Decided | None:

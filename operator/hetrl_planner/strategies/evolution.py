@@ -105,19 +105,22 @@ class Evolving:
         if self.should_stop():
             return first and replace(first, is_complete=False)
         evolved = search(
-            self.evaluator, self.objective, arms,
+            self.evaluator,
+            self.objective,
+            arms,
             evaluations=evaluations,
             rng=np.random.default_rng(self.seed),
             should_stop=self.should_stop,
             seeds=self._seeds(first, others),
             runnable_only=self.space.runnable_only,
-        )  # fmt: skip
+        )
         if evolved is None:
             return first
         found = Decided(
-            evaluation=evolved.evaluation, is_complete=evolved.is_complete,
+            evaluation=evolved.evaluation,
+            is_complete=evolved.is_complete,
             finalists=evolved.finalists,
-        )  # fmt: skip
+        )
         return better(first, found, self.objective)
 
     def effort(self, num_arms: int) -> int:

@@ -85,11 +85,14 @@ class _Mover:
         if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
             return None
         best = find_partition(
-            self._graph, self._shape, self.seconds, rng,
+            self._graph,
+            self._shape,
+            self.seconds,
+            rng,
             message_bytes=hidden_bytes(self._evaluator.work),
             max_evaluations=evaluations,
             should_stop=should_stop,
-        )  # fmt: skip
+        )
         return self.task(best.partition)
 
     @cached_property

@@ -90,9 +90,11 @@ def _met(invitation: pb.BroadcastInvitation) -> Group:
         invitation.store_host, invitation.store_port, is_master=False, timeout=_STORE_DEADLINE
     )
     place = Place(
-        group=invitation.group, rank=invitation.rank, size=invitation.size,
+        group=invitation.group,
+        rank=invitation.rank,
+        size=invitation.size,
         over_nccl=invitation.over_nccl,
-    )  # fmt: skip
+    )
     return Group(store, place)
 
 

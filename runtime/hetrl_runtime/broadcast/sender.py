@@ -182,8 +182,11 @@ class Sender:
             return pb.BroadcastOutcome(problem=problem)
         log.info(
             "weights broadcast: version=%d readers=%d seconds=%.3f over_nccl=%s",
-            version, num_readers, time.monotonic() - started_at, begun.round.over_nccl,
-        )  # fmt: skip
+            version,
+            num_readers,
+            time.monotonic() - started_at,
+            begun.round.over_nccl,
+        )
         return pb.BroadcastOutcome(crc32c=crc32c)
 
     def _group_of(self, begun: Round) -> Group:
@@ -195,8 +198,11 @@ class Sender:
         if self._group and self._group.place.group == begun.group:
             return self._group
         place = Place(
-            group=begun.group, rank=0, size=begun.size, over_nccl=begun.over_nccl,
-        )  # fmt: skip
+            group=begun.group,
+            rank=0,
+            size=begun.size,
+            over_nccl=begun.over_nccl,
+        )
         self._group = None
         self._group = Group(self._store, place)
         return self._group

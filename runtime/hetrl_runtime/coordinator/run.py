@@ -100,9 +100,14 @@ class Run:
             self._record(newest, now=now)
         self._journal = Journal(path)
         self._intake = Intake(
-            self.state, self._journal, self._publicity, self._traces,
-            sift=Sift(launch.algorithm), patience=Patience(prompts), end=self.end,
-        )  # fmt: skip
+            self.state,
+            self._journal,
+            self._publicity,
+            self._traces,
+            sift=Sift(launch.algorithm),
+            patience=Patience(prompts),
+            end=self.end,
+        )
         self._intake.accepted_at = now if self.state.epoch else None
 
     def close(self) -> None:
@@ -127,8 +132,11 @@ class Run:
             self._begin(resume or ResumePoint(), member, now=now)
         log.info(
             "process registered: process=%s role=%s epoch=%d version=%d",
-            member.process, member.role, self.state.epoch, self.state.version,
-        )  # fmt: skip
+            member.process,
+            member.role,
+            self.state.epoch,
+            self.state.version,
+        )
         return Registration(epoch=self.state.epoch, version=self.state.version)
 
     def knows(self, process: str, *, epoch: int) -> bool:
@@ -345,8 +353,11 @@ class Run:
             self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
         log.info(
             "epoch began: epoch=%d version=%d kept=%d lost=%d",
-            self.state.epoch, self.state.version, self.state.num_buffered, lost,
-        )  # fmt: skip
+            self.state.epoch,
+            self.state.version,
+            self.state.num_buffered,
+            lost,
+        )
 
     def _prompt_lease(self, group: int, members: tuple[int, ...]) -> PromptLease:
         prompt = self._prompts.of_group(group)

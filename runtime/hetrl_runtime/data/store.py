@@ -54,9 +54,14 @@ _CLIENT: "ClientConfig" = {
 _RETRIES: "RetryConfig" = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
 
 _FINAL = (
-    InvalidPathError, NotFoundError, NotSupportedError, PermissionDeniedError, PreconditionError,
-    UnauthenticatedError, UnknownConfigurationKeyError,
-)  # fmt: skip
+    InvalidPathError,
+    NotFoundError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
 """What is no better a moment later."""
 
 

@@ -36,9 +36,12 @@ _DEFAULTS = DataSpec(prompts="")
 @click.option("--batch-size", type=click.IntRange(min=1), default=128, show_default=True)
 @reward_options("--reward")
 @click.option(
-    "--tool", "tools", type=click.Choice([str(each) for each in Tool]), multiple=True,
+    "--tool",
+    "tools",
+    type=click.Choice([str(each) for each in Tool]),
+    multiple=True,
     help="What the model may call while it answers; may be repeated.",
-)  # fmt: skip
+)
 @click.option(
     "--max-prompt-tokens",
     type=click.IntRange(min=1),
@@ -71,10 +74,13 @@ def command(
     from hetrl_runtime.evaluate.accuracy import measure  # noqa: PLC0415
 
     spec = data_of(
-        reward, pattern, code,
+        reward,
+        pattern,
+        code,
         tools=tuple(Tool(each) for each in dict.fromkeys(tools)),
-        max_prompt_tokens=max_prompt_tokens, max_response_tokens=max_response_tokens,
-    )  # fmt: skip
+        max_prompt_tokens=max_prompt_tokens,
+        max_response_tokens=max_response_tokens,
+    )
     problems = open_prompts(data, Fields(question=question_field, answer=answer_field))
     if isinstance(problems, Unusable):
         raise click.ClickException(problems.message)

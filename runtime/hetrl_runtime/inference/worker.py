@@ -65,10 +65,11 @@ class InferenceWorker:
         self._activity = Activity(time.monotonic())
         self._desks: list[Desk[Any, Any]] = []
         self._service = InferenceService(
-            launch.job, metrics,
+            launch.job,
+            metrics,
             reference=self._asked_reference(models.reference) if models.reference else None,
             reward=self._asked_reward(models.reward) if models.reward else None,
-        )  # fmt: skip
+        )
 
     async def run(self, *, process: str) -> Ending:
         """Answer until the run ends; return how it ended.

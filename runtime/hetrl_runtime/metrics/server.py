@@ -42,9 +42,12 @@ class MetricsServer:
         self._metrics: WSGIApplication = make_wsgi_app(registry)
         try:
             self._server = make_server(
-                launch.listen_host, launch.metrics_port, self._answer,
-                server_class=ThreadingWSGIServer, handler_class=_Silent,
-            )  # fmt: skip
+                launch.listen_host,
+                launch.metrics_port,
+                self._answer,
+                server_class=ThreadingWSGIServer,
+                handler_class=_Silent,
+            )
         except OSError as error:
             raise OSError(
                 error.errno,

@@ -47,9 +47,11 @@ def page(record: Record, figures: Mapping[str, Figure]) -> str:
     """Write the page; figures are drawn into it."""
     # A response may contain anything, markup included.
     environment = Environment(
-        loader=PackageLoader("hetrl_runtime.report", "."), autoescape=True, trim_blocks=True,
+        loader=PackageLoader("hetrl_runtime.report", "."),
+        autoescape=True,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     launch, prediction = record.launch, record.plan.prediction
     return environment.get_template("page.html.jinja").render(
         job=f"{launch.job.namespace}/{launch.job.name}",
@@ -106,11 +108,12 @@ def _tiles(record: Record) -> list[Tile]:
     if steps:
         tiles += [
             Tile(
-                "Staleness", f"{record.mean_staleness:.2f}",
+                "Staleness",
+                f"{record.mean_staleness:.2f}",
                 f"mean; largest {max(record.staleness, default=0)}, bound {bound}",
             ),
             Tile("Throughput", f"{samples_per_second(record):.1f}", "trajectories per second"),
-        ]  # fmt: skip
+        ]
     if record.wall_seconds is not None:
         tiles.append(Tile("Wall time", *_duration(record.wall_seconds)))
     return tiles
@@ -198,4 +201,4 @@ def _settings(record: Record) -> Sequence[tuple[str, object]]:
         ("rewards", "shuffled, as a control" if training.shuffle_rewards else data.reward),
         ("discarded by the strict check", sum(step.discarded for step in record.steps)),
         ("run", launch.job.uid),
-    )  # fmt: skip
+    )

@@ -83,9 +83,13 @@ def staleness(record: Record) -> Figure:
     axes.bar_label(bars, labels, padding=3, color=QUIET)
     axes.axvline(bound + 0.5, color=ALARM, linewidth=1.4, linestyle=(0, (4, 3)))
     axes.text(
-        bound + 0.54, 0.98, f"bound {bound}", color=ALARM, va="top",
+        bound + 0.54,
+        0.98,
+        f"bound {bound}",
+        color=ALARM,
+        va="top",
         transform=axes.get_xaxis_transform(),
-    )  # fmt: skip
+    )
     axes.set_xlim(-0.6, max(values) + 1.1)
     axes.set_xticks(list(values))
     axes.margins(y=0.14)

@@ -20,15 +20,20 @@ def reward_options(*names: str) -> Callable[[Command], Command]:
     """Add the options to a command; ``names`` are what the option is called that names a reward."""
     options = (
         click.option(
-            *names, "reward", default=Reward.MATH.value, show_default=True,
+            *names,
+            "reward",
+            default=Reward.MATH.value,
+            show_default=True,
             help="math, exact, regex, python, or what a package of yours adds.",
         ),
         click.option("--pattern", help="With regex: what a response must contain."),
         click.option(
-            "--python", "code", metavar="FILE[:FUNCTION]",
+            "--python",
+            "code",
+            metavar="FILE[:FUNCTION]",
             help="With python: your function of response and answer; `score` if none is named.",
         ),
-    )  # fmt: skip
+    )
 
     def add(command: Command) -> Command:
         for option in reversed(options):

@@ -31,9 +31,13 @@ _JUDGE_BYTES = 4 << 30
 """Of address space: a tower of powers would otherwise take the machine's memory in no time."""
 
 _FIRST_RESPONSES = (
-    "1/2", r"\boxed{\frac{1}{2}}", r"$2x + \sqrt{3} y$", r"\boxed{\text{yes}}",
-    r"\boxed{\left(1, \begin{pmatrix} x \\ 2 \end{pmatrix}\right]}", r"\boxed{x < 3\%}",
-)  # fmt: skip
+    "1/2",
+    r"\boxed{\frac{1}{2}}",
+    r"$2x + \sqrt{3} y$",
+    r"\boxed{\text{yes}}",
+    r"\boxed{\left(1, \begin{pmatrix} x \\ 2 \end{pmatrix}\right]}",
+    r"\boxed{x < 3\%}",
+)
 """Each leads a judge of mathematics into parts of its libraries that load when they are needed."""
 
 logger = logging.getLogger(__name__)

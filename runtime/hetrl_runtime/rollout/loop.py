@@ -223,8 +223,10 @@ class RolloutLoop:
         self._metrics.weight_sync_bytes.labels(**way).inc(len(snapshot.data))
         log.info(
             "weights loaded: version=%d seconds=%.3f paused_seconds=%.3f",
-            snapshot.version, self._weight_sync_seconds, paused_seconds,
-        )  # fmt: skip
+            snapshot.version,
+            self._weight_sync_seconds,
+            paused_seconds,
+        )
 
     async def _keep_reporting(self) -> None:
         while True:

@@ -64,9 +64,15 @@ async def _work(launch: Launch, *, process: str, ordinal: int, tracer: Tracer) -
             WorkerClient(launch, process=process, relay=weights.relay) as client,
         ):
             equipment = Equipment(
-                engine=engine, prompts=prompts, scorer=scorer, client=client, weights=weights,
-                metrics=metrics, inference=inference, tracer=tracer,
-            )  # fmt: skip
+                engine=engine,
+                prompts=prompts,
+                scorer=scorer,
+                client=client,
+                weights=weights,
+                metrics=metrics,
+                inference=inference,
+                tracer=tracer,
+            )
             return await RolloutLoop(launch, process=process, equipment=equipment).run()
 
 

@@ -8,9 +8,12 @@ from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.task import Split, Task
 
 _TASK = click.option(
-    "--task", type=click.Choice([str(each) for each in Task]), default=str(Task.ARITHMETIC),
-    show_default=True, help="Sums; or products, for which it may call a calculator.",
-)  # fmt: skip
+    "--task",
+    type=click.Choice([str(each) for each in Task]),
+    default=str(Task.ARITHMETIC),
+    show_default=True,
+    help="Sums; or products, for which it may call a calculator.",
+)
 
 
 @click.command("make-model")
@@ -18,9 +21,11 @@ _TASK = click.option(
 @_TASK
 @click.option("--seed", default=1, show_default=True, help="Of the weights and the warm-up.")
 @click.option(
-    "--answers", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    "--answers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
     help="JSONL whose final answers it learns to guess, instead of a task's.",
-)  # fmt: skip
+)
 def make_model(path: Path, task: str, seed: int, answers: Path | None) -> None:
     """Make a tiny Qwen3 that knows its task badly, as a Hugging Face folder at PATH.
 

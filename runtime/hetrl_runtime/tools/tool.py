@@ -33,13 +33,14 @@ class Function:
                     "type": "object",
                     "properties": {
                         self.argument: {
-                            "type": "string", "description": self.argument_description,
+                            "type": "string",
+                            "description": self.argument_description,
                         }
                     },
                     "required": [self.argument],
                 },
             },
-        }  # fmt: skip
+        }
 
 
 FUNCTIONS: dict[Tool, Function] = {

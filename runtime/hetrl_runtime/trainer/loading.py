@@ -64,9 +64,12 @@ def _critic(launch: Launch, peers: Peers, device: torch.device) -> Critic:
 
 def _policy(launch: Launch, peers: Peers, device: torch.device, *, is_trained: bool) -> Policy:
     return Policy(
-        launch.model, device=device, temperature=launch.algorithm.temperature, mesh=peers.mesh,
+        launch.model,
+        device=device,
+        temperature=launch.algorithm.temperature,
+        mesh=peers.mesh,
         recompute=is_trained and _recomputes(peers, device),
-    )  # fmt: skip
+    )
 
 
 def _recomputes(peers: Peers, device: torch.device) -> bool:

@@ -21,10 +21,15 @@ TRAIN, GENERATE = Task.ACTOR_TRAINING, Task.ACTOR_GENERATION
 VALUES = Task.CRITIC_INFERENCE
 JOB = a_job("Qwen3-8B")
 PREDICTION = Prediction(
-    step_seconds=6.24, generation_seconds=6.24, training_seconds=4.86, weight_sync_seconds=1.31,
-    samples_per_second=80.0, dollars_per_hour=123.2, mean_staleness=1.9,
+    step_seconds=6.24,
+    generation_seconds=6.24,
+    training_seconds=4.86,
+    weight_sync_seconds=1.31,
+    samples_per_second=80.0,
+    dollars_per_hour=123.2,
+    mean_staleness=1.9,
     bottleneck="generation: HBM bandwidth of the A100-40GBs",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +83,15 @@ def a_case(
         gpu_kinds=(a_kind("A100-40GB"), a_kind("L4")),
         machines=tuple(
             Machine(
-                name=name, gpu_kind="L4" if "l4" in name else "A100-40GB", num_gpus=number,
+                name=name,
+                gpu_kind="L4" if "l4" in name else "A100-40GB",
+                num_gpus=number,
                 region=region,
             )
             for name, (region, number) in machines.items()
         ),
         links=links,
-    )  # fmt: skip
+    )
     plan = Plan(strategy=Strategy.AUTO, groups=tuple(groups), prediction=PREDICTION, gap=0.12)
     return Case(fleet=fleet, plan=plan)
 
@@ -104,8 +111,12 @@ def pipelines() -> Case:
 def two_regions() -> Case:
     """A trainer whose first 16 layers are in Ohio and 20 in Virginia; both regions generate."""
     return a_case(
-        {"virginia-a100-0": ("Virginia", 8), "ohio-a100-0": ("Ohio", 8), "ohio-l4-0": ("Ohio", 8),
-         "tokyo-l4-0": ("Tokyo", 8)},
+        {
+            "virginia-a100-0": ("Virginia", 8),
+            "ohio-a100-0": ("Ohio", 8),
+            "ohio-l4-0": ("Ohio", 8),
+            "tokyo-l4-0": ("Tokyo", 8),
+        },
         [
             group(TRAIN, [[("ohio-l4-0", 1), ("virginia-a100-0", 1)]] * 6, layers=(16, 20)),
             group(GENERATE, [[("ohio-a100-0", 4)]] * 2, tensor=4, share=0.4),
@@ -114,7 +125,7 @@ def two_regions() -> Case:
         links=(
             Link(source="Virginia", target="Ohio", bytes_per_second=0.625e9, latency_seconds=5e-3),
         ),
-    )  # fmt: skip
+    )
 
 
 def shared() -> Case:
@@ -150,13 +161,15 @@ def ten_thousand() -> Case:
         dict.fromkeys([*training, *fours, *eights], ("us-east", 8)),
         [
             group(
-                TRAIN, [[(name, 8) for name in names] for names in thirds],
-                tensor=4, layers=(4, 7, 7, 7, 7, 4),
+                TRAIN,
+                [[(name, 8) for name in names] for names in thirds],
+                tensor=4,
+                layers=(4, 7, 7, 7, 7, 4),
             ),
             group(GENERATE, [[(name, 4)] for name in fours for _ in range(2)], tensor=4),
             group(GENERATE, [[(name, 8)] for name in eights], tensor=8),
         ],
-    )  # fmt: skip
+    )
 
 
 def motley() -> Case:
@@ -168,16 +181,22 @@ def motley() -> Case:
         [
             group(
                 TRAIN,
-                [[(name, 1)] for name, (train, _) in zip(names, sizes, strict=True)
-                 for _ in range(train)],
+                [
+                    [(name, 1)]
+                    for name, (train, _) in zip(names, sizes, strict=True)
+                    for _ in range(train)
+                ],
             ),
             group(
                 GENERATE,
-                [[(name, 1)] for name, (_, generate) in zip(names, sizes, strict=True)
-                 for _ in range(generate)],
+                [
+                    [(name, 1)]
+                    for name, (_, generate) in zip(names, sizes, strict=True)
+                    for _ in range(generate)
+                ],
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 CASES = (pipelines, two_regions, shared, together, ten_thousand, motley)

@@ -49,8 +49,9 @@ def test_a_gpu_has_its_replica_stage_and_tensor_rank() -> None:
 
     ranks = [
         (duty.stage, duty.tensor_rank, duty.num_layers)
-        for name in ("a", "b") for (duty,) in found[name]
-    ]  # fmt: skip
+        for name in ("a", "b")
+        for (duty,) in found[name]
+    ]
     assert ranks == [(0, 0, 9), (0, 1, 9), (1, 0, 9), (1, 1, 9), (2, 0, 18), (2, 1, 18)]
 
 
@@ -65,9 +66,11 @@ def test_shares_that_name_no_gpu_leave_those_that_do_theirs() -> None:
     found = uses(case.plan, case.fleet)["a"]
 
     assert [[(duty.task, duty.replica) for duty in gpu] for gpu in found] == [
-        [(Task.ACTOR_GENERATION, 0)], [(Task.ACTOR_TRAINING, 0)],
-        [(Task.ACTOR_TRAINING, 0)], [(Task.ACTOR_GENERATION, 1)],
-    ]  # fmt: skip
+        [(Task.ACTOR_GENERATION, 0)],
+        [(Task.ACTOR_TRAINING, 0)],
+        [(Task.ACTOR_TRAINING, 0)],
+        [(Task.ACTOR_GENERATION, 1)],
+    ]
 
 
 def test_tasks_that_share_a_gpu_are_all_on_its_cell() -> None:
@@ -82,21 +85,28 @@ def test_tasks_that_share_a_gpu_are_all_on_its_cell() -> None:
     ("make", "expected"),
     [
         pytest.param(
-            pipelines, {"a100-[000-001]": 2, **{f"train-l4-{n}": 1 for n in range(6)},
-                        "spare-l4-0": 1}, id="one stage a machine",
+            pipelines,
+            {"a100-[000-001]": 2, **{f"train-l4-{n}": 1 for n in range(6)}, "spare-l4-0": 1},
+            id="one stage a machine",
         ),
         pytest.param(
             ten_thousand,
-            {"a100-000 and 159 more": 160, "a100-001 and 159 more": 160,
-             "a100-002 and 159 more": 160, "l4-[000-319]": 320, "more-l4-[000-479]": 480},
+            {
+                "a100-000 and 159 more": 160,
+                "a100-001 and 159 more": 160,
+                "a100-002 and 159 more": 160,
+                "l4-[000-319]": 320,
+                "more-l4-[000-479]": 480,
+            },
             id="10,240 GPUs",
         ),
         pytest.param(
-            two_regions, {"virginia-a100-0": 1, "ohio-a100-0": 1, "ohio-l4-0": 1, "tokyo-l4-0": 1},
+            two_regions,
+            {"virginia-a100-0": 1, "ohio-a100-0": 1, "ohio-l4-0": 1, "tokyo-l4-0": 1},
             id="alike, in two regions",
         ),
     ],
-)  # fmt: skip
+)
 def test_machines_used_alike_are_one_card(
     make: Callable[[], Case], expected: dict[str, int]
 ) -> None:
@@ -111,8 +121,10 @@ def test_where_no_two_machines_are_used_alike_gpus_are_counted() -> None:
     (card,) = found
     assert card.is_tally
     assert {cell.tasks: cell.num_gpus for cell in card.cells} == {
-        (Task.ACTOR_GENERATION,): 40, (Task.ACTOR_TRAINING,): 50, (): 70,
-    }  # fmt: skip
+        (Task.ACTOR_GENERATION,): 40,
+        (Task.ACTOR_TRAINING,): 50,
+        (): 70,
+    }
 
 
 @pytest.mark.parametrize(

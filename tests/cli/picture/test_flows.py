@@ -77,8 +77,9 @@ def test_on_shared_gpus_weights_are_resharded() -> None:
 
 def test_rollouts_on_machines_of_their_own_send_to_the_trainer() -> None:
     assert [(flow.kind, flow.stays) for flow in flows_of(together())] == [
-        (FlowKind.TRAJECTORIES, False), (FlowKind.WEIGHTS, False),
-    ]  # fmt: skip
+        (FlowKind.TRAJECTORIES, False),
+        (FlowKind.WEIGHTS, False),
+    ]
 
 
 def test_gradients_that_cross_regions_flow_both_ways() -> None:

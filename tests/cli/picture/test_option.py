@@ -66,8 +66,15 @@ def test_where_there_is_no_plan_nothing_is_drawn(tmp_path: Path) -> None:
     examples = ROOT / "examples"
     result = CliRunner().invoke(
         hetrl,
-        ["plan", "-f", str(examples / "infeasible.yaml"), "-t", str(examples / "hetrl-fleet.yaml"),
-         "--picture", str(tmp_path / "plan.svg")],
-    )  # fmt: skip
+        [
+            "plan",
+            "-f",
+            str(examples / "infeasible.yaml"),
+            "-t",
+            str(examples / "hetrl-fleet.yaml"),
+            "--picture",
+            str(tmp_path / "plan.svg"),
+        ],
+    )
     assert result.exit_code == 2
     assert not list(tmp_path.iterdir())

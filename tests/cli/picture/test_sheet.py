@@ -44,16 +44,20 @@ def extent(label: Label) -> Box:
 
 def overlap(one: Box, other: Box) -> bool:
     return (
-        one.x < other.right and other.x < one.right
-        and one.y < other.bottom and other.y < one.bottom
-    )  # fmt: skip
+        one.x < other.right
+        and other.x < one.right
+        and one.y < other.bottom
+        and other.y < one.bottom
+    )
 
 
 def contains(outer: Box, inner: Box) -> bool:
     return (
-        outer.x <= inner.x and inner.right <= outer.right
-        and outer.y <= inner.y and inner.bottom <= outer.bottom
-    )  # fmt: skip
+        outer.x <= inner.x
+        and inner.right <= outer.right
+        and outer.y <= inner.y
+        and inner.bottom <= outer.bottom
+    )
 
 
 def boxes(drawing: Drawing, kind: PanelKind) -> list[Box]:
@@ -113,9 +117,11 @@ def test_no_line_strikes_out_words(drawing: Drawing) -> None:
     for arrow in drawing.arrows:
         for (x, y), (other_x, other_y) in pairwise(arrow.points):
             line = Box(
-                x=min(x, other_x), y=min(y, other_y),
-                width=abs(x - other_x), height=abs(y - other_y),
-            )  # fmt: skip
+                x=min(x, other_x),
+                y=min(y, other_y),
+                width=abs(x - other_x),
+                height=abs(y - other_y),
+            )
             assert not [text for text in bare if overlap(line, text)], arrow
 
 
@@ -126,9 +132,12 @@ def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
 
     legend = {(task, True): 1 for task in (TRAIN, GENERATE, VALUES, None)}
     assert parts - Counter(legend) == {
-        (TRAIN, True): 4, (GENERATE, True): 1, (TRAIN, False): 2, (VALUES, False): 1,
+        (TRAIN, True): 4,
+        (GENERATE, True): 1,
+        (TRAIN, False): 2,
+        (VALUES, False): 1,
         (None, False): 1,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -136,28 +145,48 @@ def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
     [
         pytest.param(
             pipelines,
-            {"math: a step of 6.24 s on 64 of 72 GPUs",
-             "80.00 samples/s · 123.20 $/h · staleness 1.90 of at most 2 · gap to the bound 12.0 %",
-             "binds: generation: HBM bandwidth of the A100-40GBs",
-             "us-east", "Rollouts", "Trainer", "trajectories", "80.00 samples/s", "weights",
-             "T S3: 9 layers", "T7", "S5", "tp4",
-             "not used: 1 machine of 8 \N{MULTIPLICATION SIGN} L4"},
+            {
+                "math: a step of 6.24 s on 64 of 72 GPUs",
+                "80.00 samples/s · 123.20 $/h · staleness 1.90 of at most 2 · "
+                "gap to the bound 12.0 %",
+                "binds: generation: HBM bandwidth of the A100-40GBs",
+                "us-east",
+                "Rollouts",
+                "Trainer",
+                "trajectories",
+                "80.00 samples/s",
+                "weights",
+                "T S3: 9 layers",
+                "T7",
+                "S5",
+                "tp4",
+                "not used: 1 machine of 8 \N{MULTIPLICATION SIGN} L4",
+            },
             id="one region",
         ),
         pytest.param(
             two_regions,
-            {"Virginia to Ohio: 5 Gbit/s, 5 ms", "trajectories: 16.00 samples/s",
-             "Trainer, rollouts", "Not used: 8 GPUs", "Tokyo: 8 L4"},
+            {
+                "Virginia to Ohio: 5 Gbit/s, 5 ms",
+                "trajectories: 16.00 samples/s",
+                "Trainer, rollouts",
+                "Not used: 8 GPUs",
+                "Tokyo: 8 L4",
+            },
             id="two regions",
         ),
         pytest.param(
             ten_thousand,
-            {"math: a step of 6.24 s on 10,240 of 10,240 GPUs", "l4-[000-319]",
-             "\N{MULTIPLICATION SIGN}320", "S0 tp4"},
+            {
+                "math: a step of 6.24 s on 10,240 of 10,240 GPUs",
+                "l4-[000-319]",
+                "\N{MULTIPLICATION SIGN}320",
+                "S0 tp4",
+            },
             id="10,240 GPUs",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_sheet_says_what_the_plan_is(make: Callable[[], Case], expected: set[str]) -> None:
     assert expected <= {label.text for label in drawn(make).labels}
 

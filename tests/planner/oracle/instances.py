@@ -119,21 +119,26 @@ def _varied(rng: np.random.Generator, kind: GpuKind) -> GpuKind:
 def _link(rng: np.random.Generator, source: str, target: str) -> Link:
     near = source == target
     return Link(
-        source=source, target=target,
+        source=source,
+        target=target,
         bytes_per_second=float(10 ** (rng.uniform(9.0, 10.5) if near else rng.uniform(7.5, 9.5))),
         latency_seconds=float(10 ** (rng.uniform(-5, -4) if near else rng.uniform(-3, -1))),
-    )  # fmt: skip
+    )
 
 
 def _work(rng: np.random.Generator, *, tasks: tuple[Task, ...], is_synchronous: bool) -> Workload:
     heads = int(rng.choice([2, 4, 8]))
     hidden = 256 * round(10 ** rng.uniform(0.7, 1.45))
     model = ModelArchitecture(
-        hidden_size=hidden, num_layers=int(rng.integers(2, 5)), num_query_heads=heads,
+        hidden_size=hidden,
+        num_layers=int(rng.integers(2, 5)),
+        num_query_heads=heads,
         num_kv_heads=int(rng.choice([each for each in (1, 2, 4) if heads % each == 0])),
-        head_dim=128, ffn_size=4 * hidden, vocab_size=int(rng.choice([8_000, 32_000, 128_000])),
+        head_dim=128,
+        ffn_size=4 * hidden,
+        vocab_size=int(rng.choice([8_000, 32_000, 128_000])),
         tied_embeddings=bool(rng.integers(2)),
-    )  # fmt: skip
+    )
     prompt, response = int(rng.choice([128, 512, 2048])), int(rng.choice([256, 1024, 4096]))
     longest = response if rng.integers(2) else 2 * response
     return Workload(

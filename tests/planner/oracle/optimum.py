@@ -218,11 +218,13 @@ class Optimum:
             key = self._ways.replicas.key(replica)
             places = min(
                 memory.max_concurrency(
-                    placed.shard, placed.kind, self._work,
+                    placed.shard,
+                    placed.kind,
+                    self._work,
                     beside_bytes=max(beside[gpu] for gpu in stage.gpus),
                 )
                 for stage, placed in zip(replica, self._ways.replicas.stages(key), strict=True)
-            )  # fmt: skip
+            )
             if places < 1:
                 return float("inf")
             held[key, places] = held.get((key, places), 0) + 1
@@ -299,7 +301,7 @@ class Optimum:
                 *self._seconds(each),
                 *(each.weights_beside if beside_generation else each.weights_apart),
                 *([*each.resident[where], *each.working[where]] if is_tight else []),
-            )  # fmt: skip
+            )
 
         return respects
 
@@ -376,8 +378,10 @@ def _side_seconds(groups: Sequence[Shared]) -> float:
 def _likeness(task: Task) -> str:
     """Name what a task is like: scoring models all score alike."""
     is_alike = task in {
-        Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE, Task.CRITIC_INFERENCE,
-    }  # fmt: skip
+        Task.REFERENCE_INFERENCE,
+        Task.REWARD_INFERENCE,
+        Task.CRITIC_INFERENCE,
+    }
     return "scoring" if is_alike else task
 
 

@@ -64,9 +64,14 @@ class Ways:
         """Return what no task takes."""
         none = np.zeros(self.devices.num_gpus)
         return Shared(
-            tasks=(), gpus=frozenset(), scoring_seconds=0.0, training_seconds=0.0,
-            looking_seconds=0.0, resident=none, working=none,
-        )  # fmt: skip
+            tasks=(),
+            gpus=frozenset(),
+            scoring_seconds=0.0,
+            training_seconds=0.0,
+            looking_seconds=0.0,
+            resident=none,
+            working=none,
+        )
 
     def alone(self, way: TaskLayout) -> Shared | None:
         """Return what one task takes, ``None`` where it does not fit even alone."""
@@ -75,14 +80,16 @@ class Ways:
             return None
         trains = way.task in TRAINING_TASKS
         return Shared(
-            tasks=(way,), gpus=way.gpus,
+            tasks=(way,),
+            gpus=way.gpus,
             scoring_seconds=0.0 if trains else self._scoring_seconds(way),
             training_seconds=self.evaluator.training_seconds(way) if trains else 0.0,
             looking_seconds=self.evaluator.looking_seconds(way) if trains else 0.0,
-            resident=resident, working=working,
+            resident=resident,
+            working=working,
             weights_apart=self._weights(way, is_beside=False),
             weights_beside=self._weights(way, is_beside=True),
-        )  # fmt: skip
+        )
 
     def bytes(self, way: TaskLayout) -> tuple[Bytes, Bytes]:
         """Return what a task keeps on each GPU, and what it needs beside while it runs."""
@@ -126,10 +133,13 @@ class Ways:
         if way.task is not Task.ACTOR_TRAINING:
             return ()
         machine_of = self.devices.gpu_machines
-        key = (is_beside, tuple(
-            tuple((machine_of[stage.gpus[0]], stage.num_layers) for stage in replica)
-            for replica in way.replicas
-        ))  # fmt: skip
+        key = (
+            is_beside,
+            tuple(
+                tuple((machine_of[stage.gpus[0]], stage.num_layers) for stage in replica)
+                for replica in way.replicas
+            ),
+        )
         if key not in self._asked:
             probes = self._probes()
             layouts = [

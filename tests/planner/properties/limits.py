@@ -89,9 +89,12 @@ def footprints(question: Question, found: Plan) -> dict[Gpu, list[memory.Footpri
                 if task in TRAINING_TASKS:
                     assert group.training_mode
                     footprint = memory.training_footprint(
-                        stages[stage], work, mode=group.training_mode,
-                        num_replicas=replicas[task], passes_in_flight=len(stages) - stage,
-                    )  # fmt: skip
+                        stages[stage],
+                        work,
+                        mode=group.training_mode,
+                        num_replicas=replicas[task],
+                        passes_in_flight=len(stages) - stage,
+                    )
                 elif task is Task.ACTOR_GENERATION:
                     footprint = memory.generation_footprint(
                         stages[stage], work, concurrency=group.concurrency

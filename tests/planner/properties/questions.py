@@ -71,15 +71,19 @@ FLEETS = st.builds(a_fleet_of, machine_lists(most=4, most_gpus=4), links=LINKS)
 SMALL_FLEETS = st.builds(a_fleet_of, machine_lists(most=2, most_gpus=2), links=LINKS)
 ALGORITHMS = st.builds(
     lambda kind, mode, batch, minibatches, kl: AlgorithmSpec(
-        type=kind, mode=mode, max_staleness=0 if mode is Mode.SYNC else 2,
-        global_batch_size=batch, minibatches=minibatches, kl_coefficient=kl,
+        type=kind,
+        mode=mode,
+        max_staleness=0 if mode is Mode.SYNC else 2,
+        global_batch_size=batch,
+        minibatches=minibatches,
+        kl_coefficient=kl,
     ),
     st.sampled_from(AlgorithmType),
     st.sampled_from(Mode),
     st.sampled_from([16, 256]),
     st.sampled_from([1, 2]),
     st.sampled_from([0.0, 0.01]),
-)  # fmt: skip
+)
 JOBS = st.builds(
     a_job,
     st.sampled_from(["Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B"]),

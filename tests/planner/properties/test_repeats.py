@@ -33,12 +33,15 @@ FOUR_REGIONS = both(
     *(a_fleet(a100_80=2, region=region) for region in SITES),
     links=tuple(
         Link(
-            source=SITES[here], target=SITES[there], bytes_per_second=1e9, latency_seconds=0.01,
+            source=SITES[here],
+            target=SITES[there],
+            bytes_per_second=1e9,
+            latency_seconds=0.01,
             egress_dollars_per_gib=0.02 + 0.05 * (here + 2.3 * there),
         )
         for here, there in combinations(range(len(SITES)), 2)
     ),
-)  # fmt: skip
+)
 TWO_KINDS = a_fleet(h100=4, l40s=2)
 
 
@@ -86,12 +89,17 @@ def answers() -> list[dict[str, str]]:
     processes = [
         subprocess.Popen(
             [
-                sys.executable, "-c", f"from {MODULE} import print_repeated; print_repeated()",
+                sys.executable,
+                "-c",
+                f"from {MODULE} import print_repeated; print_repeated()",
             ],
-            cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for seed in ("0", "2")
-    ]  # fmt: skip
+    ]
     texts = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     return [dict(zip(REPEATED, text.splitlines(), strict=True)) for text in texts]

@@ -79,9 +79,11 @@ def broadcasts(log: pytest.LogCaptureFixture) -> list[str]:
     ],
 )
 async def test_all_workers_receive_the_same_bytes_in_one_round(
-    tmp_path: Path, num_bytes: int, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    num_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(group, "PART_BYTES", 1024)
     launch = a_broadcast_launch(tmp_path)

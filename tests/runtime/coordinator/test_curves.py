@@ -16,11 +16,19 @@ SIZE = struct.Struct("<Q")
 
 def a_record(step: int, **changes: Any) -> dict[str, Any]:
     return {
-        "step": step, "consumed": 4, "discarded": 1, "response_tokens": 20, "reward_mean": 0.25,
+        "step": step,
+        "consumed": 4,
+        "discarded": 1,
+        "response_tokens": 20,
+        "reward_mean": 0.25,
         "called_tools": 3,
-        "staleness": {"0": 1, "2": 3}, "step_seconds": 2.0, "wait_seconds": 0.5,
-        "samples_per_second": 2.0, "metrics": {"loss": -0.125}, **changes,
-    }  # fmt: skip
+        "staleness": {"0": 1, "2": 3},
+        "step_seconds": 2.0,
+        "wait_seconds": 0.5,
+        "samples_per_second": 2.0,
+        "metrics": {"loss": -0.125},
+        **changes,
+    }
 
 
 def events(folder: Path) -> list[Event]:
@@ -50,11 +58,17 @@ def test_every_figure_of_a_step_is_a_point_of_a_curve(tmp_path: Path) -> None:
 
     found = {tag: value for step, tag, value in scalars(tmp_path / "curves") if step == 7}
     assert found == {
-        "run/reward_mean": 0.25, "run/step_seconds": 2.0, "run/wait_seconds": 0.5,
-        "run/samples_per_second": 2.0, "run/discarded": 1.0, "run/response_tokens_mean": 5.0,
+        "run/reward_mean": 0.25,
+        "run/step_seconds": 2.0,
+        "run/wait_seconds": 0.5,
+        "run/samples_per_second": 2.0,
+        "run/discarded": 1.0,
+        "run/response_tokens_mean": 5.0,
         "run/called_tools_share": 0.75,
-        "staleness/mean": 1.5, "staleness/max": 2.0, "trainer/loss": -0.125,
-    }  # fmt: skip
+        "staleness/mean": 1.5,
+        "staleness/max": 2.0,
+        "trainer/loss": -0.125,
+    }
 
 
 def test_a_step_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:

@@ -12,9 +12,15 @@ from hetrl_runtime.wire.values import Ending, ProcessStatus
 from tests.runtime.trajectories import a_trajectory, delivered
 
 BUSY = Standing(
-    version=4, has_trainer=True, num_workers=2, ready=120, buffered=130, running=638,
-    capacity=5, batch_size=256,
-)  # fmt: skip
+    version=4,
+    has_trainer=True,
+    num_workers=2,
+    ready=120,
+    buffered=130,
+    running=638,
+    capacity=5,
+    batch_size=256,
+)
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,12 @@ def generate(
             return done
         for identity in (each for lease in leases for each in lease.ids):
             trajectory = a_trajectory(
-                *identity, versions=(run.state.version,), epoch=run.state.epoch, process=WORKER,
+                *identity,
+                versions=(run.state.version,),
+                epoch=run.state.epoch,
+                process=WORKER,
                 reward=reward(identity),
-            )  # fmt: skip
+            )
             (receipt,) = run.deliver([codec.encode_trajectory(trajectory)], now=now)
             assert codec.decode_receipt(receipt)[1] is Outcome.ACCEPTED
             done.append(identity)
@@ -156,8 +159,9 @@ def test_a_run_that_must_ask_says_whom_it_lacks_and_ends_when_they_are_gone(
 ) -> None:
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
-        reward="model", model=RewardModelSpec(source="judge"),
-    )  # fmt: skip
+        reward="model",
+        model=RewardModelSpec(source="judge"),
+    )
     launch = a_launch(tmp_path, data=data, startup_deadline_seconds=30.0)
     reference, judge = (
         InferenceEndpoint(address=f"127.0.0.1:{port}", tasks=(task,))

@@ -109,6 +109,8 @@ def served() -> Iterator[tuple[Bucket, str]]:
 def environment(address: str) -> dict[str, str]:
     """Return what leads a client there, and lets it in."""
     return {
-        "AWS_ENDPOINT": address, "AWS_REGION": "here", "AWS_ACCESS_KEY_ID": KEY_ID,
+        "AWS_ENDPOINT": address,
+        "AWS_REGION": "here",
+        "AWS_ACCESS_KEY_ID": KEY_ID,
         "AWS_SECRET_ACCESS_KEY": "secret",
-    }  # fmt: skip
+    }

@@ -73,14 +73,18 @@ def test_only_some_row_groups_stay_in_memory(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"problem": ["?"] * 5 + [" "] + ["?"] * 4},
-         ", row 6: 'problem' must be text that is not blank, got \" \""),
-        ({"answer": ["1"] * 9 + [None]},
-         ", row 10: 'answer' must be text that is not blank, got null"),
+        (
+            {"problem": ["?"] * 5 + [" "] + ["?"] * 4},
+            ", row 6: 'problem' must be text that is not blank, got \" \"",
+        ),
+        (
+            {"answer": ["1"] * 9 + [None]},
+            ", row 10: 'answer' must be text that is not blank, got null",
+        ),
         ({"answer": list(range(10))}, ", row 1: 'answer' must be text that is not blank, got 0"),
     ],
     ids=["a blank problem", "no answer", "answers that are numbers"],
-)  # fmt: skip
+)
 def test_a_bad_row_is_named(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
     path = a_shard(tmp_path / "math.parquet", range(10), **changes)
 
@@ -117,8 +121,12 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
-    empty = {"problem": pyarrow.array([], pyarrow.string()), "solution": [], "level": [],
-             "answer": pyarrow.array([], pyarrow.string())}  # fmt: skip
+    empty = {
+        "problem": pyarrow.array([], pyarrow.string()),
+        "solution": [],
+        "level": [],
+        "answer": pyarrow.array([], pyarrow.string()),
+    }
     path = a_shard(tmp_path / "math.parquet", range(0), **empty)
 
     assert open_prompts(path, MATH) == Unusable(message=f"{path} has no prompts: the file is empty")

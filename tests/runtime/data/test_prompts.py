@@ -50,9 +50,17 @@ def test_prompts_are_read_by_index_with_their_lines(tmp_path: Path) -> None:
         ('{"question": "?", "answer": " "}', "'answer' must be text that is not blank"),
         ("\udcff", "not JSON"),
     ],
-    ids=["cut off", "too deep", "a number", "no question", "no answer", "a number's question",
-         "a blank answer", "not UTF-8"],
-)  # fmt: skip
+    ids=[
+        "cut off",
+        "too deep",
+        "a number",
+        "no question",
+        "no answer",
+        "a number's question",
+        "a blank answer",
+        "not UTF-8",
+    ],
+)
 def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, complaint: str) -> None:
     path = tmp_path / "prompts.jsonl"
     good = json.dumps({"question": "?", "answer": "1"})

@@ -32,8 +32,9 @@ def lines(*numbers: int) -> bytes:
 def shard(*numbers: int) -> bytes:
     sink = pa.BufferOutputStream()
     columns = {
-        "question": [f"{n} + 1?" for n in numbers], "answer": [f"#### {n + 1}" for n in numbers],
-    }  # fmt: skip
+        "question": [f"{n} + 1?" for n in numbers],
+        "answer": [f"#### {n + 1}" for n in numbers],
+    }
     pq.write_table(pa.table(columns), sink)
     return bytes(sink.getvalue())
 
@@ -75,9 +76,11 @@ def test_an_object_is_fetched_once(bucket: Bucket, tmp_path: Path) -> None:
 
 def test_a_pattern_names_the_shards_of_one_folder(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {
-        "data/train-1.parquet": shard(3), "data/train-0.parquet": shard(1, 2),
-        "data/test-0.parquet": shard(8), "data/old/train-0.parquet": shard(9),
-    }  # fmt: skip
+        "data/train-1.parquet": shard(3),
+        "data/train-0.parquet": shard(1, 2),
+        "data/test-0.parquet": shard(8),
+        "data/old/train-0.parquet": shard(9),
+    }
 
     assert questions(fetch("data/train-*.parquet", tmp_path)) == ["1 + 1?", "2 + 1?", "3 + 1?"]
 
@@ -136,18 +139,22 @@ def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> 
     [
         pytest.param("none.jsonl", [], "s3://sums/none.jsonl cannot be had: ", id="no object"),
         pytest.param(
-            "data/none-*.parquet", [], "no object is named like s3://sums/data/none-*.parquet",
+            "data/none-*.parquet",
+            [],
+            "no object is named like s3://sums/data/none-*.parquet",
             id="no object of a pattern",
         ),
         pytest.param(
             "train.jsonl", [403] * 50, "s3://sums/train.jsonl cannot be had: ", id="forbidden"
         ),
         pytest.param(
-            "train.jsonl", [503] * 500, "s3://sums/train.jsonl cannot be had: ",
+            "train.jsonl",
+            [503] * 500,
+            "s3://sums/train.jsonl cannot be had: ",
             id="down for too long",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_had_is_said_in_one_line(
     bucket: Bucket, tmp_path: Path, files: str, status: list[int], said: str
 ) -> None:

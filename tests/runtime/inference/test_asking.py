@@ -245,17 +245,19 @@ async def test_words_that_cannot_be_are_not_believed(
     [
         pytest.param(
             {"response_tokens": np.array([1, VOCAB_SIZE, 3], np.int32)},
-            "response_tokens has tokens from 1 to 100, must be >= 0 and < 100", id="response",
+            "response_tokens has tokens from 1 to 100, must be >= 0 and < 100",
+            id="response",
         ),
         pytest.param(
             {"prompt_tokens": np.array([-1], np.int32)},
-            "prompt_tokens has tokens from -1 to -1", id="prompt",
+            "prompt_tokens has tokens from -1 to -1",
+            id="prompt",
         ),
         pytest.param(
             {"response_tokens": np.array([], np.int32)}, "response_tokens is empty", id="nothing"
         ),
     ],
-)  # fmt: skip
+)
 async def test_what_no_model_can_read_is_refused_by_name(
     tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:

@@ -27,10 +27,12 @@ SIZES = (1, 7, 30, 12)
 
 def a_run(directory: Path, model: ModelFiles, *, num_ranks: int = 1) -> Launch:
     return a_launch(
-        directory, model=model, inference_tasks=(Task.REFERENCE_INFERENCE,),
+        directory,
+        model=model,
+        inference_tasks=(Task.REFERENCE_INFERENCE,),
         ranks=tuple(replace(RANK, local_gpu=each, tensor_rank=each) for each in range(num_ranks)),
         startup_deadline_seconds=240.0,
-    )  # fmt: skip
+    )
 
 
 def begin(launch: Launch) -> None:

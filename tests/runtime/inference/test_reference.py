@@ -44,9 +44,11 @@ def test_every_token_has_the_log_probability_that_transformers_gives_it(
     plain = Reference({0: Path(a_model.source)}, temperature=TEMPERATURE)
     for log_probs, (prompt, response) in zip(found, responses, strict=True):
         generation = Generation(
-            tokens=tuple(response.tolist()), log_probs=(), versions=(0,) * response.size,
+            tokens=tuple(response.tolist()),
+            log_probs=(),
+            versions=(0,) * response.size,
             finish_reason="stop",
-        )  # fmt: skip
+        )
         expected = plain.chosen(prompt.tolist(), generation)
         assert log_probs.tolist() == pytest.approx(expected, abs=1e-4)
 

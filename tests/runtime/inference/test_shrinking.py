@@ -10,10 +10,16 @@ def a_model(*, ties: bool) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
     return Qwen3ForCausalLM(
         Qwen3Config(
-            vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=2, head_dim=16, tie_word_embeddings=ties,
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            head_dim=16,
+            tie_word_embeddings=ties,
         )
-    ).eval()  # fmt: skip
+    ).eval()
 
 
 def test_autocast_says_the_same_of_half_the_bytes() -> None:

@@ -54,9 +54,15 @@ async def an_inference_process(
     )
     program = "from hetrl_runtime.pod_commands.inference import command; command()"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, "--launch", str(file), "--ordinal", str(ordinal),
+        sys.executable,
+        "-c",
+        program,
+        "--launch",
+        str(file),
+        "--ordinal",
+        str(ordinal),
         stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

@@ -57,11 +57,16 @@ def a_plan() -> Plan:
         strategy=Strategy.AUTO,
         groups=(a_group(Task.ACTOR_TRAINING, "A100-80GB"), a_group(Task.ACTOR_GENERATION, "L4")),
         prediction=Prediction(
-            step_seconds=0.5, generation_seconds=0.5, training_seconds=0.25,
-            weight_sync_seconds=0.01, samples_per_second=16, dollars_per_hour=3.1,
-            mean_staleness=1.5, bottleneck="generation: HBM bandwidth of the L4s",
+            step_seconds=0.5,
+            generation_seconds=0.5,
+            training_seconds=0.25,
+            weight_sync_seconds=0.01,
+            samples_per_second=16,
+            dollars_per_hour=3.1,
+            mean_staleness=1.5,
+            bottleneck="generation: HBM bandwidth of the L4s",
         ),
-    )  # fmt: skip
+    )
 
 
 def a_launch(model: str) -> Launch:
@@ -109,9 +114,13 @@ class Run:
     def progress(self, version: int, reward: float) -> pb.Progress:
         worker = pb.ProcessProgress(process="rollout-l4-0-0", role="rollout", idle_ratio=0.25)
         return pb.Progress(
-            step=version, version=version, total_steps=3, reward_mean=reward, samples_per_second=8,
+            step=version,
+            version=version,
+            total_steps=3,
+            reward_mean=reward,
+            samples_per_second=8,
             processes=[worker, pb.ProcessProgress(process="trainer-a100-80gb-0-0", role="trainer")],
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture
@@ -228,9 +237,17 @@ def test_the_page_says_the_plan_the_prediction_and_the_bound(run: Run) -> None:
 
     text = (run.path / "report/index.html").read_text()
     for said in (
-        "default/math", "Succeeded", "1 x A100-80GB", "1 x L4", "HBM bandwidth of the L4s",
-        "0.5 s", "2 s", "bound 2", "mean; largest 1", "version 0",
-    ):  # fmt: skip
+        "default/math",
+        "Succeeded",
+        "1 x A100-80GB",
+        "1 x L4",
+        "HBM bandwidth of the L4s",
+        "0.5 s",
+        "2 s",
+        "bound 2",
+        "mean; largest 1",
+        "version 0",
+    ):
         assert said in text, said
 
 

@@ -91,11 +91,12 @@ def test_options_that_cannot_be_are_refused_with_the_reason(
             {"response": "1"}, 'line 2: must be {"response": ..., "answer": ...}', id="no answer"
         ),
         pytest.param(
-            {"response": 1, "answer": "1"}, "line 2: response and answer must be text",
+            {"response": 1, "answer": "1"},
+            "line 2: response and answer must be text",
             id="a number",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_line_that_is_wrong_is_named(line: Any, complaint: str) -> None:
     result = ask("--verifier", "exact", lines=[RIGHT, line])
 

@@ -75,7 +75,7 @@ ACTIONS = {
     "rename": attempt(lambda path: os.rename(path, path + "2")),
     "secret": lambda *_: float("TOKEN" in os.environ),
 }
-'''  # fmt: skip
+'''
 
 
 @pytest.fixture
@@ -151,10 +151,21 @@ async def test_what_goes_wrong_is_worth_nothing_and_the_next_is_scored(
 
 @pytest.mark.parametrize(
     "reply",
-    ["{}", "[]", "null", "no JSON", '{"reward": "1"}', '{"reward": NaN}', '{"reward": [1]}',
-     '{"reward": 1' + "0" * 400 + "}", "@", "x" * 100_000, ""],
+    [
+        "{}",
+        "[]",
+        "null",
+        "no JSON",
+        '{"reward": "1"}',
+        '{"reward": NaN}',
+        '{"reward": [1]}',
+        '{"reward": 1' + "0" * 400 + "}",
+        "@",
+        "x" * 100_000,
+        "",
+    ],
     ids=lambda reply: reply[:16],
-)  # fmt: skip
+)
 async def test_a_forged_answer_is_worth_nothing(
     reward: PythonReward, reply: str, caplog: pytest.LogCaptureFixture
 ) -> None:

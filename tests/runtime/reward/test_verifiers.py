@@ -83,13 +83,33 @@ def test_exact_compares_text(response: str, expected: float) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        r"\left( 3, \frac{\pi}{2} \right)", "p - q", r"\frac{14}{3}", "9", r"\text{Evelyn}",
-        r"90^\circ", r"3\sqrt{13}", "6 - 5i", "-50", r"\pi", "x=5", "1,-2", "52_8", r"\frac 59",
-        r"(0,9) \cup (9,36)", r"1 \pm \sqrt{19}", r"\text{(C)}", "6r^2-4r-24", "[-2,7]", "7.50",
-        r"\begin{pmatrix} -1/3 \\ 2/3 \\ 5/3 \end{pmatrix}", r"\$32,\!348", r"10\%",
-        r"\left(\frac{3}{5},\frac{8}{3}\right]", "18 apples",
+        r"\left( 3, \frac{\pi}{2} \right)",
+        "p - q",
+        r"\frac{14}{3}",
+        "9",
+        r"\text{Evelyn}",
+        r"90^\circ",
+        r"3\sqrt{13}",
+        "6 - 5i",
+        "-50",
+        r"\pi",
+        "x=5",
+        "1,-2",
+        "52_8",
+        r"\frac 59",
+        r"(0,9) \cup (9,36)",
+        r"1 \pm \sqrt{19}",
+        r"\text{(C)}",
+        "6r^2-4r-24",
+        "[-2,7]",
+        "7.50",
+        r"\begin{pmatrix} -1/3 \\ 2/3 \\ 5/3 \end{pmatrix}",
+        r"\$32,\!348",
+        r"10\%",
+        r"\left(\frac{3}{5},\frac{8}{3}\right]",
+        "18 apples",
     ],
-)  # fmt: skip
+)
 def test_bare_latex_as_in_math_is_itself_and_nothing_simpler(answer: str) -> None:
     judge = verifier("math")
 

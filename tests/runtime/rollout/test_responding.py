@@ -36,10 +36,12 @@ def responses(model: Path, prompts: PromptFormat) -> list[Generation]:
     async def ask() -> list[Generation]:
         engine = TransformersEngine(
             EngineSettings(
-                model=str(model), concurrency=16, max_sequence_tokens=len(PROMPT) + MAX_TOKENS,
+                model=str(model),
+                concurrency=16,
+                max_sequence_tokens=len(PROMPT) + MAX_TOKENS,
                 stop_tokens=prompts.stop_tokens,
             )
-        )  # fmt: skip
+        )
         await engine.start()
         try:
             return await asyncio.gather(
@@ -47,14 +49,16 @@ def responses(model: Path, prompts: PromptFormat) -> list[Generation]:
                     respond(
                         engine,
                         GenerationRequest(
-                            id=str(number), prompt_tokens=PROMPT, max_tokens=MAX_TOKENS,
+                            id=str(number),
+                            prompt_tokens=PROMPT,
+                            max_tokens=MAX_TOKENS,
                             temperature=2.0,
                         ),
                         prompts.calls,
                     )
                     for number in range(64)
                 )
-            )  # fmt: skip
+            )
         finally:
             await engine.stop()
 

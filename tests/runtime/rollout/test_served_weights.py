@@ -16,9 +16,14 @@ from hetrl_runtime.rollout.engines.served_weights import (
 
 TOKENS = torch.arange(3, 15).view(2, 6)
 _SIZES: dict[str, Any] = {
-    "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.2,
-}  # fmt: skip
+    "vocab_size": 64,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "initializer_range": 0.2,
+}
 
 DTYPES = pytest.mark.parametrize(
     "dtype",

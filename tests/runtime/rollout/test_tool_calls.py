@@ -49,7 +49,9 @@ def test_an_engine_stops_at_the_end_of_a_response_and_of_a_call(tmp_path):
         pytest.param("<tool_call>12*12</tool_call>", "144", id="just the argument"),
         pytest.param(
             'Well. <tool_call>\n{"name": "calculator", "arguments": {"expression": "12*12"}}\n'
-            "</tool_call>", "144", id="as Qwen writes it",
+            "</tool_call>",
+            "144",
+            id="as Qwen writes it",
         ),
         pytest.param("<tool_call>1/0</tool_call>", "error: division by zero", id="no value"),
         pytest.param("12</tool_call>", "error: </tool_call> without <tool_call>", id="no begin"),
@@ -66,7 +68,7 @@ def test_an_engine_stops_at_the_end_of_a_response_and_of_a_call(tmp_path):
             id="no name",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_call_is_answered_with_its_result_or_what_is_wrong(turn, result, tmp_path):
     assert told(prompts_of(tmp_path), turn) == f"<tool_response>{result}</tool_response>"
 

@@ -140,10 +140,12 @@ async def test_rewards_are_a_models_where_the_job_names_one(
     folder = save_reward_model(tmp_path / "reward-model")
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
-        reward="model", model=RewardModelSpec(source=str(folder)),
+        reward="model",
+        model=RewardModelSpec(source=str(folder)),
         length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
-        max_prompt_tokens=32, max_response_tokens=24,
-    )  # fmt: skip
+        max_prompt_tokens=32,
+        max_response_tokens=24,
+    )
     launch = a_job(tmp_path, policies, data=data, inference_tasks=(Task.REWARD_INFERENCE,))
     trainer = Trainer(launch, policies)
 
@@ -168,10 +170,12 @@ async def test_rewards_are_of_the_jobs_own_code_less_what_length_costs(
     code.write_text("def score(response, answer):\n    return len(response) + len(answer) / 1000\n")
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
-        reward="python", python=PythonReward(file=str(code)),
+        reward="python",
+        python=PythonReward(file=str(code)),
         length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
-        max_prompt_tokens=32, max_response_tokens=24,
-    )  # fmt: skip
+        max_prompt_tokens=32,
+        max_response_tokens=24,
+    )
     launch = a_job(tmp_path, policies, data=data)
     trainer = Trainer(launch, policies)
 

@@ -42,18 +42,26 @@ class Traced:
         for lease in leases:
             for identity in lease.ids:
                 made = a_trajectory(
-                    *identity, versions=(self.run.state.version,), epoch=lease.epoch,
-                    process=WORKER, reward=0.5,
-                )  # fmt: skip
+                    *identity,
+                    versions=(self.run.state.version,),
+                    epoch=lease.epoch,
+                    process=WORKER,
+                    reward=0.5,
+                )
                 self.run.deliver([codec.encode_trajectory(made)], now=now)
 
     def commit(self, *, now: float) -> None:
         ids = [each.id for each in self.run.batch(now=now)]
         assert ids
         self.run.commit(
-            self.run.state.version + 1, consumed=ids, discarded=(), report=StepReport(),
-            ending=None, now=now, traceparent=STEP,
-        )  # fmt: skip
+            self.run.state.version + 1,
+            consumed=ids,
+            discarded=(),
+            report=StepReport(),
+            ending=None,
+            now=now,
+            traceparent=STEP,
+        )
 
 
 @contextmanager
@@ -61,9 +69,11 @@ def a_traced_run(folder: Path, *, ratio: float = 1.0) -> Iterator[Traced]:
     """Run for as long as the block lasts; then all its spans have arrived."""
     with a_collector() as collector:
         launch = a_launch(
-            folder, steps=9, max_staleness=1,
+            folder,
+            steps=9,
+            max_staleness=1,
             traces=TracesSpec(endpoint=collector.endpoint, sample_ratio=ratio),
-        )  # fmt: skip
+        )
         with (
             tracer_of(launch, process="coordinator-0") as tracer,
             a_run(launch, tracer=tracer) as run,
@@ -92,15 +102,23 @@ def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path:
     group = next(each for each in (first, second) if each.attributes["hetrl.group"] == 0)
     assert group.parent_id == ""
     assert group.attributes == {
-        "hetrl.group": 0, "hetrl.group_size": 2, "hetrl.outcome": "consumed",
-    }  # fmt: skip
+        "hetrl.group": 0,
+        "hetrl.group_size": 2,
+        "hetrl.outcome": "consumed",
+    }
     members = traced.collector.children(group)
     assert [each.attributes["hetrl.member"] for each in members] == [0, 1]
     for member in members:
-        assert member.attributes.items() >= {
-            "hetrl.outcome": "consumed", "hetrl.version": 0, "hetrl.staleness": 0,
-            "hetrl.reward": 0.5, "hetrl.rollout": WORKER,
-        }.items()  # fmt: skip
+        assert (
+            member.attributes.items()
+            >= {
+                "hetrl.outcome": "consumed",
+                "hetrl.version": 0,
+                "hetrl.staleness": 0,
+                "hetrl.reward": 0.5,
+                "hetrl.rollout": WORKER,
+            }.items()
+        )
         parts = {each.name: seconds(group, each) for each in traced.collector.children(member)}
         assert parts == {"lease": (0, 0), "buffer": (1, 5), "consume": (5, 7)}
         assert {each.trace_id for each in traced.collector.children(member)} == {group.trace_id}
@@ -158,9 +176,12 @@ def test_a_prompt_that_is_given_up_ends_its_trace(tmp_path: Path) -> None:
         for _ in range(3):
             (lease,) = traced.lend(1, now=0.0)
             failed = FailedTrajectory(
-                group=lease.group, member=lease.members[0], epoch=lease.epoch, process=WORKER,
+                group=lease.group,
+                member=lease.members[0],
+                epoch=lease.epoch,
+                process=WORKER,
                 error="too long",
-            )  # fmt: skip
+            )
             traced.run.deliver([codec.encode_trajectory(failed)], now=0.0)
 
     (group,) = traced.collector.named("group")

@@ -39,11 +39,20 @@ def commanded(launch: Launch, folder: Path) -> "subprocess.CompletedProcess[str]
     file.write_text(to_json(launch))
     return subprocess.run(
         [
-            sys.executable, "-c", WITHOUT_OPENTELEMETRY,
-            launch.role, "--launch", str(file), "--ordinal", "0",
+            sys.executable,
+            "-c",
+            WITHOUT_OPENTELEMETRY,
+            launch.role,
+            "--launch",
+            str(file),
+            "--ordinal",
+            "0",
         ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def a_rank(task: Task) -> Rank:

@@ -40,12 +40,16 @@ ARCHITECTURES: dict[str, tuple[type, type, dict[str, Any]]] = {
         LlamaForCausalLM,
         {
             "rope_scaling": {
-                "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0, "original_max_position_embeddings": 32,
+                "rope_type": "llama3",
+                "rope_theta": 1e4,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 32,
             }
         },
     ),
-}  # fmt: skip
+}
 """By name: configuration, model, and what sets it apart; Llama 3.1 is the last."""
 
 

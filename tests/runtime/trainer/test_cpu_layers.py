@@ -21,9 +21,7 @@ def outputs_and_gradients(layer: nn.Module, inputs: Tensor) -> list[Tensor]:
     """Of a sum whose every term is another."""
     outputs = layer(inputs)
     weights = torch.linspace(-1, 1, outputs.numel()).view_as(outputs)
-    return [
-        outputs, *torch.autograd.grad((outputs * weights).sum(), [inputs, *layer.parameters()])
-    ]  # fmt: skip
+    return [outputs, *torch.autograd.grad((outputs * weights).sum(), [inputs, *layer.parameters()])]
 
 
 def apart(one: Tensor, other: Tensor) -> float:
@@ -48,8 +46,10 @@ def test_a_linear_layer_multiplies_as_a_plain_one_to_roundings(
     found = outputs_and_gradients(half, given)
 
     assert [each.dtype for each in found] == [
-        gives, reads, *(torch.float32 for _ in half.parameters()),
-    ]  # fmt: skip
+        gives,
+        reads,
+        *(torch.float32 for _ in half.parameters()),
+    ]
     for one, other in zip(found, expected, strict=True):
         assert 0 < apart(one, other) < 2 * ROUNDING
 
@@ -141,10 +141,15 @@ def test_what_is_read_by_sums_stays_float32() -> None:
 def test_an_architecture_that_is_not_known_keeps_its_norms_and_its_heads_of_their_own() -> None:
     model = Olmo2ForCausalLM(
         Olmo2Config(
-            vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
-            num_attention_heads=2, num_key_value_heads=2, pad_token_id=None,
+            vocab_size=16,
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            pad_token_id=None,
         )
-    )  # fmt: skip
+    )
     model.lm_head = ValueHead(8, 1)
     before = {name: type(each) for name, each in model.named_modules()}
 

@@ -31,9 +31,12 @@ def a_launch(
     files: ModelFiles, *, replicas: int = 1, critic: dict[str, Any] | None = None, **algorithm: Any
 ) -> Launch:
     return a_grpo_launch(
-        files, replicas=replicas, type=AlgorithmType.PPO, critic=CriticSpec(**critic or {}),
+        files,
+        replicas=replicas,
+        type=AlgorithmType.PPO,
+        critic=CriticSpec(**critic or {}),
         **algorithm,
-    )  # fmt: skip
+    )
 
 
 def critic_of(learner: Learner) -> Critic:
@@ -46,9 +49,11 @@ def values_of(learner: Learner, batch: Batch) -> torch.Tensor:
     model = critic_of(learner).model
     with torch.no_grad():
         (values,) = model.stage(
-            batch.tokens_BT, is_token_BT=batch.is_token_BT, prompts_B=batch.prompts_B,
+            batch.tokens_BT,
+            is_token_BT=batch.is_token_BT,
+            prompts_B=batch.prompts_B,
             responses_BR=batch.responses_BR,
-        )  # fmt: skip
+        )
     return values.masked_fill(~batch.mask_BR, 0.0)
 
 
@@ -138,9 +143,10 @@ def test_a_restored_critic_goes_on_as_if_nothing_had_happened(tiny_model, tmp_pa
     unbroken.train(batch, version=0)
     folder = CheckpointFolder(tmp_path, keep_last=1)
     folder.write(
-        ResumePoint(version=1), save_model=policy_of(unbroken).save,
+        ResumePoint(version=1),
+        save_model=policy_of(unbroken).save,
         optimizer=unbroken.state(),
-    )  # fmt: skip
+    )
 
     restored = a_learner(launch)
     restored.restore(folder.newest())

@@ -40,9 +40,11 @@ def test_each_token_gets_the_discounted_errors_that_follow_it(seed, discount, tr
 
     for row, is_token in enumerate(mask):
         expected = by_definition(
-            rewards[row, is_token].tolist(), values[row, is_token].tolist(),
-            discount=discount, trace_decay=trace_decay,
-        )  # fmt: skip
+            rewards[row, is_token].tolist(),
+            values[row, is_token].tolist(),
+            discount=discount,
+            trace_decay=trace_decay,
+        )
         assert found.advantages_BR[row, is_token].tolist() == pytest.approx(expected)
     assert torch.allclose(found.returns_BR[mask], (found.advantages_BR + values)[mask])
     assert not found.advantages_BR[~mask].any()
@@ -79,8 +81,10 @@ def test_the_reward_stands_at_the_last_token():
     mask = torch.tensor([[True, True, False, False], [True, False, True, False], [False] * 4])
 
     assert rewards_at_the_end(torch.tensor([1.0, 2.0, 3.0]), mask).tolist() == [
-        [0, 1, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0],
-    ]  # fmt: skip
+        [0, 1, 0, 0],
+        [0, 0, 2, 0],
+        [0, 0, 0, 0],
+    ]
 
 
 @given(seed=SEEDS)

@@ -33,10 +33,13 @@ ALGORITHMS = {
         type=AlgorithmType.PPO, group_size=2, global_batch_size=4, max_staleness=1
     ),
     "PPO with a reference": AlgorithmSpec(
-        type=AlgorithmType.PPO, group_size=2, global_batch_size=4, max_staleness=1,
+        type=AlgorithmType.PPO,
+        group_size=2,
+        global_batch_size=4,
+        max_staleness=1,
         kl_coefficient=0.1,
     ),
-}  # fmt: skip
+}
 
 
 def planned(job: JobSpec, fleet: ClusterSnapshot | None = None) -> Plan:
@@ -58,10 +61,15 @@ async def test_a_planned_grouping_runs_to_its_end(
     made = planned(a_small_job(ALGORITHMS[name]))
     (trainer,) = (each for each in pod_sets(made) if each.role is Role.TRAINER)
     launch = a_launch(
-        tmp_path, role=Role.TRAINER, model=tiny_model, ranks=trainer.ranks,
-        training_split=training_split(made), algorithm=ALGORITHMS[name],
-        training=TrainingSpec(steps=2, learning_rate=1e-3), startup_deadline_seconds=240.0,
-    )  # fmt: skip
+        tmp_path,
+        role=Role.TRAINER,
+        model=tiny_model,
+        ranks=trainer.ranks,
+        training_split=training_split(made),
+        algorithm=ALGORITHMS[name],
+        training=TrainingSpec(steps=2, learning_rate=1e-3),
+        startup_deadline_seconds=240.0,
+    )
 
     async with the_rest(launch, reward=some_reward), a_trainer(launch, tmp_path) as process:
         await succeed(process)

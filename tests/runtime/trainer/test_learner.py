@@ -87,19 +87,22 @@ def policy_of(learner: Learner) -> Policy:
 def a_critic(launch: Launch, peers: Peers) -> Critic:
     return Critic(
         ValueModel(launch.model, device=CPU, mesh=peers.mesh),
-        algorithm=launch.algorithm, training=launch.training,
-    )  # fmt: skip
+        algorithm=launch.algorithm,
+        training=launch.training,
+    )
 
 
 def a_batch(learner: Learner) -> Batch:
     """Groups of two, one right, of different lengths, scored by the policy as it is now."""
     trajectories = [
         a_trajectory(
-            group=index // 2, member=index % 2, prompt=[10 + index] * (index + 1),
+            group=index // 2,
+            member=index % 2,
+            prompt=[10 + index] * (index + 1),
             response=[30 + index] * (1 + index % 3),
         )
         for index in range(8)
-    ]  # fmt: skip
+    ]
     batch = collate(trajectories, rewards=[float(index % 2) for index in range(8)])
     with torch.no_grad():
         return replace(batch, behaviour_BR=policy_of(learner).scores(batch).log_probs_BR)
@@ -172,9 +175,10 @@ def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
 @pytest.mark.slow
 def test_a_kl_term_in_the_reward_makes_what_strayed_farther_rarer(tiny_model):
     algorithm = {
-        "kl_coefficient": 1.0, "kl_placement": KlPlacement.REWARD,
+        "kl_coefficient": 1.0,
+        "kl_placement": KlPlacement.REWARD,
         "advantage": Advantage.GROUP_CENTRED,
-    }  # fmt: skip
+    }
     learner = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
     batch = a_batch(learner)
     for _ in range(3):
@@ -199,9 +203,10 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened(tiny_model, tmp_p
     unbroken.train(batch, version=0)
     folder = CheckpointFolder(tmp_path, keep_last=1)
     folder.write(
-        ResumePoint(version=1), save_model=policy_of(unbroken).save,
+        ResumePoint(version=1),
+        save_model=policy_of(unbroken).save,
         optimizer=unbroken.state(),
-    )  # fmt: skip
+    )
 
     restored = a_learner(a_launch(tiny_model, minibatches=2))
     restored.restore(folder.newest())
@@ -282,9 +287,11 @@ def given_words(batch: Batch) -> Batch:
 
 
 IN_REWARD = {
-    "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
-    "advantage": Advantage.LEAVE_ONE_OUT, "loss_aggregation": LossAggregation.SEQUENCE_MEAN,
-}  # fmt: skip
+    "kl_coefficient": 0.1,
+    "kl_placement": KlPlacement.REWARD,
+    "advantage": Advantage.LEAVE_ONE_OUT,
+    "loss_aggregation": LossAggregation.SEQUENCE_MEAN,
+}
 
 
 @pytest.mark.slow
@@ -308,8 +315,9 @@ def test_two_replicas_make_the_same_steps_as_one(tiny_model, algorithm, asked):
         rendezvous = Address(host="127.0.0.1", port=server.getsockname()[1])
     launch = replace(
         a_launch(tiny_model, replicas=2, minibatches=3, **algorithm),
-        rendezvous=rendezvous, inference_tasks=asked,
-    )  # fmt: skip
+        rendezvous=rendezvous,
+        inference_tasks=asked,
+    )
 
     pool: Pool
     with multiprocessing.get_context("spawn").Pool(2, multiply_exactly) as pool:
@@ -347,12 +355,15 @@ def test_what_a_tool_wrote_moves_nothing_but_is_read_by_what_follows(tiny_model,
         learner = a_learner(launch)
         rows = [
             a_trajectory(
-                group=member // 2, member=member % 2, prompt=[5, 6],
-                response=[7 + member, *result, 9], versions=[0, -1, -1, 0],
+                group=member // 2,
+                member=member % 2,
+                prompt=[5, 6],
+                response=[7 + member, *result, 9],
+                versions=[0, -1, -1, 0],
                 log_probs=[-1, log_prob, log_prob, -1],
             )
             for member in range(4)
-        ]  # fmt: skip
+        ]
         learner.train(collate(rows, rewards=[1.0, 0.0, 1.0, 0.0]), version=10)
         return {name: each.clone() for name, each in policy_of(learner).named_parameters().items()}
 

@@ -41,9 +41,13 @@ def test_with_proximal_equal_to_behaviour_it_is_ppo(seed):
     mask = some_mask(generator)
 
     found = decoupled_ppo(
-        current, proximal_BR=old, behaviour_BR=old, advantages_B=advantages, mask_BR=mask,
+        current,
+        proximal_BR=old,
+        behaviour_BR=old,
+        advantages_B=advantages,
+        mask_BR=mask,
         clip=Clip(dual=math.inf),
-    )  # fmt: skip
+    )
 
     ratio, scale = (current - old).exp(), advantages[:, None]
     ppo = -torch.minimum(scale * ratio, scale * ratio.clamp(0.8, 1.28))
@@ -59,9 +63,13 @@ def test_unclipped_it_is_plain_importance_sampling_from_the_behaviour_policy(see
     mask = some_mask(generator)
 
     found = decoupled_ppo(
-        current, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=advantages,
-        mask_BR=mask, clip=UNCLIPPED,
-    )  # fmt: skip
+        current,
+        proximal_BR=proximal,
+        behaviour_BR=behaviour,
+        advantages_B=advantages,
+        mask_BR=mask,
+        clip=UNCLIPPED,
+    )
 
     sampled = -advantages[:, None] * (current - behaviour).exp()
     assert torch.allclose(found.losses_BR[mask], sampled[mask])
@@ -76,9 +84,13 @@ def test_the_gradient_is_the_score_times_ratio_weight_and_advantage_where_nothin
     mask, clip = some_mask(generator), Clip(behaviour_weight=1.5)
 
     found = decoupled_ppo(
-        current, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=advantages,
-        mask_BR=mask, clip=clip,
-    )  # fmt: skip
+        current,
+        proximal_BR=proximal,
+        behaviour_BR=behaviour,
+        advantages_B=advantages,
+        mask_BR=mask,
+        clip=clip,
+    )
     torch.autograd.backward(found.losses_BR.sum())
 
     ratio = (current - proximal).detach().exp()
@@ -105,10 +117,13 @@ def test_clipping_by_ratio_and_sign(ratio, advantage, loss, slope):
     current = torch.tensor([[math.log(ratio)]], requires_grad=True)
 
     found = decoupled_ppo(
-        current, proximal_BR=torch.zeros(1, 1), behaviour_BR=torch.zeros(1, 1),
-        advantages_B=torch.tensor([advantage]), mask_BR=torch.ones(1, 1, dtype=torch.bool),
+        current,
+        proximal_BR=torch.zeros(1, 1),
+        behaviour_BR=torch.zeros(1, 1),
+        advantages_B=torch.tensor([advantage]),
+        mask_BR=torch.ones(1, 1, dtype=torch.bool),
         clip=Clip(),
-    )  # fmt: skip
+    )
     torch.autograd.backward(found.losses_BR.sum())
 
     assert found.losses_BR.item() == pytest.approx(loss)
@@ -121,9 +136,13 @@ def test_padding_is_never_read_even_where_it_is_not_a_number():
     old = torch.tensor([[-1.0, -math.inf]])
 
     found = decoupled_ppo(
-        current, proximal_BR=old, behaviour_BR=old, advantages_B=torch.tensor([1.0]),
-        mask_BR=mask, clip=Clip(),
-    )  # fmt: skip
+        current,
+        proximal_BR=old,
+        behaviour_BR=old,
+        advantages_B=torch.tensor([1.0]),
+        mask_BR=mask,
+        clip=Clip(),
+    )
     loss = masked_mean(found.losses_BR + kl_k3(current, old, mask), mask)
     torch.autograd.backward(loss)
 
@@ -194,10 +213,13 @@ def test_tokens_beyond_the_cap_count_with_it_or_not_at_all(beyond, expected):
     behaviour = torch.tensor([[0.0, -math.log(4)]])
 
     found = decoupled_ppo(
-        proximal, proximal_BR=proximal, behaviour_BR=behaviour, advantages_B=torch.ones(1),
+        proximal,
+        proximal_BR=proximal,
+        behaviour_BR=behaviour,
+        advantages_B=torch.ones(1),
         mask_BR=torch.ones(1, 2, dtype=torch.bool),
         clip=Clip(behaviour_weight=2.0, beyond=beyond),
-    )  # fmt: skip
+    )
 
     assert found.behaviour_weights_BR[0].tolist() == pytest.approx(expected)
     assert (-found.losses_BR[0]).tolist() == pytest.approx(expected)

@@ -148,10 +148,18 @@ def test_kernels_for_variable_lengths_are_told_the_same(monkeypatch: pytest.Monk
 
 
 def defined_varlen(  # noqa: PLR0917  # as the kernel has them
-    query: Tensor, key: Tensor, value: Tensor, query_ends: Tensor, key_ends: Tensor,
-    longest_query: int, longest_key: int, *, window_size: tuple[int, int], scale: float,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_ends: Tensor,
+    key_ends: Tensor,
+    longest_query: int,
+    longest_key: int,
+    *,
+    window_size: tuple[int, int],
+    scale: float,
     enable_gqa: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """What torch.nn.attention.varlen says that it computes."""
     assert window_size == (-1, 0)
     assert enable_gqa

@@ -60,9 +60,12 @@ def test_a_critic_without_ppo_is_refused(tmp_path):
 def test_a_critic_apart_has_processes_of_its_own(tmp_path, tasks):
     ranks = tuple(replace(RANK, task=task) for task in tasks)
     launch = a_launch(
-        tmp_path, role=Role.TRAINER, ranks=ranks, critic_split=UNDIVIDED,
+        tmp_path,
+        role=Role.TRAINER,
+        ranks=ranks,
+        critic_split=UNDIVIDED,
         algorithm=AlgorithmSpec(type=AlgorithmType.PPO),
-    )  # fmt: skip
+    )
 
     (found,) = program.training_ranks(launch, 0)
 

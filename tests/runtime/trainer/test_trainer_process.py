@@ -53,9 +53,15 @@ async def a_trainer(
     file.write_text(contract.to_json(launch))
     program = "from hetrl_runtime.pod_commands.trainer import command; command()"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, "--launch", str(file), "--ordinal", str(ordinal),
+        sys.executable,
+        "-c",
+        program,
+        "--launch",
+        str(file),
+        "--ordinal",
+        str(ordinal),
         stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:
@@ -109,10 +115,12 @@ async def work(launch: Launch, *, reward: Callable[[], float]) -> None:
                 for lease in await client.lease(version=version, max_trajectories=4):
                     for identity in lease.ids:
                         made_up = a_trajectory(
-                            group=identity.group, member=identity.member,
+                            group=identity.group,
+                            member=identity.member,
                             response=[random.randrange(3, 99) for _ in range(3)],
-                            versions=[version], reward=reward(),
-                        )  # fmt: skip
+                            versions=[version],
+                            reward=reward(),
+                        )
                         await client.deliver(
                             replace(made_up, epoch=lease.epoch, process="rollout-0")
                         )

@@ -21,9 +21,12 @@ def test_clipping_by_how_far_a_value_went(value, loss, slope):
     values = torch.tensor([[value]], requires_grad=True)
 
     found = clipped_value_loss(
-        values, old_BR=torch.zeros(1, 1), returns_BR=torch.ones(1, 1),
-        mask_BR=torch.ones(1, 1, dtype=torch.bool), clip=0.2,
-    )  # fmt: skip
+        values,
+        old_BR=torch.zeros(1, 1),
+        returns_BR=torch.ones(1, 1),
+        mask_BR=torch.ones(1, 1, dtype=torch.bool),
+        clip=0.2,
+    )
     torch.autograd.backward(found.losses_BR.sum())
 
     assert found.losses_BR.item() == pytest.approx(loss)
@@ -55,9 +58,10 @@ def test_padding_is_never_read_even_where_it_is_not_a_number():
 )
 def test_explained_variance_tells_a_critic_that_knows_from_one_that_does_not(values, share):
     found = explained_variance(
-        torch.tensor([[*values, math.nan]]), returns_BR=torch.tensor([[1.0, 3.0, 5.0, math.nan]]),
+        torch.tensor([[*values, math.nan]]),
+        returns_BR=torch.tensor([[1.0, 3.0, 5.0, math.nan]]),
         mask_BR=torch.tensor([[True, True, True, False]]),
-    )  # fmt: skip
+    )
 
     assert found == pytest.approx(share)
 

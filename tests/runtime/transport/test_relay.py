@@ -36,9 +36,14 @@ def trainer(launch: Launch, version: int) -> WeightServer:
 
 def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Member:
     return Member(
-        process=process, role=Role.ROLLOUT, pod_set="set", instance=process, seen_at=seen_at,
-        region=region, relay_address=f"{process}:7401" if region else "",
-    )  # fmt: skip
+        process=process,
+        role=Role.ROLLOUT,
+        pod_set="set",
+        instance=process,
+        seen_at=seen_at,
+        region=region,
+        relay_address=f"{process}:7401" if region else "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,8 +58,12 @@ def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Mem
 )
 def test_the_first_of_a_region_is_its_relay(asks: str, told: str) -> None:
     roster = Roster()
-    for member in (a_member("near", region=""), a_member("first"), a_member("second"),
-                   a_member("elsewhere", region="far")):  # fmt: skip
+    for member in (
+        a_member("near", region=""),
+        a_member("first"),
+        a_member("second"),
+        a_member("elsewhere", region="far"),
+    ):
         roster.enter(member)
     assert roster.relay_for(asks, since=0.0) == told
 

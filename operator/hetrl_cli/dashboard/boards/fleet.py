@@ -18,25 +18,31 @@ _AT_A_GLANCE = Row(
     title="At a glance",
     panels=(
         _figure(
-            "Running jobs", "Jobs in phase Running.",
+            "Running jobs",
+            "Jobs in phase Running.",
             series("hetrl_job_phase", phase="Running").sum(),
         ),
         _figure("Jobs", "Jobs in any phase, ended ones included.", series("hetrl_job_phase").sum()),
         _figure("GPUs held", "GPUs that are held for jobs.", series("hetrl_job_gpus").sum()),
         _figure(
-            "Price", "US dollars per hour of all GPUs that jobs hold.",
-            series("hetrl_cost_dollars_per_hour").sum(), Unit.DOLLARS,
+            "Price",
+            "US dollars per hour of all GPUs that jobs hold.",
+            series("hetrl_cost_dollars_per_hour").sum(),
+            Unit.DOLLARS,
         ),
         _figure(
-            "Trajectories per second", "Trained on, over all jobs.",
+            "Trajectories per second",
+            "Trained on, over all jobs.",
             rate(f"{STALENESS}_count").sum(),
         ),
         _figure(
-            "Rollouts idle", "Share of all rollouts' time with nothing to generate.",
-            rollouts_idle(), Unit.SHARE,
+            "Rollouts idle",
+            "Share of all rollouts' time with nothing to generate.",
+            rollouts_idle(),
+            Unit.SHARE,
         ),
     ),
-)  # fmt: skip
+)
 
 _GPUS = Row(
     title="GPUs",
@@ -153,9 +159,12 @@ FLEET_BOARD = Board(
     variables=(
         Variable(name="namespace", label="Namespace", asks="hetrl_job_phase", is_multiple=True),
         Variable(
-            name="hetrljob", label="Job", asks="hetrl_job_phase", is_multiple=True,
+            name="hetrljob",
+            label="Job",
+            asks="hetrl_job_phase",
+            is_multiple=True,
             within=("namespace",),
         ),
     ),
     rows=(_AT_A_GLANCE, _GPUS, _JOBS, _HOW_WELL),
-)  # fmt: skip
+)

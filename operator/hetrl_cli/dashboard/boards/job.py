@@ -37,9 +37,14 @@ def _figure(
     title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT, decimals: int | None = None
 ) -> Panel:
     return Panel(
-        title=title, says=says, form=Form.FIGURE, unit=unit, decimals=decimals, width=3,
+        title=title,
+        says=says,
+        form=Form.FIGURE,
+        unit=unit,
+        decimals=decimals,
+        width=3,
         curves=(Curve(asks=asks),),
-    )  # fmt: skip
+    )
 
 
 _AT_A_GLANCE = Row(
@@ -47,15 +52,21 @@ _AT_A_GLANCE = Row(
     panels=(
         _figure("Step", "Policy versions published so far.", series("hetrl_trainer_step").max()),
         _figure(
-            "Done", "Share of the steps that the job asks for.",
-            series("hetrl_trainer_step").max() / series("hetrl_training_steps").max(), Unit.SHARE,
+            "Done",
+            "Share of the steps that the job asks for.",
+            series("hetrl_trainer_step").max() / series("hetrl_training_steps").max(),
+            Unit.SHARE,
         ),
         _figure(
-            "Trajectories per second", "Trained on, not only generated.", TRAINED_PER_SECOND,
+            "Trajectories per second",
+            "Trained on, not only generated.",
+            TRAINED_PER_SECOND,
             decimals=1,
         ),
         _figure(
-            "Reward", "Mean reward of the last batch.", series("hetrl_reward_mean").max(),
+            "Reward",
+            "Mean reward of the last batch.",
+            series("hetrl_reward_mean").max(),
             decimals=3,
         ),
         _figure(
@@ -69,15 +80,21 @@ _AT_A_GLANCE = Row(
             STEP_SECONDS / PREDICTED_STEP,
         ),
         _figure(
-            "Price", "US dollars per hour of the GPUs that the job holds.",
-            series("hetrl_cost_dollars_per_hour").max(), Unit.DOLLARS, decimals=2,
+            "Price",
+            "US dollars per hour of the GPUs that the job holds.",
+            series("hetrl_cost_dollars_per_hour").max(),
+            Unit.DOLLARS,
+            decimals=2,
         ),
         _figure(
-            "Gap", "Distance of the plan from the best bound known; 0 is proved to be the best.",
-            series("hetrl_plan_gap_ratio").max(), Unit.SHARE, decimals=1,
+            "Gap",
+            "Distance of the plan from the best bound known; 0 is proved to be the best.",
+            series("hetrl_plan_gap_ratio").max(),
+            Unit.SHARE,
+            decimals=1,
         ),
     ),
-)  # fmt: skip
+)
 
 _THROUGHPUT = Row(
     title="Throughput",
@@ -122,7 +139,8 @@ _STALENESS = Row(
         Panel(
             title="Staleness of trained trajectories",
             says="How many trajectories of which staleness were trained on, by time.",
-            form=Form.HEATMAP, width=12,
+            form=Form.HEATMAP,
+            width=12,
             curves=(Curve(asks=increase(f"{STALENESS}_bucket").sum("le"), legend="{{le}}"),),
         ),
         Panel(
@@ -134,13 +152,14 @@ _STALENESS = Row(
                 Curve(asks=Ceiling(quantile(0.5, STALENESS)), legend="median"),
                 Curve(asks=Ceiling(quantile(0.95, STALENESS)), legend="95th percentile"),
                 Curve(
-                    asks=series("hetrl_max_staleness_versions").max(), legend="bound",
+                    asks=series("hetrl_max_staleness_versions").max(),
+                    legend="bound",
                     is_limit=True,
                 ),
             ),
         ),
     ),
-)  # fmt: skip
+)
 
 _WAITING = Row(
     title="What waits for what",
@@ -322,7 +341,8 @@ _PROCESSES = Row(
                 ),
                 Curve(
                     asks=series("hetrl_job_pods", state="wanted").sum("role"),
-                    legend="{{role}}, wanted", is_limit=True,
+                    legend="{{role}}, wanted",
+                    is_limit=True,
                 ),
             ),
         ),
@@ -350,14 +370,13 @@ _PROCESSES = Row(
         Panel(
             title="Processor time",
             says="Processors kept busy by role.",
-            curves=(
-                Curve(asks=rate("process_cpu_seconds_total").sum("role"), legend="{{role}}"),
-            ),
+            curves=(Curve(asks=rate("process_cpu_seconds_total").sum("role"), legend="{{role}}"),),
         ),
         Panel(
             title="Memory",
             says="Resident memory by role, all pods together.",
-            unit=Unit.BYTES, form=Form.STACK,
+            unit=Unit.BYTES,
+            form=Form.STACK,
             curves=(
                 Curve(asks=series("process_resident_memory_bytes").sum("role"), legend="{{role}}"),
             ),
@@ -368,7 +387,7 @@ _PROCESSES = Row(
             curves=(Curve(asks=series("hetrl_job_restarts").max(), legend="restarts"),),
         ),
     ),
-)  # fmt: skip
+)
 
 JOB_BOARD = Board(
     name="job",
@@ -376,12 +395,16 @@ JOB_BOARD = Board(
     says="One job: throughput, staleness, what waits for what, learning, and the plan's word.",
     variables=(
         Variable(name="namespace", label="Namespace", asks="hetrl_policy_version"),
-        Variable(
-            name="hetrljob", label="Job", asks="hetrl_policy_version", within=("namespace",)
-        ),
+        Variable(name="hetrljob", label="Job", asks="hetrl_policy_version", within=("namespace",)),
     ),
     rows=(
-        _AT_A_GLANCE, _THROUGHPUT, _STALENESS, _WAITING, _INFERENCE, _WEIGHTS, _LEARNING,
+        _AT_A_GLANCE,
+        _THROUGHPUT,
+        _STALENESS,
+        _WAITING,
+        _INFERENCE,
+        _WEIGHTS,
+        _LEARNING,
         _PROCESSES,
     ),
-)  # fmt: skip
+)

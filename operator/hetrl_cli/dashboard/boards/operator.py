@@ -14,12 +14,14 @@ def _figure(title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT) ->
 
 def _quantiles(title: str, says: str, histogram: str) -> Panel:
     return Panel(
-        title=title, says=says, unit=Unit.SECONDS,
+        title=title,
+        says=says,
+        unit=Unit.SECONDS,
         curves=(
             Curve(asks=quantile(0.5, histogram), legend="median"),
             Curve(asks=quantile(0.95, histogram), legend="95th percentile"),
         ),
-    )  # fmt: skip
+    )
 
 
 _AT_A_GLANCE = Row(
@@ -27,24 +29,30 @@ _AT_A_GLANCE = Row(
     panels=(
         _figure("Leaders", "Replicas that act: one.", series("hetrl_operator_leader").sum()),
         _figure(
-            "Replicas", "Replicas that are scraped, whether they act or wait.",
+            "Replicas",
+            "Replicas that are scraped, whether they act or wait.",
             series("hetrl_operator_build_info").count(),
         ),
         _figure("In the queue", "Jobs that wait for a worker.", series(f"{_QUEUE}_depth").sum()),
         _figure(
-            "Event loop lag", "How late the event loop's timer was last.",
-            series("hetrl_operator_event_loop_lag_seconds").max(), Unit.SECONDS,
+            "Event loop lag",
+            "How late the event loop's timer was last.",
+            series("hetrl_operator_event_loop_lag_seconds").max(),
+            Unit.SECONDS,
         ),
         _figure(
-            "Memory", "Resident memory of the largest replica, the planner's processes aside.",
-            series("process_resident_memory_bytes").max(), Unit.BYTES,
+            "Memory",
+            "Resident memory of the largest replica, the planner's processes aside.",
+            series("process_resident_memory_bytes").max(),
+            Unit.BYTES,
         ),
         _figure(
-            "GPUs in the cluster", "Of nodes of any state.",
+            "GPUs in the cluster",
+            "Of nodes of any state.",
             series("hetrl_fleet_gpus").max("pool").sum(),
         ),
     ),
-)  # fmt: skip
+)
 
 _ROUNDS = Row(
     title="Rounds over jobs",
@@ -54,12 +62,14 @@ _ROUNDS = Row(
             says="Per second. Requeued ones are tried again, failed ones were refused.",
             form=Form.STACK,
             curves=(
-                Curve(asks=rate("hetrl_operator_reconcile_total").sum("result"),
-                      legend="{{result}}"),
+                Curve(
+                    asks=rate("hetrl_operator_reconcile_total").sum("result"), legend="{{result}}"
+                ),
             ),
         ),
         _quantiles(
-            "Time of a round", "From what was seen of a job to the last write.",
+            "Time of a round",
+            "From what was seen of a job to the last write.",
             "hetrl_operator_reconcile_duration_seconds",
         ),
         Panel(
@@ -72,11 +82,13 @@ _ROUNDS = Row(
             ),
         ),
         _quantiles(
-            "Wait for a worker", "How long a job lies in the queue.",
+            "Wait for a worker",
+            "How long a job lies in the queue.",
             f"{_QUEUE}_queue_duration_seconds",
         ),
         _quantiles(
-            "Time of a worker", "How long a worker is busy with a job, API calls included.",
+            "Time of a worker",
+            "How long a worker is busy with a job, API calls included.",
             f"{_QUEUE}_work_duration_seconds",
         ),
         Panel(
@@ -84,12 +96,14 @@ _ROUNDS = Row(
             says="How late its timer was: a blocked loop misses watches and probes.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=series("hetrl_operator_event_loop_lag_seconds").max("pod"),
-                      legend="{{pod}}"),
+                Curve(
+                    asks=series("hetrl_operator_event_loop_lag_seconds").max("pod"),
+                    legend="{{pod}}",
+                ),
             ),
         ),
     ),
-)  # fmt: skip
+)
 
 _API = Row(
     title="API server",
@@ -111,15 +125,20 @@ _API = Row(
             title="Waiting for a turn",
             says="Seconds a second that requests are held back by the client's own limit.",
             unit=Unit.SECONDS,
-            curves=(Curve(asks=rate("hetrl_operator_throttled_seconds_total").sum(),
-                          legend="held back"),),
+            curves=(
+                Curve(
+                    asks=rate("hetrl_operator_throttled_seconds_total").sum(), legend="held back"
+                ),
+            ),
         ),
         Panel(
             title="Watch events",
             says="Per second, by kind of object.",
             curves=(
-                Curve(asks=rate("hetrl_operator_watch_events_total").sum("resource"),
-                      legend="{{resource}}"),
+                Curve(
+                    asks=rate("hetrl_operator_watch_events_total").sum("resource"),
+                    legend="{{resource}}",
+                ),
             ),
         ),
         Panel(
@@ -128,9 +147,9 @@ _API = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=Age(
-                        series("hetrl_operator_watch_last_event_timestamp_seconds")
-                    ).min("resource"),
+                    asks=Age(series("hetrl_operator_watch_last_event_timestamp_seconds")).min(
+                        "resource"
+                    ),
                     legend="{{resource}}",
                 ),
             ),
@@ -141,7 +160,7 @@ _API = Row(
             curves=(Curve(asks=rate("process_cpu_seconds_total").sum("pod"), legend="{{pod}}"),),
         ),
     ),
-)  # fmt: skip
+)
 
 _JOBS = Row(
     title="Planning and jobs",
@@ -151,8 +170,10 @@ _JOBS = Row(
             says="Within the window, by what came of them.",
             form=Form.STACK,
             curves=(
-                Curve(asks=increase("hetrl_planner_solve_duration_seconds_count").sum("outcome"),
-                      legend="{{outcome}}"),
+                Curve(
+                    asks=increase("hetrl_planner_solve_duration_seconds_count").sum("outcome"),
+                    legend="{{outcome}}",
+                ),
             ),
         ),
         Panel(
@@ -160,8 +181,10 @@ _JOBS = Row(
             says="95th percentile, by what came of it.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=quantile(0.95, "hetrl_planner_solve_duration_seconds", "outcome"),
-                      legend="{{outcome}}"),
+                Curve(
+                    asks=quantile(0.95, "hetrl_planner_solve_duration_seconds", "outcome"),
+                    legend="{{outcome}}",
+                ),
             ),
         ),
         Panel(
@@ -169,19 +192,23 @@ _JOBS = Row(
             says="Searches within the window, by why they were begun and what came of them.",
             form=Form.STACK,
             curves=(
-                Curve(asks=increase("hetrl_replans_total").sum("reason", "outcome"),
-                      legend="{{reason}}, {{outcome}}"),
+                Curve(
+                    asks=increase("hetrl_replans_total").sum("reason", "outcome"),
+                    legend="{{reason}}, {{outcome}}",
+                ),
             ),
         ),
         _quantiles(
-            "Time to running", "From a job's first pod to its running, of jobs that started "
-            "within the window.", "hetrl_job_startup_seconds",
+            "Time to running",
+            "From a job's first pod to its running, of jobs that started within the window.",
+            "hetrl_job_startup_seconds",
         ),
         Panel(
             title="Jobs that ended",
             says="Since each replica started, by how.",
-            curves=(Curve(asks=series("hetrl_jobs_ended_total").sum("outcome"),
-                          legend="{{outcome}}"),),
+            curves=(
+                Curve(asks=series("hetrl_jobs_ended_total").sum("outcome"), legend="{{outcome}}"),
+            ),
         ),
         Panel(
             title="GPUs in the cluster, by kind",
@@ -195,7 +222,7 @@ _JOBS = Row(
             curves=(Curve(asks=series("process_open_fds").max("pod"), legend="{{pod}}"),),
         ),
     ),
-)  # fmt: skip
+)
 
 OPERATOR_BOARD = Board(
     name="operator",
@@ -204,9 +231,12 @@ OPERATOR_BOARD = Board(
     variables=(
         Variable(name="namespace", label="Namespace", asks="hetrl_operator_build_info"),
         Variable(
-            name="pod", label="Replica", asks="hetrl_operator_build_info", is_multiple=True,
+            name="pod",
+            label="Replica",
+            asks="hetrl_operator_build_info",
+            is_multiple=True,
             within=("namespace",),
         ),
     ),
     rows=(_AT_A_GLANCE, _ROUNDS, _API, _JOBS),
-)  # fmt: skip
+)

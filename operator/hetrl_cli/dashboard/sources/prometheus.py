@@ -76,9 +76,12 @@ class Prometheus:
     async def _range(self, query: str, span: Span) -> list[Line]:
         times = span.times
         found = await self._get(
-            "query_range", query=query, start=f"{span.begin:.3f}", end=f"{times[-1]:.3f}",
+            "query_range",
+            query=query,
+            start=f"{span.begin:.3f}",
+            end=f"{times[-1]:.3f}",
             step=f"{span.step_seconds:.3f}",
-        )  # fmt: skip
+        )
         return [_line(each, times=len(times), span=span) for each in found]
 
     async def _get(self, path: str, **params: str) -> list[dict[str, Any]]:

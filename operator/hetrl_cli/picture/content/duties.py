@@ -69,16 +69,22 @@ def _shares(plan: Plan) -> Iterator[tuple[Share, list[list[Duty]]]]:
             ranks = count()
             for share in replica.shares:
                 places = [divmod(next(ranks), tensor) for _ in range(share.num_gpus)]
-                yield share, [
+                yield (
+                    share,
                     [
-                        Duty(
-                            task=task, replica=number, stage=stage, tensor_rank=rank,
-                            split=group.parallelism,
-                        )
-                        for task, number in mine
-                    ]
-                    for stage, rank in places
-                ]  # fmt: skip
+                        [
+                            Duty(
+                                task=task,
+                                replica=number,
+                                stage=stage,
+                                tensor_rank=rank,
+                                split=group.parallelism,
+                            )
+                            for task, number in mine
+                        ]
+                        for stage, rank in places
+                    ],
+                )
 
 
 def _gpus(share: Share, found: dict[str, list[list[Duty]]]) -> list[int]:

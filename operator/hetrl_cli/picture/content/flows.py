@@ -67,9 +67,12 @@ def _deliveries(
     for (source, stays), samples in per_second.items():
         if is_for_trainer or source != target:
             yield RegionFlow(
-                kind=FlowKind.TRAJECTORIES, source=source, target=target, stays=stays,
+                kind=FlowKind.TRAJECTORIES,
+                source=source,
+                target=target,
+                stays=stays,
                 amount=f"{rate(samples)} samples/s{aim}",
-            )  # fmt: skip
+            )
 
 
 def _work(plan: Plan, task: Task, places: Places) -> Work:
@@ -98,9 +101,12 @@ def _gradients(plan: Plan, places: Places) -> Iterator[RegionFlow]:
         }
         for source, target in pairs:
             yield RegionFlow(
-                kind=FlowKind.GRADIENTS, source=source, target=target, is_mutual=True,
+                kind=FlowKind.GRADIENTS,
+                source=source,
+                target=target,
+                is_mutual=True,
                 amount=f"of {LOOKS[task].words}",
-            )  # fmt: skip
+            )
 
 
 def _paired(found: Sequence[RegionFlow]) -> Iterator[RegionFlow]:

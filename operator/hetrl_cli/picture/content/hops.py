@@ -35,9 +35,12 @@ def pipelines(hops: Sequence[Hop], cards: Sequence[Card]) -> Iterator[RegionFlow
     for (task, source, target), number in counts.items():
         if source != target:
             yield RegionFlow(
-                kind=FlowKind.PIPELINE, source=source, target=target, task=task,
+                kind=FlowKind.PIPELINE,
+                source=source,
+                target=target,
+                task=task,
                 amount=f"{LOOKS[task].words}, {TIMES}{number}",
-            )  # fmt: skip
+            )
 
 
 def _moves(plan: Plan) -> Iterator[tuple[Task, str, str]]:

@@ -45,10 +45,12 @@ class WeightWays:
             nearest = min(self._replicas, key=lambda layers: self._slowest(layers, target))
             for source, layers in nearest:
                 yield RegionFlow(
-                    kind=FlowKind.WEIGHTS, source=source, target=target,
+                    kind=FlowKind.WEIGHTS,
+                    source=source,
+                    target=target,
                     amount=self._amount(source, target, layers),
                     stays=source == target and not is_apart,
-                )  # fmt: skip
+                )
 
     def _rollouts(self) -> dict[tuple[str, bool], None]:
         """Return the regions that generate, and whether on machines that do nothing else."""

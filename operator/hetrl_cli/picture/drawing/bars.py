@@ -43,9 +43,11 @@ def row(cells: Sequence[Cell], *, cell_width: float, height: float) -> Drawing:
         lane = height / lanes.number
         below = LANE_GAP if last + 1 < lanes.number else 0
         box = Box(
-            x=run.first * cell_width + GAP / 2, y=first * lane,
-            width=run.width * cell_width - GAP, height=(last - first + 1) * lane - below,
-        )  # fmt: skip
+            x=run.first * cell_width + GAP / 2,
+            y=first * lane,
+            width=run.width * cell_width - GAP,
+            height=(last - first + 1) * lane - below,
+        )
         bar = Bar(box=box, task=run.task, is_odd=run.is_odd)
         bars.append(bar)
         labels += _written(bar, run.lines)
@@ -93,9 +95,12 @@ def _runs(cells: Sequence[Cell]) -> Iterator[_Run]:
                 continue
             columns = list(same)
             yield _Run(
-                first=columns[0], width=len(columns), task=task, is_odd=bool(key[0] % 2),
+                first=columns[0],
+                width=len(columns),
+                task=task,
+                is_odd=bool(key[0] % 2),
                 lines=_words(cells[columns[0]], task, len(columns)),
-            )  # fmt: skip
+            )
 
 
 def _key(column: int, cell: Cell, task: Task) -> tuple[int, int] | None:
@@ -127,8 +132,11 @@ def _written(bar: Bar, lines: Sequence[str]) -> list[Label]:
     top = y - LINE * (len(said) - 1) / 2
     return [
         Label(
-            at=(x, top + number * LINE), text=line, anchor="center", on=bar.task,
+            at=(x, top + number * LINE),
+            text=line,
+            anchor="center",
+            on=bar.task,
             size=fitted(line, SMALL if number else BODY, room=bar.box.width - 4),
         )
         for number, line in enumerate(said)
-    ]  # fmt: skip
+    ]

@@ -85,6 +85,5 @@ def _across(hops: Sequence[Hop], left: Placed, right: Placed) -> Drawing:
 def _crossing(hops: Sequence[Hop], left: Placed, right: Placed) -> list[Hop]:
     sides = {**dict.fromkeys(left.boxes, "left"), **dict.fromkeys(right.boxes, "right")}
     return [
-        hop for hop in hops
-        if {sides.get(hop.source), sides.get(hop.target)} == {"left", "right"}
-    ]  # fmt: skip
+        hop for hop in hops if {sides.get(hop.source), sides.get(hop.target)} == {"left", "right"}
+    ]

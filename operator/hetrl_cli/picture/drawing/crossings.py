@@ -42,11 +42,13 @@ def crossings(
 
     return tuple(
         Crossing(
-            left=left, right=right, link=links[frozenset({left, right})],
+            left=left,
+            right=right,
+            link=links[frozenset({left, right})],
             flows=tuple(by_pair[left, right]),
         )
         for left, right in sorted(by_pair, key=nearness)
-    )  # fmt: skip
+    )
 
 
 def draw_crossings(found: Sequence[Crossing], boxes: Mapping[str, Box]) -> Drawing:
@@ -124,7 +126,12 @@ def _line(
         has_two_heads=flow is not None and flow.is_mutual,
     )
     label = Label(
-        at=((x + other_x) / 2, y), text=text, size=SMALL, anchor="center",
-        ink=flow.kind if flow else Tone.INK, has_paper=True, is_bold=flow is None,
-    )  # fmt: skip
+        at=((x + other_x) / 2, y),
+        text=text,
+        size=SMALL,
+        anchor="center",
+        ink=flow.kind if flow else Tone.INK,
+        has_paper=True,
+        is_bold=flow is None,
+    )
     return Drawing(width=0, height=0, arrows=(arrow,), labels=(label,))

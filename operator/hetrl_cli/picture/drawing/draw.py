@@ -95,11 +95,17 @@ def _rectangle(
 ) -> None:
     axes.add_patch(
         FancyBboxPatch(
-            (box.x, box.y), box.width, box.height,
-            boxstyle=f"round,pad=0,rounding_size={radius}", facecolor=fill, edgecolor=edge,
-            linewidth=0.8, linestyle=(0, (3, 2)) if dashed else "solid", zorder=_LAYERS[layer],
+            (box.x, box.y),
+            box.width,
+            box.height,
+            boxstyle=f"round,pad=0,rounding_size={radius}",
+            facecolor=fill,
+            edgecolor=edge,
+            linewidth=0.8,
+            linestyle=(0, (3, 2)) if dashed else "solid",
+            zorder=_LAYERS[layer],
         )
-    )  # fmt: skip
+    )
 
 
 def _arrow(axes: Any, arrow: Arrow) -> None:
@@ -107,11 +113,16 @@ def _arrow(axes: Any, arrow: Arrow) -> None:
     style = "<|-|>" if arrow.has_two_heads else "-|>"
     axes.add_patch(
         FancyArrowPatch(
-            path=outline, color=_colour(arrow), zorder=_LAYERS["arrow"],
-            arrowstyle="-" if arrow.ink is None else style, mutation_scale=9,
-            linewidth=4 if arrow.ink is None else 1.5, capstyle="round", joinstyle="round",
+            path=outline,
+            color=_colour(arrow),
+            zorder=_LAYERS["arrow"],
+            arrowstyle="-" if arrow.ink is None else style,
+            mutation_scale=9,
+            linewidth=4 if arrow.ink is None else 1.5,
+            capstyle="round",
+            joinstyle="round",
         )
-    )  # fmt: skip
+    )
 
 
 def _colour(arrow: Arrow) -> str:
@@ -123,11 +134,17 @@ def _colour(arrow: Arrow) -> str:
 def _label(axes: Any, label: Label) -> None:
     paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if label.has_paper else None
     axes.text(
-        *label.at, label.text, ha=label.anchor, va="center_baseline",
-        fontsize=label.size * POINTS_PER_PIXEL, color=_text_colour(label),
-        fontweight="bold" if label.is_bold else "normal", bbox=paper, zorder=_LAYERS["label"],
+        *label.at,
+        label.text,
+        ha=label.anchor,
+        va="center_baseline",
+        fontsize=label.size * POINTS_PER_PIXEL,
+        color=_text_colour(label),
+        fontweight="bold" if label.is_bold else "normal",
+        bbox=paper,
+        zorder=_LAYERS["label"],
         parse_math=False,
-    )  # fmt: skip
+    )
 
 
 def _text_colour(label: Label) -> str:

@@ -38,21 +38,24 @@ def machine(card: Card, *, width: float) -> Drawing:
     top = PADDING + HEADER
     rows = [
         row(
-            card.cells[start : start + per_row], cell_width=wide * CELL_WIDTH,
+            card.cells[start : start + per_row],
+            cell_width=wide * CELL_WIDTH,
             height=step - ROW_GAP,
         ).moved(PADDING, top + number * step)
         for number, start in enumerate(starts)
-    ]  # fmt: skip
+    ]
     notes = _stages(card)
     y = top + len(rows) * step
     height = y + len(notes) * FOOTER + PADDING - (ROW_GAP if not notes else 0)
     footer = tuple(
         Label(
-            at=(PADDING, y + (number + 0.5) * FOOTER), size=SMALL, ink=Tone.QUIET,
+            at=(PADDING, y + (number + 0.5) * FOOTER),
+            size=SMALL,
+            ink=Tone.QUIET,
             text=shortened(note, SMALL, room=width - 2 * PADDING),
         )
         for number, note in enumerate(notes)
-    )  # fmt: skip
+    )
     frame = Panel(
         box=Box(x=0, y=0, width=width, height=height),
         kind=PanelKind.MACHINE,

@@ -104,10 +104,14 @@ def _between(flows: Sequence[RegionFlow], *, left: float, gap: float) -> Drawing
     for flow in flows:
         labels.append(
             Label(
-                at=(center, y), text=flow.kind, size=BODY, anchor="center", ink=flow.kind,
+                at=(center, y),
+                text=flow.kind,
+                size=BODY,
+                anchor="center",
+                ink=flow.kind,
                 is_bold=True,
             )
-        )  # fmt: skip
+        )
         for word in _words(flow):
             y += LINE
             labels.append(Label(at=(center, y), text=word, size=SMALL, anchor="center"))

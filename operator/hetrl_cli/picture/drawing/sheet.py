@@ -36,11 +36,15 @@ def sheet(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Drawing:
     used = tuple(dict.fromkeys(card.region for card in found if card.tasks))
     row = [
         region(
-            name, f"{_words(snapshot.link(name, name))} between machines", cards=found, hops=ways,
-            flows=[flow for flow in moving if flow.source == name == flow.target], plan=plan,
+            name,
+            f"{_words(snapshot.link(name, name))} between machines",
+            cards=found,
+            hops=ways,
+            flows=[flow for flow in moving if flow.source == name == flow.target],
+            plan=plan,
         )
         for name in used
-    ]  # fmt: skip
+    ]
     rest = unused_regions([card for card in found if card.region not in used])
     row += [rest] if rest else []
     whole = sum(part.width for part in row) + REGION_GAP * (len(row) - 1)

@@ -104,9 +104,12 @@ def detour(hop: Hop, start: tuple[float, float], end: tuple[float, float], *, x:
     """Draw a hop over a vertical line at ``x``, with its count on it."""
     points = (start, (x, start[1]), (x, end[1]), end)
     label = Label(
-        at=(x, (start[1] + end[1]) / 2), text=f"{TIMES}{hop.num_replicas}", size=SMALL,
-        anchor="center", has_paper=True,
-    )  # fmt: skip
+        at=(x, (start[1] + end[1]) / 2),
+        text=f"{TIMES}{hop.num_replicas}",
+        size=SMALL,
+        anchor="center",
+        has_paper=True,
+    )
     return Drawing(width=0, height=0, arrows=(Arrow(points=points, ink=hop.task),), labels=(label,))
 
 

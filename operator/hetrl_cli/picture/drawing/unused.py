@@ -24,9 +24,12 @@ def unused_regions(cards: Sequence[Card]) -> Drawing | None:
         line for said in _said(cards) for line in wrapped(said, SMALL, room=WIDTH - 2 * PADDING)
     ]
     head = Label(
-        at=(PADDING, HEADER / 2), text=f"Not used: {total:,} GPUs", size=HEADING, is_bold=True,
+        at=(PADDING, HEADER / 2),
+        text=f"Not used: {total:,} GPUs",
+        size=HEADING,
+        is_bold=True,
         ink=Tone.QUIET,
-    )  # fmt: skip
+    )
     lines = [
         Label(at=(PADDING, HEADER + LINE * (number + 0.5)), text=line, size=SMALL, ink=Tone.QUIET)
         for number, line in enumerate(text)

@@ -147,7 +147,9 @@ def _figures(moment: Moment, progress: Progress) -> RenderableType:
     row = Table.grid(padding=(0, 4))
     row.add_row(
         Text.assemble(
-            ("staleness ", _LABEL), ("mean ", _LABEL), (f"{progress.staleness_mean:.2f}", _VALUE),
+            ("staleness ", _LABEL),
+            ("mean ", _LABEL),
+            (f"{progress.staleness_mean:.2f}", _VALUE),
             ("  max ", _LABEL),
             (f"{progress.staleness_max:.0f}", f"bold {_GOOD if within else _BAD}"),
             (f" of {moment.max_staleness}", _LABEL),
@@ -158,7 +160,7 @@ def _figures(moment: Moment, progress: Progress) -> RenderableType:
             ("predicted ", _LABEL),
             (f"{moment.predicted_step_seconds * 1000:,.3g} ms a step", _VALUE),
         ),
-    )  # fmt: skip
+    )
     return row
 
 

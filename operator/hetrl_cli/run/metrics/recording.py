@@ -36,12 +36,14 @@ class Recorder:
         for each in new:
             self._numbers[each] = len(self._numbers)
         now = {self._numbers[each]: value for each, value in values.items()}
-        self._write({
-            "t": round(at, 3),
-            "new": [[name, dict(labels)] for name, labels in new],
-            "set": [[n, value] for n, value in now.items() if self._values.get(n) != value],
-            "gone": sorted(self._values.keys() - now.keys()),
-        })  # fmt: skip
+        self._write(
+            {
+                "t": round(at, 3),
+                "new": [[name, dict(labels)] for name, labels in new],
+                "set": [[n, value] for n, value in now.items() if self._values.get(n) != value],
+                "gone": sorted(self._values.keys() - now.keys()),
+            }
+        )
         self._values = now
 
     def _write(self, line: Mapping[str, object]) -> None:

@@ -95,9 +95,12 @@ class JobSeries:
             for role, wanted in self._wanted().items()
         )
         shown = JobShown(
-            phase=self.phase, plan=self._plan, is_paid=self.phase == "Running", pods=pods,
+            phase=self.phase,
+            plan=self._plan,
+            is_paid=self.phase == "Running",
+            pods=pods,
             conditions={"Running": all(each.ready == each.wanted for each in pods)},
-        )  # fmt: skip
+        )
         self._metrics.show(self._job, shown)
 
     def _wanted(self) -> Counter[str]:

@@ -51,14 +51,18 @@ class Process:
         """
         with command.log.open("ab") as log:
             child = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", _ANNOUNCED, "sh", *command.arguments,
+                "/bin/sh",
+                "-c",
+                _ANNOUNCED,
+                "sh",
+                *command.arguments,
                 stdin=warden,
                 stdout=log,
                 stderr=log,
                 env=dict(command.environment),
                 # Ctrl-C reaches the whole foreground group; only the supervisor may hear it.
                 start_new_session=True,
-            )  # fmt: skip
+            )
         return cls(command, child)
 
     @property

@@ -107,10 +107,15 @@ def tells(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action,
     known = workload.condition(kueue_api.ConditionType.PODS_READY)
     reason = _pods_ready_reason(known, is_running=is_running)
     return _told(
-        workload, kueue_api.ConditionType.PODS_READY, reason=reason, holds=is_running, now=now,
+        workload,
+        kueue_api.ConditionType.PODS_READY,
+        reason=reason,
+        holds=is_running,
+        now=now,
         message="coordinator, trainers and enough rollouts are ready"
-        if is_running else "not all pods are ready",
-    )  # fmt: skip
+        if is_running
+        else "not all pods are ready",
+    )
 
 
 def finishes(
@@ -122,9 +127,13 @@ def finishes(
         return ()
     reason = kueue_api.Reason.SUCCEEDED if succeeded else kueue_api.Reason.FAILED
     return _told(
-        workload, kueue_api.ConditionType.FINISHED, reason=reason, holds=True, now=now,
+        workload,
+        kueue_api.ConditionType.FINISHED,
+        reason=reason,
+        holds=True,
+        now=now,
         message=message,
-    )  # fmt: skip
+    )
 
 
 def finding(seen: Observed, wish: Wish, plan: Plan | None) -> tuple[Finding, ...]:
@@ -156,11 +165,7 @@ def waiting_suspended(seen: Observed) -> tuple[Finding, ...]:
     if condition(seen.job.status, ConditionType.SUSPENDED) is None:
         return ()
     text = "no pod is left; the job goes on when its queue admits it again"
-    return (
-        Finding(
-            type=ConditionType.SUSPENDED, holds=True, reason=Reason.QUEUED, message=text
-        ),
-    )  # fmt: skip
+    return (Finding(type=ConditionType.SUSPENDED, holds=True, reason=Reason.QUEUED, message=text),)
 
 
 def _unsubmitted(seen: Observed, wish: Wish, plan: Plan | None) -> Finding:
@@ -200,9 +205,7 @@ def _taken_back(evicted: WorkloadCondition, quota: WorkloadCondition | None) -> 
 
 
 def _quota(reason: str, message: str, *, holds: bool = False) -> Finding:
-    return Finding(
-        type=ConditionType.QUOTA_RESERVED, holds=holds, reason=reason, message=message
-    )  # fmt: skip
+    return Finding(type=ConditionType.QUOTA_RESERVED, holds=holds, reason=reason, message=message)
 
 
 def _requeue(workload: WorkloadSeen) -> RequeueWorkload:
@@ -216,23 +219,33 @@ def _requeue(workload: WorkloadSeen) -> RequeueWorkload:
     changed = {
         kueue_api.ConditionType.QUOTA_RESERVED: (kueue_api.Reason.PENDING, words, False),
         kueue_api.ConditionType.ADMITTED: (
-            kueue_api.Reason.NO_RESERVATION, "The workload has no reservation", False
+            kueue_api.Reason.NO_RESERVATION,
+            "The workload has no reservation",
+            False,
         ),
         kueue_api.ConditionType.REQUEUED: (
-            evicted.reason, words, evicted.reason in kueue_api.QUEUED_AT_ONCE
+            evicted.reason,
+            words,
+            evicted.reason in kueue_api.QUEUED_AT_ONCE,
         ),
         kueue_api.ConditionType.PODS_READY: (
-            kueue_api.Reason.WAIT_FOR_START, "the job was evicted", False
+            kueue_api.Reason.WAIT_FOR_START,
+            "the job was evicted",
+            False,
         ),
-    }  # fmt: skip
+    }
     kept = [each for each in workload.conditions if each.type not in changed]
     fresh = [
         WorkloadCondition(
-            type=type_, holds=holds, reason=reason, message=message, since=since,
+            type=type_,
+            holds=holds,
+            reason=reason,
+            message=message,
+            since=since,
             generation=workload.generation,
         )
         for type_, (reason, message, holds) in changed.items()
-    ]  # fmt: skip
+    ]
     return RequeueWorkload(
         name=workload.name,
         resource_version=workload.resource_version,
@@ -268,9 +281,13 @@ def _told(
         return ()
     since = known.since if known and known.holds == holds else now.replace(microsecond=0)
     told = WorkloadCondition(
-        type=type_, holds=holds, reason=reason, message=message[:_MOST_CHARACTERS], since=since,
+        type=type_,
+        holds=holds,
+        reason=reason,
+        message=message[:_MOST_CHARACTERS],
+        since=since,
         generation=workload.generation,
-    )  # fmt: skip
+    )
     conditions = {**written, type_: told}
     bodies = tuple(each.body() for each in conditions.values())
     return (TellWorkload(name=workload.name, uid=workload.uid, conditions=bodies),)

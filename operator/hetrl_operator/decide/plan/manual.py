@@ -96,9 +96,13 @@ def _running(seen: Observed, wish: Wish, standing: PlanSeen, now: "datetime") ->
     if given.uid == standing.uid:
         return _doubted(seen, kept, given, now)
     found = move_to(
-        seen, wish, kept, given, now,
+        seen,
+        wish,
+        kept,
+        given,
+        now,
         look=look_at(seen, given, standing=standing, on_paper=False),
-    )  # fmt: skip
+    )
     if found.plan is given:
         actions = history.follow(seen, wish, given, now, runs=True)
         return replace(found, actions=actions)

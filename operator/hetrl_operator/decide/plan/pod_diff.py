@@ -88,9 +88,13 @@ def _workers(sets: tuple[PodSet, ...]) -> _Workers:
         )
         for ordinal, machine in enumerate(pods.machines):
             found[pods.name, ordinal] = _Worker(
-                role=pods.role, machine=machine, num_gpus=pods.gpus_per_pod,
-                concurrency=pods.concurrency, shape=shape, asks=asks,
-            )  # fmt: skip
+                role=pods.role,
+                machine=machine,
+                num_gpus=pods.gpus_per_pod,
+                concurrency=pods.concurrency,
+                shape=shape,
+                asks=asks,
+            )
     return found
 
 

@@ -56,12 +56,15 @@ def on_lost_nodes(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
     """Return the pods on nodes that stay away. No kubelet will ever confirm their end."""
     return tuple(
         Delete(
-            kind="Pod", name=pod.name, uid=pod.uid, is_forced=True,
+            kind="Pod",
+            name=pod.name,
+            uid=pod.uid,
+            is_forced=True,
             why=f"its node {pod.node} does not answer",
         )
         for pod in seen.pods
         if pod.node and is_lost(seen, pod.node, now)
-    )  # fmt: skip
+    )
 
 
 def is_lost(seen: Observed, node: str, now: "datetime") -> bool:

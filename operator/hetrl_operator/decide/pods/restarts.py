@@ -92,9 +92,10 @@ def excess(seen: Observed, found: Restarts, now: "datetime") -> str:
         count, window = found.count, ""
     else:
         counted = [
-            each for each in _within(found.records, policy, now)
+            each
+            for each in _within(found.records, policy, now)
             if each.rule not in own_limits and counts(each.role, each.action)
-        ]  # fmt: skip
+        ]
         count, window = len(counted), f" within {policy.window_seconds} s"
     if count <= policy.max_restarts:
         return ""

@@ -23,14 +23,18 @@ def role_findings(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ..
     if coordinator and all(each.holds for each in roles):
         who = "trainers, rollouts and inference workers" if inference else "trainers and rollouts"
         running = Finding(
-            type=ConditionType.RUNNING, holds=True, reason=Reason.TRAINING_IN_PROGRESS,
+            type=ConditionType.RUNNING,
+            holds=True,
+            reason=Reason.TRAINING_IN_PROGRESS,
             message=f"coordinator, {who} are ready",
-        )  # fmt: skip
+        )
     else:
         running = Finding(
-            type=ConditionType.RUNNING, holds=False, reason=_why_not_running(seen),
+            type=ConditionType.RUNNING,
+            holds=False,
+            reason=_why_not_running(seen),
             message=names_and_reasons(seen.pods),
-        )  # fmt: skip
+        )
     return (*roles, running)
 
 
@@ -117,9 +121,12 @@ def _rollout(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
         return replace(_trainer(seen, sets), type=ConditionType.ROLLOUT_READY)
     asked = seen.job.wish.written.rollout.min_replicas if seen.job.wish else 1
     return _finding(
-        seen, Role.ROLLOUT, type_=ConditionType.ROLLOUT_READY, wanted=wanted,
+        seen,
+        Role.ROLLOUT,
+        type_=ConditionType.ROLLOUT_READY,
+        wanted=wanted,
         needed=min(wanted, asked),
-    )  # fmt: skip
+    )
 
 
 def _inference(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ...]:
@@ -130,10 +137,13 @@ def _inference(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Finding, ...]:
     lacks = any(not _is_asked(seen, sets, task) for task in inference_tasks(sets))
     return (
         _finding(
-            seen, Role.INFERENCE, type_=ConditionType.INFERENCE_READY, wanted=wanted,
+            seen,
+            Role.INFERENCE,
+            type_=ConditionType.INFERENCE_READY,
+            wanted=wanted,
             needed=wanted if lacks else 1,
         ),
-    )  # fmt: skip
+    )
 
 
 def _is_asked(seen: Observed, sets: tuple[PodSet, ...], task: Task) -> bool:

@@ -210,8 +210,9 @@ class Decoder:
     def _used(self, genome: Genome, task: Task, owned: Owned) -> Owned:
         """Return what a task takes of its group's GPUs, in the order in which it takes them."""
         order = dict(genome.orders).get(task)
-        uses = {machine: (first, count) for each, machine, first, count in genome.uses
-                if each is task}  # fmt: skip
+        uses = {
+            machine: (first, count) for each, machine, first, count in genome.uses if each is task
+        }
         if order is None and not uses:
             return owned
         machines = owned.machines

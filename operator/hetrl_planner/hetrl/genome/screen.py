@@ -59,10 +59,12 @@ class Screen:
 def _relabelled(genome: Genome) -> list[tuple[Task, ...]]:
     """Return the groups with tasks that score dealt out in order: they all cost the same."""
     columns = list(zip(*genome.counts, strict=True))
-    others = [tuple(task for task in group if task not in SCORING_TASKS)
-              for group in genome.grouping]  # fmt: skip
-    scoring = [len(group) - len(other)
-               for group, other in zip(genome.grouping, others, strict=True)]  # fmt: skip
+    others = [
+        tuple(task for task in group if task not in SCORING_TASKS) for group in genome.grouping
+    ]
+    scoring = [
+        len(group) - len(other) for group, other in zip(genome.grouping, others, strict=True)
+    ]
     left = [task for task in Task if task in SCORING_TASKS.intersection(chain(*genome.grouping))]
     groups = list(others)
     for number in sorted(range(len(groups)), key=lambda each: (others[each], columns[each])):

@@ -75,10 +75,17 @@ class Filling:
         """Place as many replicas of a split as there is room for, then smaller ones."""
         segments = tuple(machines)
         return self.known.get(
-            (self.task, self.site, self.chosen, self.is_before_generation, self.alike, segments,
-             reserved),
+            (
+                self.task,
+                self.site,
+                self.chosen,
+                self.is_before_generation,
+                self.alike,
+                segments,
+                reserved,
+            ),
             lambda: self._place(segments, reserved),
-        )  # fmt: skip
+        )
 
     def _place(self, machines: tuple[Segment, ...], reserved: int) -> Served:
         splits = self._splits(reserved)

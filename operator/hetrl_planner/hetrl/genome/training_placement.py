@@ -87,9 +87,11 @@ class Laying:
         num_replicas = len(by_stage[0])
         layers = self.fitting.balance.layers(
             [self._places(stage, room) for stage in by_stage],
-            tensor=len(by_stage[0][0]), mode=mode, num_replicas=num_replicas,
+            tensor=len(by_stage[0][0]),
+            mode=mode,
+            num_replicas=num_replicas,
             hops=self._hops(by_stage),
-        )  # fmt: skip
+        )
         if layers is None:
             return None
         mode = mode if num_replicas > 1 else TrainingMode(recompute=mode.recompute)
@@ -109,14 +111,17 @@ class Laying:
             tuple(
                 sorted(
                     {
-                        (site_of[here[0]], site_of[there[0]],
-                         machine_of[here[0]] == machine_of[there[0]])
+                        (
+                            site_of[here[0]],
+                            site_of[there[0]],
+                            machine_of[here[0]] == machine_of[there[0]],
+                        )
                         for here, there in zip(stage, following, strict=True)
                     }
                 )
             )
             for stage, following in pairwise(by_stage)
-        )  # fmt: skip
+        )
 
     # Generation and scoring
 
@@ -142,13 +147,21 @@ class Laying:
                 here.setdefault(reserved, []).append((machine, begin, 1 + len(others)))
         for site, places in sorted(by_site.items()):
             filling = Filling(
-                self.fitting, task, site, chosen.get(site), room.is_before_generation,
-                self._filled, alike,
-            )  # fmt: skip
+                self.fitting,
+                task,
+                site,
+                chosen.get(site),
+                room.is_before_generation,
+                self._filled,
+                alike,
+            )
             served = [filling.apart(places)]
             if len(places) > 1:
-                whole = [segment for segment in owned.machines
-                         if self._devices.machine_sites[segment[0]] == site]  # fmt: skip
+                whole = [
+                    segment
+                    for segment in owned.machines
+                    if self._devices.machine_sites[segment[0]] == site
+                ]
                 served.append(filling.filled(whole, max(places)))
             yield from max(served, key=lambda each: each.rate).replicas
 

@@ -203,6 +203,8 @@ def _likeness(grouping: Grouping) -> object:
     All models have the actor's dimensions, so they cost the same.
     """
     return tuple(
-        sorted(tuple(sorted("scoring" if task in SCORING_TASKS else task for task in group))
-               for group in grouping)
-    )  # fmt: skip
+        sorted(
+            tuple(sorted("scoring" if task in SCORING_TASKS else task for task in group))
+            for group in grouping
+        )
+    )

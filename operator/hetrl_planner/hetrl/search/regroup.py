@@ -28,9 +28,14 @@ def parted(genome: Genome, grouping: Grouping, devices: Devices) -> Iterator[Gen
     if not added:
         counts = _inherited_counts(genome, heirs)
         yield replace(
-            genome, grouping=grouping, counts=tuple(map(tuple, counts)),
-            cuts=(), splits=(), uses=(), shifts=(),
-        )  # fmt: skip
+            genome,
+            grouping=grouping,
+            counts=tuple(map(tuple, counts)),
+            cuts=(),
+            splits=(),
+            uses=(),
+            shifts=(),
+        )
     elif len(added) == 1:
         yield from _with_one_more(genome, grouping, heirs, devices)
     else:

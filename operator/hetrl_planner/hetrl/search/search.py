@@ -82,9 +82,12 @@ def search(
     if best is None or not ranked:
         return None
     return Evolved(
-        evaluation=ranked[0], score=best, finalists=ranked, evaluations=count,
+        evaluation=ranked[0],
+        score=best,
+        finalists=ranked,
+        evaluations=count,
         is_complete=is_complete,
-    )  # fmt: skip
+    )
 
 
 def _guide(score: Score, found: Evaluation | Misfit | None) -> Guide:

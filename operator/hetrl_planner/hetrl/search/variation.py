@@ -143,8 +143,12 @@ class Variation:
 
     def _use_anew(self, genome: Genome) -> Genome:
         """Let a task take another part of what its group has on a machine, or all of it."""
-        had = [(group, machine) for machine, row in enumerate(genome.counts)
-               for group, count in enumerate(row) if count]  # fmt: skip
+        had = [
+            (group, machine)
+            for machine, row in enumerate(genome.counts)
+            for group, count in enumerate(row)
+            if count
+        ]
         if not had:
             return genome
         group, machine = self._pick(had)
@@ -159,8 +163,12 @@ class Variation:
 
     def _cut_anew(self, genome: Genome) -> Genome:
         """Cut a training task in another way, or leave it to the decoder again."""
-        trained = [(group, task) for group, tasks in enumerate(genome.grouping)
-                   for task in self.decoder.deciding(tasks) if task in TRAINING_TASKS]  # fmt: skip
+        trained = [
+            (group, task)
+            for group, tasks in enumerate(genome.grouping)
+            for task in self.decoder.deciding(tasks)
+            if task in TRAINING_TASKS
+        ]
         group, task = self._pick(trained)
         others = tuple(pair for pair in genome.cuts if pair[0] is not task)
         gpus = sum(row[group] for row in genome.counts)

@@ -79,8 +79,9 @@ class Balance:
                         fixed_seconds, map(self._hop_seconds, hops), fillvalue=0.0
                     )
                 ],
-                layer_seconds=layer_seconds, most_layers=most_layers,
-            )  # fmt: skip
+                layer_seconds=layer_seconds,
+                most_layers=most_layers,
+            )
         return known[key]
 
     def _hop_seconds(self, hops: Sequence[Hop]) -> float:
@@ -119,9 +120,13 @@ class Balance:
         paces = [self.pace(site, tensor, ends, mode.recompute) for site, _ in places]
         usable_bytes = self._devices.usable_bytes
         most_layers = self._memory.most_training_layers(
-            tensor, ends, mode=mode, num_replicas=num_replicas, passes_in_flight=passes_in_flight,
+            tensor,
+            ends,
+            mode=mode,
+            num_replicas=num_replicas,
+            passes_in_flight=passes_in_flight,
             free_bytes=min([usable_bytes[site] - reserved for site, reserved in places]),
-        )  # fmt: skip
+        )
         return (
             max([pace.fixed_seconds for pace in paces]),
             max([pace.slot_seconds for pace in paces]),

@@ -115,9 +115,11 @@ class Fitting:
         for tensor, stages in self._possible_splits(site):
             for mode in ALL_MODES:
                 layers = self.balance.layers(
-                    [((site, 0),)] * stages, tensor=tensor, mode=mode,
+                    [((site, 0),)] * stages,
+                    tensor=tensor,
+                    mode=mode,
                     num_replicas=self.most_training_replicas,
-                )  # fmt: skip
+                )
                 if layers is not None:
                     slot = max(
                         self.balance.pace(site, tensor, ends, mode.recompute).seconds(count)
@@ -147,9 +149,12 @@ class Fitting:
         """Return what one trajectory takes a GPU that does nothing but multiply."""
         if site not in self._least:
             self._least[site] = compute.training_seconds(
-                self._whole, self.devices.sites[site].kind, tokens=self.work.sample_tokens,
-                recompute=Recompute.NONE, forward_only_passes=0,
-            )  # fmt: skip
+                self._whole,
+                self.devices.sites[site].kind,
+                tokens=self.work.sample_tokens,
+                recompute=Recompute.NONE,
+                forward_only_passes=0,
+            )
         return self._least[site]
 
     # Generation and scoring
@@ -266,11 +271,13 @@ class Fitting:
             every = _ends(stages)
             most = {
                 ends: self._memory.most_serving_layers(
-                    tensor, ends, is_generation=is_generation,
+                    tensor,
+                    ends,
+                    is_generation=is_generation,
                     free_bytes=self.devices.usable_bytes[site] - reserved_bytes,
                 )
                 for ends in set(every)
-            }  # fmt: skip
+            }
             most_layers = tuple([most[ends] for ends in every])
             self._layers[key] = self._balanced_serving(site, tensor, most_layers)
         return self._layers[key]
@@ -303,10 +310,12 @@ class Fitting:
             one, two, ended = (
                 compute.decode_hbm_seconds(
                     self._memory.shard(tensor, layers, (True, is_last)),
-                    self.devices.sites[site].kind, sequences=1, context_tokens=1,
+                    self.devices.sites[site].kind,
+                    sequences=1,
+                    context_tokens=1,
                 )
                 for layers, is_last in ((1, False), (2, False), (1, True))
-            )  # fmt: skip
+            )
             self._decode_seconds[key] = (two - one, ended - one)
         return self._decode_seconds[key]
 

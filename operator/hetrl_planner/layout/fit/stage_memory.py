@@ -30,9 +30,12 @@ class StageMemory:
         known = self._shards.get(key)
         if known is None:
             known = self._shards[key] = Shard(
-                architecture=self._work.architecture, tensor=tensor, num_layers=num_layers,
-                is_first=ends[0], is_last=ends[1],
-            )  # fmt: skip
+                architecture=self._work.architecture,
+                tensor=tensor,
+                num_layers=num_layers,
+                is_first=ends[0],
+                is_last=ends[1],
+            )
         return known
 
     def most_serving_layers(
@@ -67,10 +70,13 @@ class StageMemory:
             if middle not in needed:
                 needed[middle] = _bytes(
                     memory.training_footprint(
-                        self.shard(tensor, middle, ends), self._work, mode=mode,
-                        num_replicas=num_replicas, passes_in_flight=passes_in_flight,
+                        self.shard(tensor, middle, ends),
+                        self._work,
+                        mode=mode,
+                        num_replicas=num_replicas,
+                        passes_in_flight=passes_in_flight,
                     )
-                )  # fmt: skip
+                )
             if needed[middle] <= free_bytes:
                 low = middle
             else:

@@ -56,9 +56,11 @@ def _nested(
     for group, parts in enumerate(parts_of):
         members = np.flatnonzero(group_of == group)
         within = cut(
-            inside[np.ix_(members, members)], Shape(part_sizes=sizes[group]),
-            weights=graph.weights[members], seed=seed,
-        )  # fmt: skip
+            inside[np.ix_(members, members)],
+            Shape(part_sizes=sizes[group]),
+            weights=graph.weights[members],
+            seed=seed,
+        )
         part_of[members] = parts[within]
     return part_of
 

@@ -21,10 +21,23 @@ class PacedWork(Generic[Member]):
     """
 
     __slots__ = (
-        "_alarm", "_calendar", "_held", "_number", "_on_done", "_resumes_at",
-        "_seconds_per_unit", "_since", "_stalled_seconds", "ends", "held_seconds",
-        "is_stopped", "mark", "member_seconds", "occupied_seconds", "stopped_seconds",
-    )  # fmt: skip
+        "_alarm",
+        "_calendar",
+        "_held",
+        "_number",
+        "_on_done",
+        "_resumes_at",
+        "_seconds_per_unit",
+        "_since",
+        "_stalled_seconds",
+        "ends",
+        "held_seconds",
+        "is_stopped",
+        "mark",
+        "member_seconds",
+        "occupied_seconds",
+        "stopped_seconds",
+    )
 
     def __init__(
         self,

@@ -39,9 +39,14 @@ class Trajectory:
     """One lease: its length, the versions of its oldest and newest token, what it waits for."""
 
     __slots__ = (
-        "group", "is_scored", "lease_version", "num_tokens", "num_unscored", "start_mark",
+        "group",
+        "is_scored",
+        "lease_version",
+        "num_tokens",
+        "num_unscored",
+        "start_mark",
         "versions",
-    )  # fmt: skip
+    )
 
     start_mark: float
     """Set when it starts."""

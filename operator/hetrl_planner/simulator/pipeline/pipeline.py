@@ -32,8 +32,11 @@ class WeightRoute:
 
     def __post_init__(self) -> None:
         for name in (
-            "transfer_seconds", "load_seconds", "transferred_gib", "egress_dollars_per_gib",
-        ):  # fmt: skip
+            "transfer_seconds",
+            "load_seconds",
+            "transferred_gib",
+            "egress_dollars_per_gib",
+        ):
             at_least(f"route {self.region}: {name}", getattr(self, name), 0)
 
 
@@ -69,8 +72,11 @@ class RolloutGroup:
             raise ValueError(f"group {self.name}: places must be >= 1, got 0")
         above(f"group {self.name}: token_seconds", min(self.token_seconds), 0)
         for name in (
-            "prefill_seconds", "recompute_seconds_per_token", "upload_seconds", "dollars_per_hour",
-        ):  # fmt: skip
+            "prefill_seconds",
+            "recompute_seconds_per_token",
+            "upload_seconds",
+            "dollars_per_hour",
+        ):
             at_least(f"group {self.name}: {name}", getattr(self, name), 0)
 
     @property

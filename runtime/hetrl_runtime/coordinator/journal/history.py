@@ -121,8 +121,12 @@ def replay(state: RunState, journal: Iterable[pb.JournalEntry], *, now: float) -
     if count:
         log.info(
             "journal replayed: entries=%d epoch=%d version=%d buffered=%d running=%d",
-            count, state.epoch, state.version, state.num_buffered, state.num_running,
-        )  # fmt: skip
+            count,
+            state.epoch,
+            state.version,
+            state.num_buffered,
+            state.num_running,
+        )
     return Recovered(trainer_instance=trainer_instance, ending=ending, newest=newest)
 
 

@@ -81,10 +81,12 @@ def _needed(signs: SignsOfLife) -> Iterator[_Needed]:
         (TRAINER_FAILED, "the trainer", signs.started_at, signs.trainer_seen_at),
         (ROLLOUT_FAILED, "any rollout worker", signs.started_at, signs.workers_seen_at),
         (
-            INFERENCE_FAILED, "any inference worker", signs.inference_needed_since,
+            INFERENCE_FAILED,
+            "any inference worker",
+            signs.inference_needed_since,
             signs.inference_seen_at,
         ),
-    ):  # fmt: skip
+    ):
         if since is not None:
             yield _Needed(reason=reason, name=name, since=since, seen_at=seen_at)
 

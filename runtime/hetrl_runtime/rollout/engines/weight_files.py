@@ -19,8 +19,11 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 _LENGTH_BYTES = 8
 _DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16,
-}  # fmt: skip
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "BF16": torch.bfloat16,
+    "F16": torch.float16,
+}
 
 
 def read_shapes(*files: Path) -> Shapes:

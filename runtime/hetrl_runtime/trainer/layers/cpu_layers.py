@@ -22,8 +22,11 @@ from hetrl_runtime.trainer.layers.families import FAMILIES
 from hetrl_runtime.trainer.layers.packing import attend
 
 _FEED_PRODUCTS_ALONE = (
-    "input_layernorm", "post_attention_layernorm", "gate_proj", "up_proj",
-)  # fmt: skip
+    "input_layernorm",
+    "post_attention_layernorm",
+    "gate_proj",
+    "up_proj",
+)
 """Layers of a known family on whose outputs nothing is summed before linear layers read them."""
 
 

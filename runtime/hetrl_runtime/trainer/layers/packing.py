@@ -146,23 +146,19 @@ def pack(is_token_BT: Tensor, prompts_B: Tensor, *, num_response: int, num_place
     runs = (*_runs_of(prompts, device), *_runs_of(filter(_has_places, responses), device))
     return Pack(
         runs=runs,
-        keys_M=all_of(
-            part for each in filter(_has_places, pieces) for part in seen_by(each)
-        ),
+        keys_M=all_of(part for each in filter(_has_places, pieces) for part in seen_by(each)),
         kernel=kernel_of(runs, device) if is_token_BT.is_cuda else None,
         num_blank=num_blank,
         tokens_N=all_of((each.numbers(size) for each in pieces), num_blank),
         positions_N=all_of((each.positions for each in pieces), num_blank),
         scored_S=all_of(
-            part
-            for each in responses
-            for part in (prompt_places[each.prompt][-1:], places[each])
+            part for each in responses for part in (prompt_places[each.prompt][-1:], places[each])
         ),
         responses_S=all_of(
             each.numbers(num_response, column=size - num_response, num_after=1)
             for each in responses
         ),
-    )  # fmt: skip
+    )
 
 
 def _pieces(
@@ -264,11 +260,18 @@ def _by_kernel(
     kernel = pack.kernel
     assert kernel
     found = varlen_attn(
-        queries[: len(queries) - pack.num_blank], keys, values,
-        kernel.query_ends, kernel.key_ends, kernel.longest_query, kernel.longest_key,
+        queries[: len(queries) - pack.num_blank],
+        keys,
+        values,
+        kernel.query_ends,
+        kernel.key_ends,
+        kernel.longest_query,
+        kernel.longest_key,
         # Aligned at the ends: a row's last token sees all of its keys.
-        window_size=(-1, 0), scale=scaling, enable_gqa=queries.shape[1] != keys.shape[1],
-    )  # fmt: skip
+        window_size=(-1, 0),
+        scale=scaling,
+        enable_gqa=queries.shape[1] != keys.shape[1],
+    )
     assert isinstance(found, Tensor)
     return F.pad(found, (0, 0, 0, 0, 0, pack.num_blank))
 
@@ -286,11 +289,16 @@ def _by_runs(
     )
     found = [
         F.scaled_dot_product_attention(
-            query, key, value, attn_mask=run.sees, is_causal=run.sees is None, scale=scaling,
+            query,
+            key,
+            value,
+            attn_mask=run.sees,
+            is_causal=run.sees is None,
+            scale=scaling,
             enable_gqa=queries.shape[1] != keys.shape[1],
         )
         for run, query, key, value in zip(pack.runs, *rows, strict=True)
-    ]  # fmt: skip
+    ]
     blank = queries.new_zeros(pack.num_blank, *queries.shape[1:])
     return torch.cat([*(each.transpose(1, 2).flatten(0, 1) for each in found), blank])
 

@@ -41,9 +41,12 @@ class Valuation:
 def valued(batch: Batch, *, values_BR: Tensor, rewards_BR: Tensor, critic: CriticSpec) -> Valuation:
     """Return how much better every token came than was expected; all tensors are whole."""
     found: Estimate = generalised_advantages(
-        rewards_BR, values_BR, batch.mask_BR,
-        discount=critic.discount, trace_decay=critic.trace_decay,
-    )  # fmt: skip
+        rewards_BR,
+        values_BR,
+        batch.mask_BR,
+        discount=critic.discount,
+        trace_decay=critic.trace_decay,
+    )
     advantages_BR = found.advantages_BR
     if critic.whiten_advantages:
         advantages_BR = whitened(advantages_BR, batch.mask_BR)

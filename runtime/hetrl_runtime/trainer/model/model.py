@@ -131,10 +131,13 @@ class TrainedModel:
     def passes(self, batch: Batch, parts: Sequence[Tensor]) -> list[Pass]:
         """Return the passes of this replica, ``parts`` being every replica's rows."""
         return cut(
-            batch, parts, self.place.replica,
-            split=self.place.split, max_tokens=self.max_tokens_per_pass,
+            batch,
+            parts,
+            self.place.replica,
+            split=self.place.split,
+            max_tokens=self.max_tokens_per_pass,
             is_packed=self.stage.is_packed,
-        )  # fmt: skip
+        )
 
     def _forward(self, passes: Sequence[Pass]) -> Iterator[Scored]:
         """Yield what the head says of each pass, without gradients; nothing but on last stages.

@@ -36,10 +36,13 @@ class Optimizer:
             for name, parameter in model.named_parameters().items()
         }
         self._adam = torch.optim.AdamW(
-            self._mine.values(), lr=learning_rate, betas=_BETAS, weight_decay=0.0,
+            self._mine.values(),
+            lr=learning_rate,
+            betas=_BETAS,
+            weight_decay=0.0,
             # One way through memory instead of ten. On a GPU PyTorch chooses well by itself.
             fused=True if model.device.type == "cpu" else None,
-        )  # fmt: skip
+        )
 
     def step(self, *, version: int) -> float:
         """Move the parameters along their gradients and forget these; return the norm."""

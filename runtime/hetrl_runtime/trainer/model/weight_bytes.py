@@ -14,8 +14,11 @@ from torch import Tensor
 from hetrl_runtime.compute.buffers import Buffers
 
 _DTYPES = {
-    torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16",
-}  # fmt: skip
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+}
 """By kind, in the order in which the library writes them: numbers stay aligned."""
 
 _ALIGNMENT_BYTES = 8
@@ -68,8 +71,9 @@ def _header(tensors: Mapping[str, Tensor]) -> bytes:
     for name, tensor in tensors.items():
         begin, end = end, end + tensor.nbytes
         found[name] = {
-            "dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape),
+            "dtype": _DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
             "data_offsets": [begin, end],
-        }  # fmt: skip
+        }
     text = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
     return text + b" " * (-len(text) % _ALIGNMENT_BYTES)

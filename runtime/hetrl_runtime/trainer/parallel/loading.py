@@ -35,9 +35,7 @@ def stage_of(
         raise ValueError(f"model_type must be {known} to be split, got {config.model_type!r}")
     place = mesh.place
     layers = place.layers(config.num_hidden_layers)
-    model = empty_model(
-        config, layers, is_first=place.is_first_stage, is_last=place.is_last_stage
-    )  # fmt: skip
+    model = empty_model(config, layers, is_first=place.is_first_stage, is_last=place.is_last_stage)
     kind.fit(model)
     cuts_head = place.is_last_stage and kind.SCORES_TOKENS
     partial = (
@@ -69,9 +67,7 @@ def stage_of(
 
 def tensors_of(config: Any, mesh: Mesh, kind: type[Stage] = Stage) -> dict[str, Whole]:
     """Return every tensor of the model's files, and the first stage that holds it."""
-    whole = empty_model(
-        config, range(config.num_hidden_layers), is_first=True, is_last=True
-    )  # fmt: skip
+    whole = empty_model(config, range(config.num_hidden_layers), is_first=True, is_last=True)
     kind.fit(whole)
     ends = _last_layers(mesh.place.split.stage_layers or (config.num_hidden_layers,))
     return {

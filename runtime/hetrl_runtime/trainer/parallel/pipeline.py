@@ -102,7 +102,7 @@ class Pipeline:
             loss_of if loss else None,
             # Losses are shares of a sum.
             scale_grads=False,
-        )  # fmt: skip
+        )
         whole: dict[str, Any] = {
             "is_token_BT": torch.cat([each.batch.is_token_BT for each in passes]).to(device),
             "prompts_B": torch.cat([each.batch.prompts_B for each in passes]).to(device),
@@ -124,13 +124,18 @@ class Pipeline:
         hidden = torch.empty(
             *((1, num_places) if self._stage.is_packed else (num_rows, num_positions)),
             self._hidden_size,
-            dtype=handed_on_as(self._mesh.device), device="meta", requires_grad=is_trained,
-        )  # fmt: skip
+            dtype=handed_on_as(self._mesh.device),
+            device="meta",
+            requires_grad=is_trained,
+        )
         scores = torch.empty(num_rows, like.batch.num_response_positions, device="meta")
         tokens = torch.empty(num_rows, num_positions, dtype=torch.int64, device="meta")
         return PipelineStage(
-            self._stage, place.stage, place.split.num_stages, self._mesh.device,
+            self._stage,
+            place.stage,
+            place.split.num_stages,
+            self._mesh.device,
             input_args=tokens if place.is_first_stage else hidden,
             output_args=(scores,) * self._stage.NUM_SCORES if place.is_last_stage else hidden,
             group=self._mesh.stages.get_group(),
-        )  # fmt: skip
+        )

@@ -130,8 +130,9 @@ class Stage(nn.Module):
     def _hidden(self, inputs: Tensor, **others: Any) -> Tensor:
         found = self.model.model(
             **{"input_ids" if self._is_first else "inputs_embeds": inputs},
-            use_cache=False, **others,
-        )  # fmt: skip
+            use_cache=False,
+            **others,
+        )
         return cast("Tensor", found.last_hidden_state)
 
     def _scores(self, logits_BRV: Tensor, responses_BR: Tensor) -> tuple[Tensor, ...]:

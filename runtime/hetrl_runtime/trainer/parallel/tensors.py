@@ -111,9 +111,13 @@ def divided_like(target: Tensor, mine: Tensor) -> Tensor:
     if not isinstance(target, DTensor):
         return mine
     return DTensor.from_local(
-        mine, target.device_mesh, target.placements, run_check=False,
-        shape=target.shape, stride=target.stride(),
-    )  # fmt: skip
+        mine,
+        target.device_mesh,
+        target.placements,
+        run_check=False,
+        shape=target.shape,
+        stride=target.stride(),
+    )
 
 
 def num_copies(tensor: Tensor, place: Place) -> int:

@@ -235,9 +235,11 @@ class TrainerClient:
 
     async def _open(self) -> None:
         self._link = CoordinatorLink(
-            self._launch, process=self._process, role=Role.TRAINER,
+            self._launch,
+            process=self._process,
+            role=Role.TRAINER,
             needs_reference=self._needs_reference,
-        )  # fmt: skip
+        )
 
     async def _close(self) -> None:
         if self._heartbeats:

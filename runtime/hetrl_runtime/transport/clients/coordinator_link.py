@@ -124,8 +124,10 @@ class CoordinatorLink:
         self.registration = Registration(epoch=reply.epoch, version=reply.version)
         log.info(
             "registered with the coordinator: process=%s epoch=%d version=%d",
-            self.process, reply.epoch, reply.version,
-        )  # fmt: skip
+            self.process,
+            reply.epoch,
+            reply.version,
+        )
         return self.registration
 
     def move_to(self, resume: ResumePoint) -> None:

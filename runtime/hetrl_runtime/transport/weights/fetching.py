@@ -85,8 +85,10 @@ class Assembly:
 
     def _continues(self, chunk: pb.WeightChunk) -> bool:
         return (chunk.version, chunk.is_patches, chunk.base_sha256) == (
-            self.version, self.is_patches, self.base_sha256,
-        )  # fmt: skip
+            self.version,
+            self.is_patches,
+            self.base_sha256,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,17 @@ Bytes = bytes | bytearray | memoryview
 _MAX_HEADER_BYTES = 100 << 20
 _LENGTH_BYTES = 8
 _NUMBER_BYTES = {
-    "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2,
+    "F64": 8,
+    "I64": 8,
+    "U64": 8,
+    "F32": 4,
+    "I32": 4,
+    "U32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I16": 2,
     "U16": 2,
-}  # fmt: skip
+}
 
 
 class Region(NamedTuple):

@@ -107,9 +107,12 @@ class WeightSource:
 
     async def _from_trainer(self, have_version: int) -> Snapshot:
         return await fetch_weights(
-            self._launch, process=self._process, have_version=have_version, base=self._base,
+            self._launch,
+            process=self._process,
+            have_version=have_version,
+            base=self._base,
             buffers=self._buffers,
-        )  # fmt: skip
+        )
 
     def _passed_on(self, snapshot: Snapshot, epoch: int, server: WeightServer) -> Snapshot:
         server.publish(snapshot, epoch=epoch)
@@ -119,9 +122,11 @@ class WeightSource:
     async def _from_relay(self, news: Announcement, *, have_version: int) -> Snapshot | str:
         """Return a relay's weights, or why there are none."""
         wanted = Wanted(
-            have_version=have_version, least_version=news.version, epoch=news.epoch,
+            have_version=have_version,
+            least_version=news.version,
+            epoch=news.epoch,
             wait_seconds=RELAY_SECONDS,
-        )  # fmt: skip
+        )
         host, _, port = news.relay_address.rpartition(":")
         assembly = Assembly(self._buffers)
         async with open_channel(Address(host=host, port=int(port)), self._launch.tls) as channel:

@@ -16,9 +16,14 @@ from tests.runtime.trainer.parallel.crew import Crew
 
 _SIZES = {
     # No size is a multiple of another by accident, and the vocabulary has no even half.
-    "vocab_size": 151, "hidden_size": 32, "intermediate_size": 44, "num_hidden_layers": 3,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-}  # fmt: skip
+    "vocab_size": 151,
+    "hidden_size": 32,
+    "intermediate_size": 44,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
 _CONFIGS: dict[str, PretrainedConfig] = {
     "llama": LlamaConfig(tie_word_embeddings=False, **_SIZES),
     "qwen2": Qwen2Config(tie_word_embeddings=True, **_SIZES),

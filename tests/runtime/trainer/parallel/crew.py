@@ -60,10 +60,11 @@ class Crew:
         members = [
             Member(
                 place=Place(split=split, replica=replica, stage=stage, tensor_rank=rank),
-                port=port, files=files,
+                port=port,
+                files=files,
             )
             for replica, stage, rank in product(range(replicas), range(stages), range(tensor))
-        ]  # fmt: skip
+        ]
         return self.do(_one, [(work, member, more) for member in members])
 
     def do(self, work: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -26,8 +26,11 @@ def test_ranks_number_all_places_once_tensor_ranks_together() -> None:
 def test_a_place_is_what_the_rank_table_says() -> None:
     place = Place.of(RANK, SPLIT)
     assert (place.rank, place.is_first_stage, place.is_last_stage, place.speaks) == (
-        6, False, True, True,
-    )  # fmt: skip
+        6,
+        False,
+        True,
+        True,
+    )
     assert place.layers(4) == range(3, 4)
 
 

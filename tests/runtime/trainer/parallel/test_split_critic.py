@@ -69,9 +69,12 @@ def found_by(mesh: Mesh | None, files: ModelFiles) -> tuple[dict[str, Any], floa
     def loss(each: Pass, said: torch.Tensor) -> torch.Tensor:
         rows, width = each.rows, each.batch.num_response_positions
         found = clipped_value_loss(
-            said, old_BR=values[rows, :width] + 0.1, returns_BR=returns[rows, :width],
-            mask_BR=each.batch.mask_BR, clip=0.2,
-        )  # fmt: skip
+            said,
+            old_BR=values[rows, :width] + 0.1,
+            returns_BR=returns[rows, :width],
+            mask_BR=each.batch.mask_BR,
+            clip=0.2,
+        )
         return found.losses_BR.sum() / 16
 
     model.backward(passes, loss)
@@ -135,9 +138,11 @@ def test_two_replicas_train_policy_and_critic_as_one_does(
     crew: Crew, tiny_model: ModelFiles
 ) -> None:
     algorithm: dict[str, Any] = {
-        "minibatches": 3, "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
+        "minibatches": 3,
+        "kl_coefficient": 0.1,
+        "kl_placement": KlPlacement.REWARD,
         "critic": {"learning_rate": 3e-4},
-    }  # fmt: skip
+    }
     alone = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
     before, batch = (weights(alone), critic_weights(alone)), a_scored_batch(alone)
     for version in (10, 11):
@@ -164,13 +169,14 @@ APART = {
     "policy dp2 uneven, reference beside it": ((IN_TWO, UNDIVIDED), Task.ACTOR_TRAINING),
     "critic dp2 uneven, reference beside it": ((UNDIVIDED, IN_TWO), Task.CRITIC_TRAINING),
     "policy tp2, critic pp2": (
-        (TrainingSplit(tensor=2), TrainingSplit(stage_layers=(2, 1))), Task.ACTOR_TRAINING,
+        (TrainingSplit(tensor=2), TrainingSplit(stage_layers=(2, 1))),
+        Task.ACTOR_TRAINING,
     ),
     "policy pp2 all sharded, critic tp2, reference beside it": (
         (TrainingSplit(stage_layers=(1, 2), mode=FULL), TrainingSplit(tensor=2)),
         Task.CRITIC_TRAINING,
     ),
-}  # fmt: skip
+}
 """How policy and critic are split, and which of them has the reference beside it."""
 
 
@@ -189,11 +195,15 @@ def ranks_of(splits: tuple[TrainingSplit, TrainingSplit], reference_with: Task) 
         beside = (Task.REFERENCE_INFERENCE,) if task is reference_with else ()
         found += [
             Rank(
-                ordinal=ordinal, local_gpu=0, task=each, replica=replica, stage=stage,
+                ordinal=ordinal,
+                local_gpu=0,
+                task=each,
+                replica=replica,
+                stage=stage,
                 tensor_rank=tensor_rank,
             )
             for each in (task, *beside)
-        ]  # fmt: skip
+        ]
     return tuple(found)
 
 
@@ -220,9 +230,11 @@ def train_apart(rank: Rank, launch: Launch, batch: Batch) -> tuple[Any, dict[str
 
 def checkpoint_of(state: dict[str, torch.Tensor], weights: memoryview) -> Checkpoint:
     return Checkpoint(
-        path=Path("step-1"), resume=ResumePoint(version=1),
-        weights=safetensors.torch.load(bytes(weights)), optimizer=state,
-    )  # fmt: skip
+        path=Path("step-1"),
+        resume=ResumePoint(version=1),
+        weights=safetensors.torch.load(bytes(weights)),
+        optimizer=state,
+    )
 
 
 @pytest.mark.parametrize("name", APART)
@@ -231,9 +243,11 @@ def test_a_critic_apart_trains_as_one_beside_its_policy(
 ) -> None:
     splits, reference_with = APART[name]
     algorithm: dict[str, Any] = {
-        "minibatches": 3, "kl_coefficient": 0.1, "kl_placement": KlPlacement.REWARD,
+        "minibatches": 3,
+        "kl_coefficient": 0.1,
+        "kl_placement": KlPlacement.REWARD,
         "critic": {"learning_rate": 3e-4},
-    }  # fmt: skip
+    }
     alone = a_learner(a_launch(tiny_model, **algorithm), has_reference=True)
     models = policy_of(alone), critic_of(alone).model
     before, batch = [flat(each.named_parameters()) for each in models], a_scored_batch(alone)
@@ -242,9 +256,10 @@ def test_a_critic_apart_trains_as_one_beside_its_policy(
     launch = replace(
         a_launch(tiny_model, **algorithm),
         ranks=ranks_of(splits, reference_with),
-        training_split=splits[0], critic_split=splits[1],
+        training_split=splits[0],
+        critic_split=splits[1],
         rendezvous=Address(host="127.0.0.1", port=free_port()),
-    )  # fmt: skip
+    )
     trained = [each for each in launch.ranks if each.task is not Task.REFERENCE_INFERENCE]
 
     (kept, figures), *_ = crew.do(train_apart, [(rank, launch, batch) for rank in trained])
