@@ -40,7 +40,6 @@ def _kind(
 #   dollars      an hour of one GPU on demand, about AWS's us-east list price per GPU of the
 #                machine named at the row's end; elsewhere the source is named. Prices move:
 #                a plan is only as good as the prices that the topology states
-# fmt: off
 CATALOGUE: tuple[GpuKind, ...] = (
     # NVIDIA A100 datasheet: the 40 GB part has 1555 GB/s, only the 80 GB has 2039. p4d, p4de.
     _kind("A100-40GB", memory_mib=40960, tflops=312, hbm=1555, intra_node=300, dollars=2.74),
@@ -77,7 +76,6 @@ CATALOGUE: tuple[GpuKind, ...] = (
     _kind("V100-16GB", memory_mib=16384, tflops=125, hbm=900, intra_node=150, dollars=3.06),  # p3
     _kind("V100-32GB", memory_mib=32768, tflops=125, hbm=900, intra_node=150, dollars=3.90),  # p3dn
 )
-# fmt: on
 
 # How `nvidia.com/gpu.product` spells them, after `_normal`. The first that matches whole.
 _PRODUCTS: tuple[tuple[str, str], ...] = (

@@ -1,0 +1,71 @@
+"""The structure of the shipped code, and the map of it in ARCHITECTURE.md."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAP = (ROOT / "ARCHITECTURE.md").read_text()
+SOURCES = [ROOT / each for each in ("core", "operator", "runtime")]
+PACKAGES = sorted(path for source in SOURCES for path in source.iterdir() if path.is_dir())
+FOLDERS = sorted(
+    path
+    for package in PACKAGES
+    for path in (package, *package.rglob("*"))
+    if path.is_dir() and (path / "__init__.py").exists()
+)
+
+MOST_MODULES = 14
+MOST_MODULES_OF_A_ROOT = 8
+MOST_LINES_OF_THE_MAP = 200
+
+
+def modules_of(folder: Path) -> list[str]:
+    return [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_folder_has_few_modules(folder: Path) -> None:
+    most = MOST_MODULES_OF_A_ROOT if folder in PACKAGES else MOST_MODULES
+    assert len(modules_of(folder)) <= most
+
+
+def test_map_is_short() -> None:
+    assert len(MAP.splitlines()) <= MOST_LINES_OF_THE_MAP
+
+
+def test_paths_on_the_map_exist() -> None:
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", MAP)
+    roots = [ROOT, *SOURCES, *PACKAGES]
+    missing = [path for path in paths if not any((root / path).exists() for root in roots)]
+    assert paths
+    assert not missing
+
+
+def test_layers_on_the_map_are_those_of_the_contracts() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = {
+        each["containers"][0]: [layer.split(" | ") for layer in each["layers"]]
+        for each in contracts["contracts"]
+        if each["type"] == "layers" and "containers" in each
+    }
+    for package, column in columns_of_layers().items():
+        assert column == layers[package]
+
+
+def columns_of_layers() -> dict[str, list[list[str]]]:
+    """The columns of the table of layers: each cell's packages, from the top."""
+    table = MAP.partition("## Layers")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    heads, _, *rows = [row.strip(" |").split(" | ") for row in table.splitlines()]
+    return {
+        head: [re.findall(r"`(\w+)`", cell) for cell in column]
+        for head, column in zip(heads, zip(*rows, strict=True), strict=True)
+    }
+
+
+def test_no_code_is_kept_from_the_formatter() -> None:
+    kept = re.compile(r"# fmt: ?(skip|off)")
+    files = [path for source in SOURCES for path in source.rglob("*.py")]
+    assert not [path for path in files if kept.search(path.read_text())]
