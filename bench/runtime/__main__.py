@@ -85,7 +85,7 @@ def _generation_of(lengths: Lengths, turns: int, cores: set[int]) -> Callable[[]
 
 
 def _generation(model: Path, lengths: Lengths, turns: int, cores: set[int]) -> dict[str, float]:
-    told: dict[str, object] = {
+    settings: dict[str, object] = {
         "model": str(model),
         "threads": 1,
         "seed": 1,
@@ -101,7 +101,7 @@ def _generation(model: Path, lengths: Lengths, turns: int, cores: set[int]) -> d
                 Side(
                     VLLM if name == "vllm" else Path(sys.executable),
                     ("bench.runtime.generation", name),
-                    told,
+                    settings,
                     cores,
                 )
             )

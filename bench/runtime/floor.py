@@ -46,11 +46,11 @@ def measure(trls: str, *, num_turns: int) -> Iterator[Measured]:
     memory.keep_freed()
     model = RUNS / "model"
     task.make_model(model, CASE.size, CASE.lengths)
-    told = CASE.told(model)
+    settings = CASE.settings(model)
     parts = Parts(CASE)
     with ExitStack() as opened:
-        ours = opened.enter_context(steps.side_of("ours", told, {core}))
-        trl = opened.enter_context(steps.side_of("trl", told | dict(CASE.trls())[trls], {core}))
+        ours = opened.enter_context(steps.side_of("ours", settings, {core}))
+        trl = opened.enter_context(steps.side_of("trl", settings | dict(CASE.trls())[trls], {core}))
         for number in range(1 + num_turns):
             turns = ours.take_turn(), trl.take_turn()
             floors = [parts.floor(each.num_tokens) for each in turns]

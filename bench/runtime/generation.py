@@ -1,7 +1,7 @@
 """Generation alone: ours, transformers' two ways, and vLLM's build for CPUs, on the same prompts.
 
 Every engine answers the same group-wise prompts at temperature 1, each response as long as it is
-told, so that all compute as many tokens; log-probabilities are asked of all that can give them.
+asked, so that all compute as many tokens; log-probabilities are asked of all that can give them.
 Each is a process of its own with one thread and takes turns. Run as a module with an engine's
 name, it is such a process.
 
@@ -26,24 +26,24 @@ Answer = Callable[[Sequence[Request]], Awaitable[int]]
 """Answers all and returns how many tokens of what was asked for."""
 
 
-def requests(told: dict[str, Any]) -> list[Request]:
+def requests(settings: dict[str, Any]) -> list[Request]:
     """Return what is asked of everyone."""
-    draw = random.Random(told["seed"])
+    draw = random.Random(settings["seed"])
     found: list[Request] = []
-    for _ in range(told["batch_size"] // told["group_size"]):
+    for _ in range(settings["batch_size"] // settings["group_size"]):
         prompt = [draw.randrange(3, 99) for _ in range(12)]
         found += [
-            (prompt, draw.randint(told["min_tokens"], told["max_tokens"]))
-            for _ in range(told["group_size"])
+            (prompt, draw.randint(settings["min_tokens"], settings["max_tokens"]))
+            for _ in range(settings["group_size"])
         ]
     return found
 
 
 async def main() -> None:
     """Answer once a turn."""
-    told = json.loads(sys.argv[2])
-    answer = await ENGINES[sys.argv[1]](told)
-    asked = requests(told)
+    settings = json.loads(sys.argv[2])
+    answer = await ENGINES[sys.argv[1]](settings)
+    asked = requests(settings)
     while True:
         await asyncio.to_thread(await_turn)
         started, cpu_started = time.perf_counter(), time.process_time()
@@ -59,21 +59,21 @@ async def main() -> None:
         )
 
 
-async def _ours(told: dict[str, Any]) -> Answer:
+async def _ours(settings: dict[str, Any]) -> Answer:
     import torch  # noqa: PLC0415
 
     from hetrl_runtime.compute import memory  # noqa: PLC0415
     from hetrl_runtime.rollout.engine import EngineSettings, GenerationRequest  # noqa: PLC0415
     from hetrl_runtime.rollout.engines.transformers import TransformersEngine  # noqa: PLC0415
 
-    torch.set_num_threads(told["threads"])
+    torch.set_num_threads(settings["threads"])
     memory.keep_freed()
     engine = TransformersEngine(
         EngineSettings(
-            model=told["model"],
-            concurrency=told["places"],
+            model=settings["model"],
+            concurrency=settings["places"],
             stop_tokens=(),
-            max_sequence_tokens=12 + told["max_tokens"],
+            max_sequence_tokens=12 + settings["max_tokens"],
         )
     )
     await engine.start()
@@ -92,15 +92,15 @@ async def _ours(told: dict[str, Any]) -> Answer:
     return answer
 
 
-async def _generate(told: dict[str, Any]) -> Answer:
+async def _generate(settings: dict[str, Any]) -> Answer:
     import torch  # noqa: PLC0415
 
-    model = _library_model(told)
+    model = _library_model(settings)
 
     async def answer(asked: Sequence[Request]) -> int:
         num_tokens = 0
-        for first in range(0, len(asked), told["places"]):
-            part = asked[first : first + told["places"]]
+        for first in range(0, len(asked), settings["places"]):
+            part = asked[first : first + settings["places"]]
             tokens = torch.tensor([prompt for prompt, _ in part])
             longest = max(size for _, size in part)
             output = model.generate(
@@ -121,20 +121,20 @@ async def _generate(told: dict[str, Any]) -> Answer:
     return answer
 
 
-async def _continuous(told: dict[str, Any]) -> Answer:
+async def _continuous(settings: dict[str, Any]) -> Answer:
     from transformers import GenerationConfig  # noqa: PLC0415
     from transformers.generation.configuration_utils import (  # noqa: PLC0415
         ContinuousBatchingConfig,
     )
 
-    model = _library_model(told)
+    model = _library_model(settings)
     manager = model.init_continuous_batching(
         GenerationConfig(do_sample=True, top_k=0, eos_token_id=-1, pad_token_id=0),
         # Room for everything at once, as ours has.
         ContinuousBatchingConfig(
             page_size=32,
-            num_blocks=told["places"] * (2 + told["max_tokens"] // 32),
-            max_batch_tokens=max(512, told["places"]),
+            num_blocks=settings["places"] * (2 + settings["max_tokens"] // 32),
+            max_batch_tokens=max(512, settings["places"]),
             return_logprobs=True,
         ),
     )
@@ -156,15 +156,15 @@ async def _continuous(told: dict[str, Any]) -> Answer:
     return answer
 
 
-def _library_model(told: dict[str, Any]) -> Any:
+def _library_model(settings: dict[str, Any]) -> Any:
     import torch  # noqa: PLC0415
     from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
-    torch.set_num_threads(told["threads"])
-    return AutoModelForCausalLM.from_pretrained(told["model"], dtype=torch.float32).eval()
+    torch.set_num_threads(settings["threads"])
+    return AutoModelForCausalLM.from_pretrained(settings["model"], dtype=torch.float32).eval()
 
 
-async def _vllm(told: dict[str, Any]) -> Answer:
+async def _vllm(settings: dict[str, Any]) -> Answer:
     os.environ |= {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -173,9 +173,9 @@ async def _vllm(told: dict[str, Any]) -> Answer:
     from vllm import LLM, SamplingParams  # noqa: PLC0415
 
     model = LLM(
-        told["model"],
+        settings["model"],
         dtype="float32",
-        max_num_seqs=told["places"],
+        max_num_seqs=settings["places"],
         enforce_eager=True,
         max_model_len=2048,
         enable_prefix_caching=True,

@@ -35,39 +35,39 @@ from hetrl_runtime.wire.trajectory import SampledTrajectory
 
 
 def main() -> None:
-    told = json.loads(sys.argv[1])
-    torch.set_num_threads(told["threads"])
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(settings["threads"])
     memory.keep_freed()
-    asyncio.run(_take_turns(told))
+    asyncio.run(_take_turns(settings))
 
 
-async def _take_turns(told: dict[str, Any]) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(told["model"])
+async def _take_turns(settings: dict[str, Any]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(settings["model"])
     engine = TransformersEngine(
         EngineSettings(
-            model=told["model"],
-            concurrency=told["places"],
+            model=settings["model"],
+            concurrency=settings["places"],
             stop_tokens=(tokenizer.eos_token_id,),
-            max_sequence_tokens=task.PROMPT_TOKENS + told["max_tokens"],
-            seed=told["seed"],
+            max_sequence_tokens=task.PROMPT_TOKENS + settings["max_tokens"],
+            seed=settings["seed"],
         )
     )
     await engine.start()
-    learner = _learner(told)
+    learner = _learner(settings)
     memory.keep_loaded()
-    words = task.prompts(20_000, seed=told["seed"])
-    num_prompts = told["batch_size"] // told["group_size"]
+    words = task.prompts(20_000, seed=settings["seed"])
+    num_prompts = settings["batch_size"] // settings["group_size"]
     for version in count():
         await asyncio.to_thread(await_turn)
         started, cpu_started = time.perf_counter(), time.process_time()
         chosen = [words[(version * num_prompts + each) % len(words)] for each in range(num_prompts)]
-        trajectories = await _sampled(engine, tokenizer, chosen, told)
+        trajectories = await _sampled(engine, tokenizer, chosen, settings)
         rewards = [
             task.reward(
                 each.question,
                 tokenizer.decode(each.response_tokens, skip_special_tokens=True),
-                min_tokens=told["min_tokens"],
-                max_tokens=told["max_tokens"],
+                min_tokens=settings["min_tokens"],
+                max_tokens=settings["max_tokens"],
             )
             for each in trajectories
         ]
@@ -85,27 +85,31 @@ async def _take_turns(told: dict[str, Any]) -> None:
 
 
 async def _sampled(
-    engine: TransformersEngine, tokenizer: Any, words: list[str], told: dict[str, Any]
+    engine: TransformersEngine, tokenizer: Any, words: list[str], settings: dict[str, Any]
 ) -> list[SampledTrajectory]:
     prompts = tokenizer(words)["input_ids"]
     requests = [
         GenerationRequest(
-            id=f"{number}/{member}", prompt_tokens=tuple(prompt), max_tokens=told["max_tokens"]
+            id=f"{number}/{member}", prompt_tokens=tuple(prompt), max_tokens=settings["max_tokens"]
         )
         for number, prompt in enumerate(prompts)
-        for member in range(told["group_size"])
+        for member in range(settings["group_size"])
     ]
     generations = await asyncio.gather(*map(engine.generate, requests))
     return [
-        _trajectory(number, request, generation, words[number // told["group_size"]], told)
+        _trajectory(number, request, generation, words[number // settings["group_size"]], settings)
         for number, (request, generation) in enumerate(zip(requests, generations, strict=True))
     ]
 
 
 def _trajectory(
-    number: int, request: GenerationRequest, generation: Generation, word: str, told: dict[str, Any]
+    number: int,
+    request: GenerationRequest,
+    generation: Generation,
+    word: str,
+    settings: dict[str, Any],
 ) -> SampledTrajectory:
-    group, member = divmod(number, told["group_size"])
+    group, member = divmod(number, settings["group_size"])
     return SampledTrajectory(
         group=group,
         member=member,
@@ -124,20 +128,20 @@ def _trajectory(
     )
 
 
-def _learner(told: dict[str, Any]) -> Learner:
-    launch = _launch(told)
+def _learner(settings: dict[str, Any]) -> Learner:
+    launch = _launch(settings)
     peers = Peers(launch, place=Place(split=launch.training_split), device=torch.device("cpu"))
     policy = Policy(launch.model, device=torch.device("cpu"), temperature=1.0)
     return Learner(
         actor=Actor(policy, algorithm=launch.algorithm, training=launch.training),
         algorithm=launch.algorithm,
         training=launch.training,
-        max_response_tokens=told["max_tokens"],
+        max_response_tokens=settings["max_tokens"],
         peers=peers,
     )
 
 
-def _launch(told: dict[str, Any]) -> Launch:
+def _launch(settings: dict[str, Any]) -> Launch:
     nowhere = Address(host="127.0.0.1", port=1)
     return Launch(
         job=JobIdentity(namespace="bench", name="bench", uid="bench"),
@@ -146,17 +150,17 @@ def _launch(told: dict[str, Any]) -> Launch:
         coordinator=nowhere,
         weights=nowhere,
         rendezvous=nowhere,
-        model=ModelFiles(source=told["model"]),
+        model=ModelFiles(source=settings["model"]),
         engine=Engine.TRANSFORMERS,
         algorithm=AlgorithmSpec(
             mode=Mode.SYNC,
             max_staleness=0,
-            group_size=told["group_size"],
-            global_batch_size=told["batch_size"],
+            group_size=settings["group_size"],
+            global_batch_size=settings["batch_size"],
         ),
         data=DataSpec(prompts=""),
         training=TrainingSpec(
-            steps=100_000, learning_rate=told["learning_rate"], seed=told["seed"]
+            steps=100_000, learning_rate=settings["learning_rate"], seed=settings["seed"]
         ),
         state_path="",
         checkpoint_path="",

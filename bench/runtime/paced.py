@@ -1,7 +1,7 @@
 """GPUs that are simulated where the runtime touches them: an engine and a learner that take time.
 
-All else of a run is real: coordinator, leases, streams, weights' way, bound. What is told are the
-same times as the simulator is told, so that the two can be compared.
+All else of a run is real: coordinator, leases, streams, weights' way, bound. They take the
+times that the simulator is given, so that the two can be compared.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class PacedLearner:
         self._step_seconds = step_seconds
 
     def restore(self, _: object) -> None:
-        """Begin anew."""
+        """Start from the initial state."""
 
     def train(self, batch: Batch, *, version: int) -> dict[str, float]:  # noqa: ARG002
         """Take the time of a step."""
@@ -152,7 +152,7 @@ class PacedLearner:
         return {"loss": 0.0}
 
     def weights(self) -> bytes:
-        """Return weights of hardly a size: what they weigh is told as time."""
+        """Return weights of hardly a size: their transfer time is simulated."""
         return b"weights"
 
     def state(self) -> dict[str, object]:

@@ -119,11 +119,11 @@ def main() -> None:
 
 def outcome(mode: Mode, scale: float, *, num_steps: int) -> Outcome:
     """Run one mode and predict it."""
-    told = pipeline(scale, max_staleness=0 if mode is Mode.SYNC else MAX_STALENESS)
-    ended_at = _run(told, mode, num_steps)
+    timings = pipeline(scale, max_staleness=0 if mode is Mode.SYNC else MAX_STALENESS)
+    ended_at = _run(timings, mode, num_steps)
     steps = [later - sooner for sooner, later in itertools.pairwise(ended_at)][WARM_UP_STEPS:]
     predicted = [
-        simulate(told, steps=400, generator=np.random.default_rng(seed)).samples_per_second
+        simulate(timings, steps=400, generator=np.random.default_rng(seed)).samples_per_second
         for seed in SEEDS
     ]
     return Outcome(
@@ -134,13 +134,13 @@ def outcome(mode: Mode, scale: float, *, num_steps: int) -> Outcome:
     )
 
 
-def _run(told: Pipeline, mode: Mode, num_steps: int) -> list[float]:
+def _run(timings: Pipeline, mode: Mode, num_steps: int) -> list[float]:
     """Return when each step of training ended."""
-    learner = PacedLearner(step_seconds=told.trainer.step_seconds)
+    learner = PacedLearner(step_seconds=timings.trainer.step_seconds)
     with tempfile.TemporaryDirectory() as folder:
-        launch = _launch(Path(folder), told, mode, num_steps)
+        launch = _launch(Path(folder), timings, mode, num_steps)
         with _coordinator(launch):
-            workers = Thread(target=asyncio.run, args=[_work_together(launch, told)])
+            workers = Thread(target=asyncio.run, args=[_work_together(launch, timings)])
             workers.start()
             # It asks for signals, which the main thread alone is given.
             _train(launch, learner)
@@ -148,11 +148,11 @@ def _run(told: Pipeline, mode: Mode, num_steps: int) -> list[float]:
     return learner.ended_at
 
 
-async def _work_together(launch: Launch, told: Pipeline) -> None:
-    await asyncio.gather(*(_work(launch, told, number) for number in range(NUM_REPLICAS)))
+async def _work_together(launch: Launch, timings: Pipeline) -> None:
+    await asyncio.gather(*(_work(launch, timings, number) for number in range(NUM_REPLICAS)))
 
 
-def _launch(folder: Path, told: Pipeline, mode: Mode, num_steps: int) -> Launch:
+def _launch(folder: Path, timings: Pipeline, mode: Mode, num_steps: int) -> Launch:
     make_model(folder / "model", seed=1, schedule=WarmUp(steps=1, batch_size=1))
     file = folder / "prompts.jsonl"
     file.write_text(
@@ -175,7 +175,7 @@ def _launch(folder: Path, told: Pipeline, mode: Mode, num_steps: int) -> Launch:
         engine=Engine.TRANSFORMERS,
         algorithm=AlgorithmSpec(
             mode=mode,
-            max_staleness=told.max_staleness or 0,
+            max_staleness=timings.max_staleness or 0,
             group_size=GROUP_SIZE,
             global_batch_size=BATCH_SIZE,
         ),
@@ -215,15 +215,15 @@ def _train(launch: Launch, learner: PacedLearner) -> None:
     ).run()
 
 
-async def _work(launch: Launch, told: Pipeline, number: int) -> None:
+async def _work(launch: Launch, timings: Pipeline, number: int) -> None:
     launch = replace(
         launch, role=Role.ROLLOUT, state_path=f"{launch.state_path}-{number}", pod_set="rollouts"
     )
     Path(launch.state_path).mkdir()
     process = f"rollouts-{number}"
     engine = PacedEngine(
-        token_seconds=told.rollouts[0].token_seconds,
-        load_seconds=told.routes[0].load_seconds,
+        token_seconds=timings.rollouts[0].token_seconds,
+        load_seconds=timings.routes[0].load_seconds,
         lengths=LONG,
         seed=number,
     )

@@ -54,8 +54,8 @@ class Case:
     def name(self) -> str:
         return f"{self.size.name}-{self.lengths.name}"
 
-    def told(self, model: Path) -> dict[str, object]:
-        """Return what both sides are told."""
+    def settings(self, model: Path) -> dict[str, object]:
+        """Return the settings of both sides."""
         return {
             "model": str(model),
             "threads": 1,
@@ -154,16 +154,16 @@ def measure(case: Case, model: Path, *, cores: set[int]) -> Found:
     Raises:
         RuntimeError: a side ended, or none of TRL's settings ran.
     """
-    told = case.told(model)
+    settings = case.settings(model)
     ways = dict(case.trls())
     tried: dict[str, Sums | str] = {}
     for name, way in ways.items():
-        tried[name] = _tried(told | way, num_steps=case.num_tried, cores=cores)
+        tried[name] = _tried(settings | way, num_steps=case.num_tried, cores=cores)
     finalists = finalists_of(ways, tried)
-    told_by_side = {"ours": told} | {name: told | ways[name] for name in finalists}
+    settings_by_side = {"ours": settings} | {name: settings | ways[name] for name in finalists}
     if isinstance(tried.get(ROUNDED), Sums):
-        told_by_side[ROUNDED] = told | ways[ROUNDED]
-    sums = _in_turns(told_by_side, num_turns=case.num_turns, cores=cores)
+        settings_by_side[ROUNDED] = settings | ways[ROUNDED]
+    sums = _in_turns(settings_by_side, num_turns=case.num_turns, cores=cores)
     best = max(finalists, key=lambda name: sums[name].samples_per_cpu_second)
     return Found(
         tried=tried,
@@ -193,26 +193,28 @@ def finalists_of(ways: dict[str, dict[str, object]], tried: dict[str, Sums | str
 
 
 def _in_turns(
-    told: dict[str, dict[str, object]], *, num_turns: int, cores: set[int]
+    settings: dict[str, dict[str, object]], *, num_turns: int, cores: set[int]
 ) -> dict[str, Sums]:
-    turns: dict[str, list[Turn]] = {name: [] for name in told}
+    turns: dict[str, list[Turn]] = {name: [] for name in settings}
     with ExitStack() as opened:
-        sides = {name: opened.enter_context(side_of(name, told[name], cores)) for name in told}
+        sides = {
+            name: opened.enter_context(side_of(name, settings[name], cores)) for name in settings
+        }
         for _ in range(1 + num_turns):
             for name, side in sides.items():
                 turns[name].append(side.take_turn())
     return {name: Sums.of(each) for name, each in turns.items()}
 
 
-def side_of(name: str, told: dict[str, object], cores: set[int]) -> Side:
+def side_of(name: str, settings: dict[str, object], cores: set[int]) -> Side:
     """Return ours, or TRL's by any other name, as it was told; to be opened."""
     if name == "ours":
-        return Side(OURS, ("bench.runtime.our_side",), told, cores)
-    return Side(ORACLES, ("bench.runtime.trl_side",), told, cores)
+        return Side(OURS, ("bench.runtime.our_side",), settings, cores)
+    return Side(ORACLES, ("bench.runtime.trl_side",), settings, cores)
 
 
-def _tried(told: dict[str, object], *, num_steps: int, cores: set[int]) -> Sums | str:
-    with side_of("trl", told, cores) as side:
+def _tried(settings: dict[str, object], *, num_steps: int, cores: set[int]) -> Sums | str:
+    with side_of("trl", settings, cores) as side:
         try:
             return Sums.of([side.take_turn() for _ in range(1 + num_steps)])
         except RuntimeError as error:

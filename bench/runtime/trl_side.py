@@ -25,8 +25,8 @@ from hetrl_runtime.compute import memory
 class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no types that we read
     """Times optimizer steps and waits for its turn between them."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._asked = {name: told[name] for name in ("min_tokens", "max_tokens")}
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._asked = {name: settings[name] for name in ("min_tokens", "max_tokens")}
         self.rewards: list[float] = []
         self.num_tokens = 0
 
@@ -65,29 +65,31 @@ class Side(TrainerCallback):  # type: ignore[misc]  # transformers ships no type
 
 
 def main() -> None:
-    told = json.loads(sys.argv[1])
-    torch.set_num_threads(told["threads"])
-    if told.get("keeps_memory"):
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(settings["threads"])
+    if settings.get("keeps_memory"):
         memory.keep_freed()
-    side = Side(told)
+    side = Side(settings)
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(told["model"], dtype=torch.float32),
-            processing_class=AutoTokenizer.from_pretrained(told["model"]),
+            model=AutoModelForCausalLM.from_pretrained(settings["model"], dtype=torch.float32),
+            processing_class=AutoTokenizer.from_pretrained(settings["model"]),
             reward_funcs=side.reward,
-            args=_settings(told, folder),
-            train_dataset=Dataset.from_dict({"prompt": task.prompts(20_000, seed=told["seed"])}),
+            args=_settings(settings, folder),
+            train_dataset=Dataset.from_dict(
+                {"prompt": task.prompts(20_000, seed=settings["seed"])}
+            ),
             callbacks=[side],
         )
         trainer.train()
 
 
-def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
-    batch_size, micro = told["batch_size"], told["micro_batch_size"]
+def _settings(settings: dict[str, Any], folder: str) -> GRPOConfig:
+    batch_size, micro = settings["batch_size"], settings["micro_batch_size"]
     return GRPOConfig(
         output_dir=folder,
         use_cpu=True,
-        bf16=told["bf16"],
+        bf16=settings["bf16"],
         report_to="none",
         save_strategy="no",
         logging_strategy="no",
@@ -98,10 +100,10 @@ def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
         shuffle_dataset=False,
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=batch_size // micro,
-        num_generations=told["group_size"],
-        max_completion_length=told["max_tokens"],
+        num_generations=settings["group_size"],
+        max_completion_length=settings["max_tokens"],
         max_steps=100_000,
-        learning_rate=told["learning_rate"],
+        learning_rate=settings["learning_rate"],
         beta=0.0,
         temperature=1.0,
         lr_scheduler_type="constant_with_warmup",
@@ -109,9 +111,9 @@ def _settings(told: dict[str, Any], folder: str) -> GRPOConfig:
         adam_beta2=0.99,
         max_grad_norm=1.0,
         optim="adamw_torch_fused",
-        seed=told["seed"],
-        use_transformers_continuous_batching=told["continuous"],
-        transformers_continuous_batching_config=told.get("continuous_config"),
+        seed=settings["seed"],
+        use_transformers_continuous_batching=settings["continuous"],
+        transformers_continuous_batching_config=settings.get("continuous_config"),
     )
 
 

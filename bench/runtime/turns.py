@@ -1,4 +1,4 @@
-"""How two sides take turns: each a process that does one step when told, and says what it took.
+"""Turns of two sides: each is a process that does one step on request and reports its cost.
 
 A step here, a step there: what else runs on the machine falls on both alike. A turn is one line
 each way; what libraries print is not looked at.
@@ -48,11 +48,19 @@ class Side:
     """A process that takes turns; use it as a context manager."""
 
     def __init__(
-        self, python: Path, module: tuple[str, ...], told: dict[str, object], cores: set[int]
+        self, python: Path, module: tuple[str, ...], settings: dict[str, object], cores: set[int]
     ) -> None:
-        threads = str(told["threads"])
+        threads = str(settings["threads"])
         self._process = subprocess.Popen(
-            ["taskset", "-c", ",".join(map(str, cores)), python, "-m", *module, json.dumps(told)],
+            [
+                "taskset",
+                "-c",
+                ",".join(map(str, cores)),
+                python,
+                "-m",
+                *module,
+                json.dumps(settings),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -80,7 +80,7 @@ class Worker:
         self._bodies = bodies
         self._epoch = 0
         self._version = 0
-        self._lent: deque[TrajectoryId] = deque()
+        self._leased: deque[TrajectoryId] = deque()
         self._underway: deque[tuple[TrajectoryId, float]] = deque()
 
     async def run(self, *, in_flight: int) -> None:
@@ -123,10 +123,10 @@ class Worker:
     ) -> None:
         while True:
             while len(self._underway) < in_flight:
-                if not self._lent:
+                if not self._leased:
                     await self._lease(stub)
                     continue
-                identity = self._lent.popleft()
+                identity = self._leased.popleft()
                 self._underway.append((identity, time.monotonic()))
                 await stream.write(self._message(identity))
             receipts = pb.DeliveryReceipts.FromString(await stream.read()).receipts
@@ -164,7 +164,7 @@ class Worker:
                 wait_seconds=10.0,
             )
         )
-        self._lent.extend(
+        self._leased.extend(
             TrajectoryId(each.group, member) for each in reply.leases for member in each.members
         )
 
@@ -175,7 +175,7 @@ class Worker:
     async def _keep_alive(self, stub: CoordinatorStub) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            held = [*self._lent, *(identity for identity, _ in self._underway)]
+            held = [*self._leased, *(identity for identity, _ in self._underway)]
             await stub.Heartbeat(
                 pb.HeartbeatRequest(
                     epoch=self._epoch,

@@ -114,7 +114,9 @@ def _version(run: Run) -> None:
     version = run.state.version
     body = trajectory_body(version)
     while not (batch := run.batch(now=time.monotonic())):
-        leases = run.lend(WORKER, worker_version=version, max_trajectories=16, now=time.monotonic())
+        leases = run.lease(
+            WORKER, worker_version=version, max_trajectories=16, now=time.monotonic()
+        )
         assert isinstance(leases, tuple)
         for lease in leases:
             run.deliver(_messages(lease, body), now=time.monotonic())

@@ -40,7 +40,7 @@ def committed(version: int, *groups: int) -> pb.JournalEntry:
     return history.committed(version, consumed=ids, discarded=(), report=StepReport())
 
 
-def told(entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bool = True) -> Story:
+def settings(entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bool = True) -> Story:
     story = Story(batch_size=1, max_staleness=1, journal_is_whole=journal_is_whole)
     for at, entry in enumerate(entries):
         story.take(entry, at_seconds=float(at))

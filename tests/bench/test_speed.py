@@ -152,7 +152,7 @@ def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
         trl_floor=replace(floor, training=2.5),
     )
 
-    told = table([found, found])
+    settings = table([found, found])
 
     assert "| whole | 4 | 7.5 |" in told
     assert "| these together | 3 | 4 |" in told

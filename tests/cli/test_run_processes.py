@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 HETRL = Path(sys.executable).parent / "hetrl"
 STEPS = 40
-PATIENCE_SECONDS = 500.0
+TIMEOUT_SECONDS = 500.0
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ class Run:
         self.wait_until(lambda: any(each["step"] >= step for each in self.steps))
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             # Asked before the look: a run may end between the two.
             runs = self.process.poll() is None
@@ -99,7 +99,7 @@ class Run:
 
     def finish(self) -> tuple[int, str]:
         """Wait for the end; return exit code and all that was said."""
-        said, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        said, _ = self.process.communicate(timeout=TIMEOUT_SECONDS)
         return self.process.returncode, said
 
     def pids(self, pod: str = "") -> list[int]:
@@ -130,7 +130,7 @@ def start(tmp_path: Path, claim: Path) -> Iterator[Callable[..., Run]]:
     for run in runs:
         if run.process.poll() is None:
             run.process.kill()
-            run.process.communicate(timeout=PATIENCE_SECONDS)
+            run.process.communicate(timeout=TIMEOUT_SECONDS)
 
 
 def a_job(

@@ -14,12 +14,12 @@ SIZE_BYTES = 3 << 20
 
 def test_memory_that_nobody_holds_is_lent_again_as_it_was_left() -> None:
     buffers = Buffers()
-    first = buffers.lend(SIZE_BYTES)
+    first = buffers.acquire(SIZE_BYTES)
     first[:4] = b"left"
     address = address_of(first)
     del first
 
-    second = buffers.lend(SIZE_BYTES)
+    second = buffers.acquire(SIZE_BYTES)
 
     assert (address_of(second), bytes(second[:4])) == (address, b"left")
 
@@ -27,38 +27,38 @@ def test_memory_that_nobody_holds_is_lent_again_as_it_was_left() -> None:
 @pytest.mark.parametrize(
     "holding",
     [
-        pytest.param(lambda lent: lent, id="all of it"),
-        pytest.param(lambda lent: lent[-4:], id="a part"),
-        pytest.param(lambda lent: lent.toreadonly()[8:], id="a part that cannot be written to"),
-        pytest.param(lambda lent: np.frombuffer(lent, np.uint8)[8:], id="an array"),
-        pytest.param(lambda lent: torch.frombuffer(lent, dtype=torch.uint8), id="a tensor"),
+        pytest.param(lambda memory: memory, id="all of it"),
+        pytest.param(lambda memory: memory[-4:], id="a part"),
+        pytest.param(lambda memory: memory.toreadonly()[8:], id="a part that cannot be written to"),
+        pytest.param(lambda memory: np.frombuffer(memory, np.uint8)[8:], id="an array"),
+        pytest.param(lambda memory: torch.frombuffer(memory, dtype=torch.uint8), id="a tensor"),
         pytest.param(
-            lambda lent: torch.frombuffer(lent, dtype=torch.uint8)[8:12].view(torch.float32),
+            lambda memory: torch.frombuffer(memory, dtype=torch.uint8)[8:12].view(torch.float32),
             id="numbers of another kind in a tensor's part",
         ),
     ],
 )
 def test_memory_that_somebody_holds_is_not_lent(holding: Callable[[memoryview], object]) -> None:
     buffers = Buffers()
-    lent = buffers.lend(SIZE_BYTES)
-    address = address_of(lent)
-    held = holding(lent)
-    del lent
+    memory = buffers.acquire(SIZE_BYTES)
+    address = address_of(memory)
+    held = holding(memory)
+    del memory
 
-    other = buffers.lend(SIZE_BYTES)
+    other = buffers.acquire(SIZE_BYTES)
 
     assert address_of(other) != address
     del held
-    assert address_of(buffers.lend(SIZE_BYTES)) == address
+    assert address_of(buffers.acquire(SIZE_BYTES)) == address
 
 
 def test_memory_of_another_size_is_given_back() -> None:
     buffers = Buffers()
     for num_bytes in (SIZE_BYTES, 2 * SIZE_BYTES, 0, 1):
-        lent = buffers.lend(num_bytes)
-        assert len(lent) == num_bytes
+        memory = buffers.acquire(num_bytes)
+        assert len(memory) == num_bytes
         assert len(buffers._buffers) == 1  # nothing else tells what is kept
-        del lent
+        del memory
 
 
 def test_a_kernel_without_large_pages_gives_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_a_kernel_without_large_pages_gives_small_ones(monkeypatch: pytest.Monke
     with pytest.raises(OSError, match="Invalid argument"):
         mmap.mmap(-1, 1).madvise(unknown)
 
-    assert len(Buffers().lend(SIZE_BYTES)) == SIZE_BYTES
+    assert len(Buffers().acquire(SIZE_BYTES)) == SIZE_BYTES
 
 
 def address_of(memory: memoryview) -> int:

@@ -125,7 +125,7 @@ def test_what_runs_beside_is_told_to_stop_when_the_pods_own_work_is_done(tmp_pat
 
     begun = time.monotonic()
     own = partial(end_once_another_is_there, launch)
-    assert run_together([own], beside=[partial(say_that_it_was_asked, launch, RANK)]) == 0
+    assert run_together([own], colocated=[partial(say_that_it_was_asked, launch, RANK)]) == 0
 
     assert (folder / "asked").exists()
     assert time.monotonic() - begun < FOREVER_SECONDS / 10
@@ -134,6 +134,6 @@ def test_what_runs_beside_is_told_to_stop_when_the_pods_own_work_is_done(tmp_pat
 def test_what_fails_beside_ends_the_pod() -> None:
     first, second = RANKS
     code = run_together(
-        [partial(fail_on_the_second, first)], beside=[partial(fail_on_the_second, second)]
+        [partial(fail_on_the_second, first)], colocated=[partial(fail_on_the_second, second)]
     )
     assert code == 3

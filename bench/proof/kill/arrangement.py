@@ -51,7 +51,7 @@ class Work:
     steps: int
     checkpoint_every_steps: int = 2
     learning_rate: float = 1e-4
-    patience_seconds: float = 120.0
+    timeout_seconds: float = 120.0
     """Of the processes with each other: their start-up deadline."""
 
     are_weights_broadcast: bool = False
@@ -184,7 +184,7 @@ def _job(work: Work) -> dict[str, Any]:
             "storage": {"checkpoints": {"keepLast": 1000}},
             "resources": {"maxGPUs": 3},
             "rollout": {"replicas": 2},
-            "startupDeadlineSeconds": int(work.patience_seconds),
+            "startupDeadlineSeconds": int(work.timeout_seconds),
             "runtime": {
                 "engine": "transformers",
                 "transport": {"weights": "Nccl" if work.are_weights_broadcast else "Grpc"},

@@ -248,12 +248,12 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
             return lambda _: True
 
 
-def left_behind(groups: Iterable[int], *, patience_seconds: float = 10.0) -> list[int]:
+def left_behind(groups: Iterable[int], *, timeout_seconds: float = 10.0) -> list[int]:
     """Return the process groups that still have somebody in them.
 
     Waits for those that were killed a moment ago, and that init has still to bury.
     """
-    ends_at = time.monotonic() + patience_seconds
+    ends_at = time.monotonic() + timeout_seconds
     left = [group for group in groups if _has_members(group)]
     while left and time.monotonic() < ends_at:
         time.sleep(_LOOK_SECONDS)

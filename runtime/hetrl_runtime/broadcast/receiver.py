@@ -61,7 +61,7 @@ class Receiver:
         invitation = (await _next(notices)).invitation
         if invitation.total_bytes > MAX_WEIGHTS_BYTES:
             raise RuntimeError(f"{invitation.total_bytes} bytes are more than {MAX_WEIGHTS_BYTES}")
-        data = self._buffers.lend(invitation.total_bytes)
+        data = self._buffers.acquire(invitation.total_bytes)
         group, self._group = self._group, None
         (group, crc32c), outcome = await asyncio.gather(
             asyncio.to_thread(_received, invitation, group, data), _outcome(notices)

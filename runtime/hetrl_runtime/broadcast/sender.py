@@ -126,7 +126,7 @@ class Sender:
     # consumes: attendances   waits for: enough of them   unblocks: their workers
     def _lead(self) -> None:
         while (begun := self._next()) is not None:
-            outcome = self._carried_out(begun)
+            outcome = self._broadcast(begun)
             with self._changed:
                 if outcome.problem:
                     self._gathering.fail()
@@ -169,7 +169,7 @@ class Sender:
             total_bytes=len(snapshot.data),
         )
 
-    def _carried_out(self, begun: _Begun) -> pb.BroadcastOutcome:
+    def _broadcast(self, begun: _Begun) -> pb.BroadcastOutcome:
         """Send a round's weights; tell how that went."""
         started_at = time.monotonic()
         version, num_readers = begun.snapshot.version, len(begun.attendances)

@@ -15,7 +15,7 @@ class Buffers:
     def __init__(self) -> None:
         self._buffers: list[mmap.mmap] = []
 
-    def lend(self, num_bytes: int) -> memoryview:
+    def acquire(self, num_bytes: int) -> memoryview:
         """Return memory that nobody else has a view of, with whatever was written there before.
 
         It is not lent again for as long as anyone holds it, or a part of it. Memory of other sizes
@@ -26,7 +26,7 @@ class Buffers:
         """
         held, found = [], None
         for each in self._buffers:
-            if not _is_let_go(each):
+            if not _is_unused(each):
                 held.append(each)
             elif len(each) == _size(num_bytes):
                 found = each
@@ -50,7 +50,7 @@ def _new(num_bytes: int) -> mmap.mmap:
     return found
 
 
-def _is_let_go(buffer: mmap.mmap) -> bool:
+def _is_unused(buffer: mmap.mmap) -> bool:
     """Tell whether nobody has a view of it: Python resizes no memory that others look at."""
     try:
         buffer.resize(len(buffer))

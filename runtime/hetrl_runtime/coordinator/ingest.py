@@ -1,7 +1,7 @@
-"""What becomes of a delivery: entered or refused, and told of; the run's end where none will help.
+"""Ingest of deliveries: accept or refuse each, report it, and end the run if no delivery can help.
 
-What may be accepted ``state`` says; which groups teach nothing, ``sift``; how many prompts may be
-hopeless, ``patience``. When the receipts leave is ``run``'s.
+``state`` decides what may be accepted, ``dynamic_sampling`` which groups carry no signal, and
+``failure_budget`` how many prompts may fail. ``run`` sends the receipts.
 """
 
 import logging
@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from hetrl_runtime.coordinator.journal import history
 from hetrl_runtime.coordinator.journal.journal import Journal
-from hetrl_runtime.coordinator.reporting.reporting import Publicity
-from hetrl_runtime.coordinator.rules.dynamic_sampling import Sift
-from hetrl_runtime.coordinator.rules.failure_budget import Patience
+from hetrl_runtime.coordinator.reporting.reporting import Reporting
+from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
+from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
 from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.wire import codec
@@ -24,26 +24,26 @@ from hetrl_runtime.wire.values import Ending, Outcome
 log = logging.getLogger(__name__)
 
 
-class Intake:
+class Ingest:
     """Takes trajectories in, one by one."""
 
     def __init__(
         self,
         state: RunState,
         journal: Journal,
-        publicity: Publicity,
+        reporting: Reporting,
         traces: GroupTraces,
         *,
-        sift: Sift,
-        patience: Patience,
+        dynamic_sampling: DynamicSampling,
+        failure_budget: FailureBudget,
         end: Callable[[Ending], None],
     ) -> None:
         self._state = state
         self._journal = journal
-        self._publicity = publicity
+        self._reporting = reporting
         self._traces = traces
-        self._sift = sift
-        self._patience = patience
+        self._dynamic_sampling = dynamic_sampling
+        self._failure_budget = failure_budget
         self._end = end
         self.accepted_at: float | None = None
         """When a trajectory was accepted last, or from when on one could be."""
@@ -63,23 +63,23 @@ class Intake:
                 outcome, detail = self._malformed(found), found.reason
         if outcome is not Outcome.ACCEPTED:
             self._traces.refused(found.id, outcome, detail)
-        self._publicity.count(outcome)
+        self._reporting.count(outcome)
         return codec.encode_receipt(found.id, outcome, detail)
 
     def _enter(self, accepted: DeliveredTrajectory, *, now: float) -> None:
         self._journal.append(history.accepted(accepted))
         self.accepted_at = now
         self._traces.accepted(accepted, now=now)
-        self._patience.renew()
+        self._failure_budget.renew()
         self._leave_out_silent(accepted.group)
 
     def _leave_out_silent(self, group: int) -> None:
         """Drop a whole group that teaches nothing, where others are to take its place."""
-        if not self._sift.leaves_out(self._state.whole_group(group)):
+        if not self._dynamic_sampling.leaves_out(self._state.whole_group(group)):
             return
         self._abandon(group, "left out: its rewards are equal")
-        self._publicity.count_silent_group()
-        if ending := self._sift.ending:
+        self._reporting.count_silent_group()
+        if ending := self._dynamic_sampling.ending:
             self._end(ending)
 
     def _fail(self, failed: FailedTrajectory) -> Outcome:
@@ -88,7 +88,7 @@ class Intake:
             log.warning("trajectory failed: id=%s error=%s", failed.id, failed.error)
         if outcome is Outcome.FAILED and self._state.is_hopeless(failed.group):
             self._abandon(failed.group, "given up")
-            if ending := self._patience.given_up(failed):
+            if ending := self._failure_budget.given_up(failed):
                 self._end(ending)
         return outcome
 

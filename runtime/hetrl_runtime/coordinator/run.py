@@ -1,4 +1,4 @@
-"""One run's coordinator without its sockets: state, journal, roster and publicity in step.
+"""One run's coordinator without its sockets: state, journal, members and reporting in step.
 
 Every change is written to the journal before its answer leaves. ``now`` is any steady clock
 in seconds; calls come one at a time, from one event loop.
@@ -11,16 +11,16 @@ from pathlib import Path
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import slug
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator.ingest import Intake
+from hetrl_runtime.coordinator.ingest import Ingest
 from hetrl_runtime.coordinator.journal import history, journal
 from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.journal.journal import Journal
-from hetrl_runtime.coordinator.reporting.progress import Standing
-from hetrl_runtime.coordinator.reporting.reporting import Publicity
+from hetrl_runtime.coordinator.reporting.progress import RunSnapshot
+from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
-from hetrl_runtime.coordinator.rules.dynamic_sampling import Sift
-from hetrl_runtime.coordinator.rules.failure_budget import Patience
-from hetrl_runtime.coordinator.rules.members import Member, Roster
+from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
+from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
+from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.rules.state import CommitRefused, RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
@@ -77,13 +77,13 @@ class Run:
         self.state = RunState(
             launch.algorithm, max_concurrent=launch.max_concurrent, lease_seconds=lease_seconds
         )
-        self.roster = Roster()
+        self.members = Members()
         self.workers_waiting: dict[str, bool] = {}
         """Workers whose request is unanswered, and whether their weights are too old."""
 
         self.trainer_waits = False
         self._prompts = prompts
-        self._publicity = Publicity(launch, metrics, self.roster)
+        self._reporting = Reporting(launch, metrics, self.members)
         self._traces = group_traces(tracer, job_uid=launch.job.uid)
         self._first_epoch = first_epoch
         self._started_at = now
@@ -94,26 +94,26 @@ class Run:
         self._trainer_instance = recovered.trainer_instance
         self._inference_needed_since = now
         if self.state.epoch:
-            self._publicity.begin(now=now)
+            self._reporting.begin(now=now)
         newest = recovered.newest
-        if newest and not self._publicity.has_step(newest.done, epoch=self.state.epoch):
+        if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
         self._journal = Journal(path)
-        self._intake = Intake(
+        self._ingest = Ingest(
             self.state,
             self._journal,
-            self._publicity,
+            self._reporting,
             self._traces,
-            sift=Sift(launch.algorithm),
-            patience=Patience(prompts),
+            dynamic_sampling=DynamicSampling(launch.algorithm),
+            failure_budget=FailureBudget(prompts),
             end=self.end,
         )
-        self._intake.accepted_at = now if self.state.epoch else None
+        self._ingest.accepted_at = now if self.state.epoch else None
 
     def close(self) -> None:
         """Write everything to the disk."""
         self._journal.close()
-        self._publicity.close()
+        self._reporting.close()
         self._traces.close()
 
     @property
@@ -125,7 +125,7 @@ class Run:
 
     def register(self, member: Member, *, resume: ResumePoint | None, now: float) -> Registration:
         """Enter a process; a trainer also says where the surviving history ends."""
-        earlier = self.roster.enter(member)
+        earlier = self.members.enter(member)
         if earlier:
             self.state.release(earlier.process)
         if member.role is Role.TRAINER:
@@ -141,13 +141,13 @@ class Run:
 
     def knows(self, process: str, *, epoch: int) -> bool:
         """Tell whether a process is registered in this epoch."""
-        return epoch == self.state.epoch and self.roster.get(process) is not None
+        return epoch == self.state.epoch and self.members.get(process) is not None
 
     def heartbeat(
         self, process: str, status: ProcessStatus, holding: Iterable[TrajectoryId], *, now: float
     ) -> tuple[TrajectoryId, ...]:
         """Keep a process and its leases alive; return what it should stop working on."""
-        member = self.roster.get(process)
+        member = self.members.get(process)
         if member:
             member.hear(status, now=now)
         return self.state.hold(process, holding, now=now)
@@ -155,11 +155,11 @@ class Run:
     def leave(self, process: str) -> None:
         """Take everything back from a process that says goodbye."""
         self.state.release(process)
-        self.roster.leave(process)
+        self.members.leave(process)
 
     def is_attended(self, *, now: float) -> bool:
         """Tell whether a process that is still alive has not left."""
-        return any(now - each.seen_at < GONE_SECONDS for each in self.roster)
+        return any(now - each.seen_at < GONE_SECONDS for each in self.members)
 
     def announcement(self, process: str, *, now: float) -> Announcement:
         """Return what a process should know now."""
@@ -169,35 +169,35 @@ class Run:
             weights_address=str(self.launch.weights),
             finished=self.ending is not None,
             reason=self.ending.reason if self.ending else "",
-            relay_address=self.roster.relay_for(process, since=now - GONE_SECONDS),
-            inference_endpoints=self.roster.inference_endpoints(since=now - GONE_SECONDS),
+            relay_address=self.members.relay_for(process, since=now - GONE_SECONDS),
+            inference_endpoints=self.members.inference_endpoints(since=now - GONE_SECONDS),
         )
 
     # Prompts go out, trajectories come in
 
-    def lend(
+    def lease(
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[PromptLease, ...] | WorkerBehind:
         """Lend prompts to a worker, as many as the bound allows."""
         if self.ending or not self.state.epoch or self._is_trained:
             return ()
-        loans = self.state.lend(
+        groups = self.state.lease(
             process, worker_version=worker_version, max_trajectories=max_trajectories, now=now
         )
-        if isinstance(loans, WorkerBehind) or not loans:
+        if isinstance(groups, WorkerBehind) or not groups:
             self._traces.waits(process, now=now)
-            return loans if isinstance(loans, WorkerBehind) else ()
-        ids = [identity for loan in loans for identity in loan.ids]
+            return groups if isinstance(groups, WorkerBehind) else ()
+        ids = [identity for group in groups for identity in group.ids]
         passing(Point.LEASE_DECIDED)
         self._journal.append(history.lease_given(process, ids, worker_version=worker_version))
         self._journal.flush()
         passing(Point.LEASE_WRITTEN)
-        leases = tuple(self._prompt_lease(loan.group, loan.members) for loan in loans)
-        return self._traces.lent(process, leases, worker_version=worker_version, now=now)
+        leases = tuple(self._prompt_lease(each.group, each.members) for each in groups)
+        return self._traces.leased(process, leases, worker_version=worker_version, now=now)
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; their receipts may leave once ``write`` was called."""
-        return [self._intake.take(message, now=now) for message in messages]
+        return [self._ingest.take(message, now=now) for message in messages]
 
     def write(self) -> None:
         """Hand all that was decided so far to the operating system; it survives this process."""
@@ -239,8 +239,8 @@ class Run:
             return done
         if is_news:
             self._batch_out_since = None
-            # Nothing could be accepted while the bound was full: patience begins anew.
-            self._intake.accepted_at = now
+            # Nothing could be accepted while the bound was full: the wait starts again.
+            self._ingest.accepted_at = now
             passing(Point.COMMIT_DECIDED)
             self._journal.append(
                 history.committed(version, consumed=consumed, discarded=discarded, report=report)
@@ -275,18 +275,18 @@ class Run:
         if expired:
             log.warning("leases expired: count=%d first=%s", len(expired), expired[0])
             self._traces.expired(expired)
-        self.roster.forget_silent(now - FORGOTTEN_SECONDS)
+        self.members.forget_silent(now - FORGOTTEN_SECONDS)
         if self.ending:
             return bool(expired)
         signs = SignsOfLife(
             started_at=self._started_at,
-            trainer_seen_at=self.roster.seen_at(Role.TRAINER),
-            workers_seen_at=self.roster.seen_at(Role.ROLLOUT),
+            trainer_seen_at=self.members.seen_at(Role.TRAINER),
+            workers_seen_at=self.members.seen_at(Role.ROLLOUT),
             inference_seen_at=self._inference_seen_at,
             inference_needed_since=self._inference_needed_since if self._asked else None,
             batch_out_since=self._batch_out_since,
-            accepted_at=None if self._is_trained else self._intake.accepted_at,
-            longest_step_seconds=self._publicity.longest_step_seconds,
+            accepted_at=None if self._is_trained else self._ingest.accepted_at,
+            longest_step_seconds=self._reporting.longest_step_seconds,
         )
         ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
         if ending:
@@ -297,17 +297,17 @@ class Run:
 
     def progress(self) -> pb.Progress:
         """Return all there is to say about the run at this moment."""
-        return self._publicity.progress(self._standing(), ending=self.ending)
+        return self._reporting.progress(self._snapshot(), ending=self.ending)
 
     def publish(self) -> None:
         """Bring everything that people and Prometheus read up to date."""
-        self._publicity.refresh(self._standing(), ending=self.ending)
+        self._reporting.refresh(self._snapshot(), ending=self.ending)
 
     # Behind the scenes
 
     def _record(self, commit: Recorded, *, now: float) -> None:
-        self._publicity.record_step(
-            commit, epoch=self.state.epoch, standing=self._standing(), now=now
+        self._reporting.record_step(
+            commit, epoch=self.state.epoch, snapshot=self._snapshot(), now=now
         )
 
     @property
@@ -322,7 +322,7 @@ class Run:
     @property
     def _inference_seen_at(self) -> float | None:
         """Return when somebody was last heard of for each of these; None where never."""
-        times = [self.roster.asked_at(task) for task in self._asked]
+        times = [self.members.asked_at(task) for task in self._asked]
         known = [each for each in times if each is not None]
         return min(known) if known and len(known) == len(times) else None
 
@@ -344,8 +344,8 @@ class Run:
         )
         self._trainer_instance = trainer.instance
         self._batch_out_since = None
-        self._intake.accepted_at = now
-        self._publicity.begin(now=now)
+        self._ingest.accepted_at = now
+        self._reporting.begin(now=now)
         passing(Point.EPOCH_DECIDED)
         self._journal.replace(history.entries(self.state, self._trainer_instance))
         passing(Point.EPOCH_REPLACED)
@@ -369,12 +369,12 @@ class Run:
             answer=prompt.answer,
         )
 
-    def _standing(self) -> Standing:
-        return Standing(
+    def _snapshot(self) -> RunSnapshot:
+        return RunSnapshot(
             version=self.state.version,
-            has_trainer=bool(self.roster.num(Role.TRAINER)),
-            num_workers=self.roster.num(Role.ROLLOUT),
-            lacks_inference=not all(map(self.roster.is_asked, self._asked)),
+            has_trainer=bool(self.members.num(Role.TRAINER)),
+            num_workers=self.members.num(Role.ROLLOUT),
+            lacks_inference=not all(map(self.members.is_asked, self._asked)),
             trainer_waits=self.trainer_waits,
             workers_waiting=len(self.workers_waiting),
             workers_behind=sum(self.workers_waiting.values()),

@@ -38,7 +38,7 @@ from hetrl_runtime.wire.values import Ending
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
-FAREWELL_SECONDS = 30.0
+SHUTDOWN_SECONDS = 30.0
 """How long the ended coordinator stays for those who have not heard of the end."""
 
 
@@ -109,7 +109,7 @@ def _fetched(launch: Launch, stop: threading.Event) -> Path | Unusable:
     return fetched(
         data.prompts,
         state_path=Path(launch.state_path),
-        patience_seconds=launch.startup_deadline_seconds,
+        timeout_seconds=launch.startup_deadline_seconds,
         stop=stop,
     )
 
@@ -159,7 +159,7 @@ async def _serve(
             await _until_over(run, service, post, stop=stop)
             run.publish()
             if run.ending:
-                await _say_farewell(run, post, at_least_seconds=stay_seconds)
+                await _shut_down_gracefully(run, post, at_least_seconds=stay_seconds)
     return run.ending
 
 
@@ -203,16 +203,18 @@ async def _keep_posting(run: Run, post: ProgressPost) -> None:
         await post.post(as_json(run.progress()))
 
 
-async def _say_farewell(run: Run, post: ProgressPost | None, *, at_least_seconds: float) -> None:
+async def _shut_down_gracefully(
+    run: Run, post: ProgressPost | None, *, at_least_seconds: float
+) -> None:
     """Stay until everyone has left, and the operator knows."""
     began_at = time.monotonic()
-    ends_at = began_at + FAREWELL_SECONDS
-    told = post is None
+    ends_at = began_at + SHUTDOWN_SECONDS
+    is_posted = post is None
     while time.monotonic() < ends_at:
-        if post and not told and not post.wait_seconds:
-            told = await post.post(as_json(run.progress()))
+        if post and not is_posted and not post.wait_seconds:
+            is_posted = await post.post(as_json(run.progress()))
         now = time.monotonic()
-        if told and now - began_at >= at_least_seconds and not run.is_attended(now=now):
+        if is_posted and now - began_at >= at_least_seconds and not run.is_attended(now=now):
             return
         await asyncio.sleep(0.1)
     log.warning("leaving although not everyone has heard of the end")

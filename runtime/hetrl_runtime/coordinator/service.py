@@ -132,7 +132,7 @@ class CoordinatorService(CoordinatorServicer):
             return pb.LeaseReply(register_again=True)
 
         def ask() -> tuple[PromptLease, ...]:
-            leases = self._run.lend(
+            leases = self._run.lease(
                 request.process,
                 worker_version=request.version,
                 max_trajectories=request.max_trajectories,
@@ -336,7 +336,7 @@ class CoordinatorService(CoordinatorServicer):
 
     async def _follow_the_trainer(self, version: int, context: Context) -> None:
         """Let a trainer that is further than a damaged journal say where it is."""
-        is_unheard = self._run.roster.num(Role.TRAINER) == 0
+        is_unheard = self._run.members.num(Role.TRAINER) == 0
         if is_unheard and version > self._run.state.version:
             await _abort(
                 context,

@@ -29,7 +29,7 @@ def fetched(
     files: str,
     *,
     state_path: Path,
-    patience_seconds: float,
+    timeout_seconds: float,
     stop: threading.Event,
 ) -> Path | Unusable:
     """Return where a data set's files are on this machine, or why they cannot be had.
@@ -41,7 +41,7 @@ def fetched(
         dataset: which.
         files: path or pattern inside it.
         state_path: the coordinator's own folder.
-        patience_seconds: how long to ask.
+        timeout_seconds: how long to ask.
         stop: set where nobody waits for an answer any more.
     """
 
@@ -52,7 +52,7 @@ def fetched(
         _pin(state_path, dataset, commit=found.name)
         return found / files
 
-    return had(ask, patience_seconds=patience_seconds, stop=stop)
+    return had(ask, timeout_seconds=timeout_seconds, stop=stop)
 
 
 def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | Failed:

@@ -27,16 +27,16 @@ class Failed:
 
 
 def had(
-    ask: Callable[[], Path | Failed], *, patience_seconds: float, stop: threading.Event
+    ask: Callable[[], Path | Failed], *, timeout_seconds: float, stop: threading.Event
 ) -> Path | Unusable:
     """Return where the files are now, or why they cannot be had.
 
     Args:
         ask: tries once.
-        patience_seconds: how long to try.
+        timeout_seconds: how long to try.
         stop: set where nobody waits for an answer any more.
     """
-    give_up_at = time.monotonic() + patience_seconds
+    give_up_at = time.monotonic() + timeout_seconds
     while True:
         found = ask()
         if isinstance(found, Path):

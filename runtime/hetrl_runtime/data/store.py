@@ -74,7 +74,7 @@ def fetched(
     files: str,
     *,
     state_path: Path,
-    patience_seconds: float,
+    timeout_seconds: float,
     stop: threading.Event,
 ) -> Path | Unusable:
     """Return where a store's objects are on this machine, or why they cannot be had.
@@ -86,11 +86,11 @@ def fetched(
         source: which store.
         files: path of an object, or a pattern for those of one folder.
         state_path: the coordinator's own folder.
-        patience_seconds: how long to ask.
+        timeout_seconds: how long to ask.
         stop: set where nobody waits for an answer any more.
     """
     copy = _Copy(source=source, files=files, state_path=state_path, stop=stop)
-    return had(copy.ask, patience_seconds=patience_seconds, stop=stop)
+    return had(copy.ask, timeout_seconds=timeout_seconds, stop=stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,4 +29,4 @@ def command(launch_file: Path, ordinal: int) -> None:
         click.echo(str(error), err=True)
         sys.exit(1)
     own = partial(generate, launch, ordinal)
-    sys.exit(run_together([own], beside=tuple(colocated_programs(launch, ordinal))))
+    sys.exit(run_together([own], colocated=tuple(colocated_programs(launch, ordinal))))

@@ -29,4 +29,4 @@ def command(launch_file: Path, ordinal: int) -> None:
         click.echo(str(error), err=True)
         sys.exit(1)
     works = [partial(train, launch, rank) for rank in ranks]
-    sys.exit(run_together(works, beside=tuple(colocated_programs(launch, ordinal))))
+    sys.exit(run_together(works, colocated=tuple(colocated_programs(launch, ordinal))))

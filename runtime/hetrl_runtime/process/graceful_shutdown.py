@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from hetrl_runtime.wire.values import Ending
 
-FAREWELL_SECONDS = 8.0
+SHUTDOWN_SECONDS = 8.0
 """How long a stopped worker may take to give its leases back and free its engine."""
 
 
@@ -39,7 +39,7 @@ async def until_stopped(work: Coroutine[Any, Any, Ending]) -> Ending:
 
 def _leave_in_time() -> None:
     """Leave even if a model is being loaded, which nothing interrupts."""
-    timer = threading.Timer(FAREWELL_SECONDS, _leave)
+    timer = threading.Timer(SHUTDOWN_SECONDS, _leave)
     timer.daemon = True
     timer.start()
 

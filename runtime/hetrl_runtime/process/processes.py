@@ -1,7 +1,7 @@
 """The processes of one pod that are more than its own: started together and ended together.
 
 One a GPU where a model is divided, one a program where GPUs do several roles' work. What each does
-is its command's; what runs beside a pod's own program, ``beside``'s.
+is its command's; what runs beside a pod's own program, ``colocated``'s.
 """
 
 import multiprocessing
@@ -25,26 +25,26 @@ _SIGNALS_SECONDS = 1.0
 """How long a wait may keep a signal from its handler, where it came just before the wait began."""
 
 
-def run_together(works: Sequence[Work], *, beside: Sequence[Work] = ()) -> int:
+def run_together(works: Sequence[Work], *, colocated: Sequence[Work] = ()) -> int:
     """Do every work in a process of its own, a single one in ours; return the pod's exit code.
 
     SIGTERM and SIGINT are passed on. The first process that fails says how the pod ends, and
-    the others, which could only wait for it, are killed. What runs ``beside`` is told to stop when
+    the others, which could only wait for it, are killed. ``colocated`` programs are stopped when
     all ``works`` are done: a pod that lived on without them would be missed by nobody.
     """
-    if len(works) == 1 and not beside:
+    if len(works) == 1 and not colocated:
         return works[0]()
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = [
         context.Process(target=_one, args=(work,), name=f"pod-{number}")
-        for number, work in enumerate((*works, *beside))
+        for number, work in enumerate((*works, *colocated))
     ]
 
     _start(processes)
     own, others = processes[: len(works)], processes[len(works) :]
     code = _code_of(own, others)
     if not code:
-        _let_go(others)
+        _stop(others)
     for process in processes:
         process.kill()
     return code
@@ -70,7 +70,7 @@ def _start(processes: Sequence[BaseProcess]) -> None:
         _signal(processes, asked)
 
 
-def _let_go(processes: Sequence[BaseProcess]) -> None:
+def _stop(processes: Sequence[BaseProcess]) -> None:
     """Ask processes to end, and give them time; how they end says nothing of the pod."""
     _signal(processes, signal.SIGTERM)
     ends_at = time.monotonic() + _GRACE_SECONDS

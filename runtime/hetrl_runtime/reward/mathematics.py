@@ -81,8 +81,8 @@ def _enclosed(answer: str) -> str:
 
 
 def _is_bare_latex(answer: str) -> bool:
-    is_told = "\\boxed" in answer or "$" in answer.replace("\\$", "")
-    return not is_told and not _QUANTITY.fullmatch(answer)
+    is_marked = "\\boxed" in answer or "$" in answer.replace("\\$", "")
+    return not is_marked and not _QUANTITY.fullmatch(answer)
 
 
 def _timeout_seconds() -> int | None:

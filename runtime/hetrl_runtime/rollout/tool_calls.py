@@ -50,7 +50,7 @@ class ToolCalls:
             result = self._called(text)
         except ValueError as error:
             result = f"error: {error}"
-        return tuple(self._tokenizer.encode(self._told(result), add_special_tokens=False))
+        return tuple(self._tokenizer.encode(self._result_message(result), add_special_tokens=False))
 
     def name_of(self, turn: Sequence[int]) -> str:
         """Return which tool a turn that ends in a call names; ``unknown`` where it names none."""
@@ -81,7 +81,7 @@ class ToolCalls:
             ) from None
         return function, str(argument)
 
-    def _told(self, result: str) -> str:
+    def _result_message(self, result: str) -> str:
         if not self._tokenizer.chat_template:
             return f"{RESULT}{result}{RESULT_END}"
         conversation = [

@@ -29,7 +29,7 @@ class GroupTraces:
     def waits(self, process: str, *, now: float) -> None:
         """Take note that a worker asked and was given nothing."""
 
-    def lent(
+    def leased(
         self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
     ) -> tuple[PromptLease, ...]:
         """Return what was lent, with the names of its spans where it is traced."""
@@ -91,7 +91,7 @@ class _Recorded(GroupTraces):
     def waits(self, process: str, *, now: float) -> None:
         self._waiting[process] = (self._waiting_since(process, now), now)
 
-    def lent(
+    def leased(
         self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
     ) -> tuple[PromptLease, ...]:
         asked_at = self._waiting_since(process, now)

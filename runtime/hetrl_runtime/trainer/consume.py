@@ -47,9 +47,9 @@ def shuffled(rewards: Sequence[float], *, seed: int, version: int) -> list[float
 class SignalWatch:
     """Counts steps in a row in which no group's rewards differed."""
 
-    def __init__(self, *, patience_steps: int = 10) -> None:
-        """Give up after ``patience_steps``: one step may have easy or hopeless prompts only."""
-        self._patience_steps = patience_steps
+    def __init__(self, *, max_steps: int = 10) -> None:
+        """Give up after ``max_steps``: one step may have easy or hopeless prompts only."""
+        self._max_steps = max_steps
         self._silent_steps = 0
         self._rewards: set[float] = set()
 
@@ -63,7 +63,7 @@ class SignalWatch:
             return None
         self._silent_steps += 1
         self._rewards.update(rewards)
-        if self._silent_steps < self._patience_steps:
+        if self._silent_steps < self._max_steps:
             return None
         return Ending(reason=NO_LEARNING_SIGNAL, message=self._message())
 

@@ -118,7 +118,7 @@ class Learner:
                 batch, count=self._algorithm.minibatches, seed=self._training.seed, version=version
             )
         ]
-        targets, valuation = self._priced(batch, [parts for _, parts in shares])
+        targets, valuation = self._compute_targets(batch, [parts for _, parts in shares])
         for rows, parts in shares:
             whole = Whole(
                 num_tokens=batch.rows(rows).num_tokens,
@@ -134,7 +134,9 @@ class Learner:
             found |= self._of_critic(len(shares), version) | valuation.figures(batch)
         return found
 
-    def _priced(self, batch: Batch, shares: list[list[Tensor]]) -> tuple[Targets, Valuation | None]:
+    def _compute_targets(
+        self, batch: Batch, shares: list[list[Tensor]]
+    ) -> tuple[Targets, Valuation | None]:
         """Price the batch before the first minibatch moves anything."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
         charges = self._has_reference and self._algorithm.kl_placement is KlPlacement.REWARD
@@ -142,65 +144,65 @@ class Learner:
         proximal_BR = None
         if self.actor and (charges or (len(shares) > 1 and not self._is_near_behaviour)):
             proximal_BR = self.actor.policy.log_probs(batch, parts)
-        silent_BR = torch.zeros_like(batch.behaviour_BR)
-        by_reference_BR = self._reference.log_probs(batch, parts) if self._reference else silent_BR
-        by_critic_BR = self.critic.values(batch, parts) if self.critic else silent_BR
+        zeros_BR = torch.zeros_like(batch.behaviour_BR)
+        by_reference_BR = self._reference.log_probs(batch, parts) if self._reference else zeros_BR
+        by_critic_BR = self.critic.values(batch, parts) if self.critic else zeros_BR
 
         reference_BR = self._reference_log_probs(batch, parts, by_reference_BR)
-        charged_BR = self._charged(batch, proximal_BR, reference_BR) if charges else None
-        valuation = self._valued(batch, by_critic_BR, charged_BR) if self._has_critic else None
+        kl_penalty_BR = self._kl_penalty(batch, proximal_BR, reference_BR) if charges else None
+        valuation = self._valued(batch, by_critic_BR, kl_penalty_BR) if self._has_critic else None
         targets = Targets(
             proximal_BR=batch.behaviour_BR if self._is_near_behaviour else proximal_BR,
             reference_BR=reference_BR,
             advantages_BR=(
-                valuation.advantages_BR if valuation else self._compared(batch, charged_BR)
+                valuation.advantages_BR if valuation else self._compared(batch, kl_penalty_BR)
             ),
         )
         return targets, valuation
 
     def _reference_log_probs(
-        self, batch: Batch, parts: list[Tensor], said_BR: Tensor
+        self, batch: Batch, parts: list[Tensor], values_BR: Tensor
     ) -> Tensor | None:
         """Return the reference's log-probabilities, as the policy's are; None: of no use."""
         if not self._has_reference:
             return None
         if self._is_reference_given:
-            said_BR = batch.reference_BR
+            values_BR = batch.reference_BR
         elif self._peers.gang.is_apart:
             # It is beside the policy or beside the critic; who has none of it said nothing.
-            said_BR = self._peers.pooled(said_BR)
+            values_BR = self._peers.pooled(values_BR)
         mine = parts[self._peers.place.replica]
-        found_BR = torch.zeros_like(said_BR)
-        found_BR[mine] = said_BR[mine]
+        found_BR = torch.zeros_like(values_BR)
+        found_BR[mine] = values_BR[mine]
         return found_BR
 
-    def _charged(
+    def _kl_penalty(
         self, batch: Batch, policy_BR: Tensor | None, reference_BR: Tensor | None
     ) -> Tensor:
         """Return what each token's reward loses for straying from the reference, of all rows."""
-        strayed_BR = torch.zeros_like(batch.behaviour_BR)
+        kl_BR = torch.zeros_like(batch.behaviour_BR)
         if policy_BR is not None and reference_BR is not None:
-            strayed_BR = (policy_BR - reference_BR).masked_fill(~batch.mask_BR, 0.0)
+            kl_BR = (policy_BR - reference_BR).masked_fill(~batch.mask_BR, 0.0)
         # Rows of other replicas are zero here, and advantages are of the whole batch.
-        return self._algorithm.kl_coefficient * self._peers.pooled(strayed_BR)
+        return self._algorithm.kl_coefficient * self._peers.pooled(kl_BR)
 
-    def _valued(self, batch: Batch, said_BR: Tensor, charged_BR: Tensor | None) -> Valuation:
+    def _valued(self, batch: Batch, values_BR: Tensor, kl_penalty_BR: Tensor | None) -> Valuation:
         """Return what the critic, wherever it is, makes of the whole batch."""
         rewards_BR = rewards_at_the_end(batch.rewards_B, batch.mask_BR)
-        if charged_BR is not None:
-            rewards_BR = rewards_BR - charged_BR
+        if kl_penalty_BR is not None:
+            rewards_BR = rewards_BR - kl_penalty_BR
         return valued(
             batch,
-            values_BR=self._peers.pooled(said_BR),
+            values_BR=self._peers.pooled(values_BR),
             rewards_BR=rewards_BR,
             critic=self._algorithm.critic,
         )
 
-    def _compared(self, batch: Batch, charged_BR: Tensor | None) -> Tensor:
+    def _compared(self, batch: Batch, kl_penalty_BR: Tensor | None) -> Tensor:
         """Return advantages from what the others of a group were rewarded with."""
         rewards_B = batch.rewards_B
-        if charged_BR is not None:
-            rewards_B = rewards_B - summed(charged_BR, batch.mask_BR)
+        if kl_penalty_BR is not None:
+            rewards_B = rewards_B - summed(kl_penalty_BR, batch.mask_BR)
         advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
         return advantages_B[:, None].expand_as(batch.behaviour_BR)
 

@@ -15,7 +15,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
-        self._patience_seconds: float | None = None
+        self._grace_seconds: float | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
         signal.signal(signal.SIGALRM, self._interrupt)
@@ -27,28 +27,28 @@ class StopSignal:
         At once, or ``after_seconds`` for what is worth finishing but may never end, such as a
         call to a peer that was told to stop as well.
         """
-        self._patience_seconds = after_seconds
+        self._grace_seconds = after_seconds
         try:
             if self.is_set:
-                self._lose_patience()
+                self._start_grace_period()
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            self._patience_seconds = None
+            self._grace_seconds = None
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.is_set = True
-        self._lose_patience()
+        self._start_grace_period()
 
-    def _lose_patience(self) -> None:
-        if self._patience_seconds is None:
+    def _start_grace_period(self) -> None:
+        if self._grace_seconds is None:
             return
-        if self._patience_seconds == 0:
+        if self._grace_seconds == 0:
             raise StopRequested
-        signal.setitimer(signal.ITIMER_REAL, self._patience_seconds)
+        signal.setitimer(signal.ITIMER_REAL, self._grace_seconds)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        if self._patience_seconds is not None:
+        if self._grace_seconds is not None:
             raise StopRequested

@@ -211,7 +211,7 @@ async def test_who_has_no_memory_for_them_says_so(
     def full(_: Buffers, num_bytes: int) -> memoryview:
         raise OSError(errno.ENOMEM, f"no memory for {num_bytes} bytes")
 
-    monkeypatch.setattr(Buffers, "lend", full)
+    monkeypatch.setattr(Buffers, "acquire", full)
     launch = a_broadcast_launch(tmp_path)
     with a_trainer(launch) as trainer:
         trainer.publish(weights(1))

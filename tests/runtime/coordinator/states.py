@@ -32,14 +32,14 @@ def a_state(
     return state
 
 
-def lend(
+def lease(
     state: RunState, count: int, *, process: str = WORKER, version: int | None = None
 ) -> list[TrajectoryId]:
     """Lend to a worker that is, by default, as new as the trainer."""
     worker_version = state.version if version is None else version
-    loans = state.lend(process, worker_version=worker_version, max_trajectories=count, now=0.0)
-    assert not isinstance(loans, WorkerBehind)
-    return [identity for loan in loans for identity in loan.ids]
+    leases = state.lease(process, worker_version=worker_version, max_trajectories=count, now=0.0)
+    assert not isinstance(leases, WorkerBehind)
+    return [identity for lease in leases for identity in lease.ids]
 
 
 def deliver(state: RunState, identity: TrajectoryId, *versions: int, process: str = WORKER) -> str:
@@ -52,7 +52,7 @@ def deliver(state: RunState, identity: TrajectoryId, *versions: int, process: st
 def step(state: RunState) -> list[TrajectoryId]:
     """Generate, hand out and commit one batch."""
     while not state.batch():
-        for identity in lend(state, 4):
+        for identity in lease(state, 4):
             assert deliver(state, identity) is Outcome.ACCEPTED
     ids = [each.id for each in state.batch()]
     assert isinstance(state.commit(state.version + 1, consumed=ids), Committed)

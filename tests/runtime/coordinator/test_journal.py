@@ -84,9 +84,9 @@ def a_state() -> RunState:
 def test_history_in_short_rebuilds_the_state(tmp_path: Path) -> None:
     state = a_state()
     state.begin(ResumePoint(), epoch=5)
-    loans = state.lend("w", worker_version=0, max_trajectories=9, now=0.0)
-    assert isinstance(loans, tuple)
-    ids = [identity for loan in loans for identity in loan.ids]
+    leases = state.lease("w", worker_version=0, max_trajectories=9, now=0.0)
+    assert isinstance(leases, tuple)
+    ids = [identity for lease in leases for identity in lease.ids]
     for identity in ids[:6]:
         state.accept(delivered(a_trajectory(*identity, epoch=5, process="w")))
     state.commit(1, consumed=[each.id for each in state.batch()])

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.reporting.progress import Progresses, Standing, waiting_for
-from hetrl_runtime.coordinator.rules.members import Member, Roster
+from hetrl_runtime.coordinator.reporting.progress import Progresses, RunSnapshot, waiting_for
+from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.wire.values import Ending, ProcessStatus
 from tests.runtime.trajectories import a_trajectory, delivered
 
-BUSY = Standing(
+BUSY = RunSnapshot(
     version=4,
     has_trainer=True,
     num_workers=2,
@@ -64,7 +64,7 @@ def test_what_is_waited_for_is_said_in_words(changes: dict[str, int], words: str
 def test_figures_follow_from_the_last_steps() -> None:
     progresses = Progresses(total_steps=10, predicted_step_seconds=3.0)
     progresses.begin(now=100.0)
-    assert progresses.message(BUSY, Roster(), ending=None).eta_seconds == 6 * 3.0
+    assert progresses.message(BUSY, Members(), ending=None).eta_seconds == 6 * 3.0
 
     for version, now in ((0, 102.0), (1, 106.0)):
         ages = (0, 0, 0, version)
@@ -73,7 +73,7 @@ def test_figures_follow_from_the_last_steps() -> None:
             for group, age in enumerate(ages)
         ]
         progresses.commit(consumed, version=version, now=now)
-    message = progresses.message(replace(BUSY, version=2), Roster(), ending=None)
+    message = progresses.message(replace(BUSY, version=2), Members(), ending=None)
 
     assert message.samples_per_second == pytest.approx(8 / 6)
     assert message.eta_seconds == pytest.approx(8 * 3.0)
@@ -87,7 +87,7 @@ def test_an_ended_run_says_how() -> None:
     progresses = Progresses(total_steps=10, predicted_step_seconds=None)
     ending = Ending(reason="NoLearningSignal", message="all rewards were 0")
 
-    message = progresses.message(replace(BUSY, trainer_waits=True), Roster(), ending=ending)
+    message = progresses.message(replace(BUSY, trainer_waits=True), Members(), ending=ending)
 
     assert message.finished
     assert (message.outcome, message.reason) == ("Failed", "NoLearningSignal")
@@ -125,20 +125,20 @@ def test_a_restarted_process_counts_anew() -> None:
 
 
 def test_another_start_of_a_process_replaces_the_first() -> None:
-    roster = Roster()
+    members = Members()
     first = a_member("rollout-0")
 
-    assert roster.enter(first) is None
-    assert roster.enter(replace(first, seen_at=3.0)) is None
-    assert roster.enter(replace(first, instance="second")) is not None
+    assert members.enter(first) is None
+    assert members.enter(replace(first, seen_at=3.0)) is None
+    assert members.enter(replace(first, instance="second")) is not None
 
 
 def test_a_process_that_left_was_heard_of_all_the_same() -> None:
-    roster = Roster()
-    assert roster.seen_at(Role.ROLLOUT) is None
-    roster.enter(replace(a_member("rollout-0"), seen_at=7.0))
+    members = Members()
+    assert members.seen_at(Role.ROLLOUT) is None
+    members.enter(replace(a_member("rollout-0"), seen_at=7.0))
 
-    roster.leave("rollout-0")
+    members.leave("rollout-0")
 
-    assert roster.num(Role.ROLLOUT) == 0
-    assert roster.seen_at(Role.ROLLOUT) == 7.0
+    assert members.num(Role.ROLLOUT) == 0
+    assert members.seen_at(Role.ROLLOUT) == 7.0

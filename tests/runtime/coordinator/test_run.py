@@ -68,7 +68,7 @@ def generate(
     """Lend and deliver until the bound is full."""
     done: list[TrajectoryId] = []
     while True:
-        leases = run.lend(WORKER, worker_version=run.state.version, max_trajectories=8, now=now)
+        leases = run.lease(WORKER, worker_version=run.state.version, max_trajectories=8, now=now)
         assert isinstance(leases, tuple)
         if not leases:
             return done
@@ -107,7 +107,7 @@ def test_nothing_is_lent_before_a_trainer_says_where_to_begin(tmp_path: Path) ->
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.ROLLOUT)
 
-        assert run.lend(WORKER, worker_version=0, max_trajectories=4, now=0.0) == ()
+        assert run.lease(WORKER, worker_version=0, max_trajectories=4, now=0.0) == ()
 
 
 def test_a_long_training_step_is_not_held_against_generation(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_after_the_last_version_a_run_waits_for_the_trainers_word(tmp_path: Path
     with a_run(launch) as run:
         a_finished_run(run)
         assert run.ending is None
-        assert run.lend(WORKER, worker_version=2, max_trajectories=1, now=2.0) == ()
+        assert run.lease(WORKER, worker_version=2, max_trajectories=1, now=2.0) == ()
         # The last checkpoint takes long; nobody generates meanwhile, and that is no failure.
         be_alive(run, now=99.0)
         run.tick(now=99.0)

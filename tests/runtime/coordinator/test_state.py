@@ -10,28 +10,28 @@ from hetrl_runtime.coordinator.rules.state import (
 )
 from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
-from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, lend, step
+from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, lease, step
 from tests.runtime.trajectories import a_trajectory, delivered
 
 
 def test_the_bound_limits_what_is_lent() -> None:
     state = a_state(max_staleness=1, batch_size=4)
 
-    assert len(lend(state, 100)) == 8
-    assert lend(state, 100) == []
+    assert len(lease(state, 100)) == 8
+    assert lease(state, 100) == []
 
 
 def test_workers_limit_what_is_lent() -> None:
     state = a_state(max_concurrent=3)
 
-    assert len(lend(state, 100)) == 3
+    assert len(lease(state, 100)) == 3
 
 
 def test_each_version_lets_one_more_batch_in() -> None:
     state = a_state(max_staleness=1, batch_size=4)
     step(state)
 
-    assert len(lend(state, 100)) == 8
+    assert len(lease(state, 100)) == 8
 
 
 def test_a_worker_too_far_behind_is_told_what_it_needs() -> None:
@@ -39,27 +39,27 @@ def test_a_worker_too_far_behind_is_told_what_it_needs() -> None:
     for _ in range(3):
         step(state)
 
-    loans = state.lend(WORKER, worker_version=1, max_trajectories=4, now=0.0)
+    leases = state.lease(WORKER, worker_version=1, max_trajectories=4, now=0.0)
 
-    assert loans == WorkerBehind(needs_version=2)
+    assert leases == WorkerBehind(needs_version=2)
 
 
 def test_a_worker_behind_a_slow_link_gets_nothing_that_would_come_too_late() -> None:
     state = a_state(max_staleness=1, batch_size=4)
     step(state)
 
-    in_time = state.lend(WORKER, worker_version=0, max_trajectories=100, now=0.0)
-    too_late = state.lend(WORKER, worker_version=0, max_trajectories=100, now=0.0)
+    in_time = state.lease(WORKER, worker_version=0, max_trajectories=100, now=0.0)
+    too_late = state.lease(WORKER, worker_version=0, max_trajectories=100, now=0.0)
 
     assert not isinstance(in_time, WorkerBehind)
     assert sum(len(each.ids) for each in in_time) == 4
     assert too_late == WorkerBehind(needs_version=1)
-    assert len(lend(state, 100)) == 4
+    assert len(lease(state, 100)) == 4
 
 
 def test_only_whole_groups_make_a_batch() -> None:
     state = a_state(group_size=2, batch_size=4)
-    ids = lend(state, 6)
+    ids = lease(state, 6)
     for identity in ids:
         if identity != TrajectoryId(1, 1):
             deliver(state, identity)
@@ -71,7 +71,7 @@ def test_only_whole_groups_make_a_batch() -> None:
 
 def test_the_oldest_sampled_groups_go_first() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=3)
-    first, second, third = lend(state, 3)
+    first, second, third = lease(state, 3)
     deliver(state, third, 0)
     state.batch()
     state.commit(1, consumed=[third])
@@ -84,7 +84,7 @@ def test_the_oldest_sampled_groups_go_first() -> None:
 
 def test_a_batch_is_the_same_until_it_is_committed() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=3)
-    first, second = lend(state, 2)
+    first, second = lease(state, 2)
     deliver(state, second)
     handed = state.batch()
 
@@ -95,7 +95,7 @@ def test_a_batch_is_the_same_until_it_is_committed() -> None:
 
 def test_a_delivery_is_accepted_once() -> None:
     state = a_state()
-    identity = lend(state, 1)[0]
+    identity = lease(state, 1)[0]
 
     assert [deliver(state, identity) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.DUPLICATE]
     assert state.num_buffered == 1
@@ -110,27 +110,27 @@ def test_a_consumed_trajectory_is_a_duplicate_ever_after() -> None:
 
 def test_a_lease_without_heartbeats_goes_to_another_worker() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=0)
-    identity = lend(state, 1)[0]
+    identity = lease(state, 1)[0]
 
     assert state.expire(now=19.9) == ()
     assert state.expire(now=20.0) == (identity,)
-    assert lend(state, 1, process=OTHER) == [identity]
+    assert lease(state, 1, process=OTHER) == [identity]
     assert deliver(state, identity) is Outcome.EXPIRED
     assert deliver(state, identity, process=OTHER) is Outcome.ACCEPTED
 
 
 def test_a_late_delivery_that_nobody_else_took_over_is_welcome() -> None:
     state = a_state()
-    identity = lend(state, 1)[0]
+    identity = lease(state, 1)[0]
     state.expire(now=20.0)
 
     assert deliver(state, identity) is Outcome.ACCEPTED
-    assert lend(state, 1) != [identity]
+    assert lease(state, 1) != [identity]
 
 
 def test_heartbeats_keep_what_they_name_and_nothing_else() -> None:
     state = a_state()
-    kept, lost = lend(state, 2)
+    kept, lost = lease(state, 2)
 
     assert state.hold(WORKER, [kept], now=15.0) == ()
     assert state.expire(now=20.0) == (lost,)
@@ -139,15 +139,15 @@ def test_heartbeats_keep_what_they_name_and_nothing_else() -> None:
 
 def test_a_worker_that_leaves_gives_everything_back() -> None:
     state = a_state()
-    ids = lend(state, 2)
+    ids = lease(state, 2)
 
     assert list(state.release(WORKER)) == ids
-    assert lend(state, 2, process=OTHER) == ids
+    assert lease(state, 2, process=OTHER) == ids
 
 
 def test_a_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
     state = a_state(group_size=1, batch_size=1, max_staleness=1)
-    slow = lend(state, 1, process=OTHER)[0]
+    slow = lease(state, 1, process=OTHER)[0]
     step(state)
     assert state.hold(OTHER, [slow], now=0.0) == ()
 
@@ -155,12 +155,12 @@ def test_a_trajectory_begun_too_long_ago_is_withdrawn_at_the_commit() -> None:
 
     assert state.hold(OTHER, [slow], now=0.0) == (slow,)
     assert deliver(state, slow, 0, process=OTHER) is Outcome.STALE
-    assert lend(state, 1) == [slow]
+    assert lease(state, 1) == [slow]
 
 
 def test_members_that_grew_old_in_an_unfinished_group_are_made_again() -> None:
     state = a_state(group_size=2, batch_size=2, max_staleness=1)
-    old, missing = lend(state, 2, process=OTHER)
+    old, missing = lease(state, 2, process=OTHER)
     deliver(state, old, process=OTHER)
     step(state)
     assert state.num_buffered == 1
@@ -168,12 +168,12 @@ def test_members_that_grew_old_in_an_unfinished_group_are_made_again() -> None:
     step(state)
 
     assert state.num_buffered == 0
-    assert lend(state, 2) == [old, missing]
+    assert lease(state, 2) == [old, missing]
 
 
 def test_a_group_of_another_member_count_is_malformed() -> None:
     state = a_state(group_size=2)
-    group = lend(state, 1)[0].group
+    group = lease(state, 1)[0].group
 
     assert deliver(state, TrajectoryId(group, 2)) is Outcome.MALFORMED
 
@@ -181,7 +181,7 @@ def test_a_group_of_another_member_count_is_malformed() -> None:
 def test_tokens_of_the_next_version_wait_for_its_commit() -> None:
     # A worker may fetch weights between their publication and the commit.
     state = a_state(group_size=1, batch_size=1)
-    early, other = lend(state, 2)
+    early, other = lease(state, 2)
 
     assert deliver(state, early, 0, 1) is Outcome.ACCEPTED
     assert state.batch() == ()
@@ -193,12 +193,12 @@ def test_tokens_of_the_next_version_wait_for_its_commit() -> None:
 def test_tokens_from_further_ahead_cannot_be() -> None:
     state = a_state()
 
-    assert deliver(state, lend(state, 1)[0], 2) is Outcome.MALFORMED
+    assert deliver(state, lease(state, 1)[0], 2) is Outcome.MALFORMED
 
 
 def test_deliveries_of_an_earlier_epoch_are_fenced_off() -> None:
     state = a_state()
-    identity = lend(state, 1)[0]
+    identity = lease(state, 1)[0]
     state.begin(ResumePoint(), epoch=2)
 
     assert deliver(state, identity) is Outcome.FENCED
@@ -207,7 +207,7 @@ def test_deliveries_of_an_earlier_epoch_are_fenced_off() -> None:
 def test_a_prompt_that_fails_too_often_is_given_up() -> None:
     state = a_state(group_size=2)
     for _ in range(MAX_FAILURES):
-        group, member = lend(state, 1)[0]
+        group, member = lease(state, 1)[0]
         assert not state.is_hopeless(group)
         failed = FailedTrajectory(
             group=group, member=member, epoch=1, process=WORKER, error="too long"
@@ -216,7 +216,7 @@ def test_a_prompt_that_fails_too_often_is_given_up() -> None:
 
     assert state.is_hopeless(0)
     state.abandon(0)
-    assert lend(state, 1)[0].group == 1
+    assert lease(state, 1)[0].group == 1
     assert 0 not in state.resume_point().open_groups
 
 
@@ -245,7 +245,7 @@ def test_a_commit_that_does_not_follow_is_refused(
 ) -> None:
     state = a_state()
     step(state)
-    for identity in lend(state, 4):
+    for identity in lease(state, 4):
         deliver(state, identity)
     ids = [each.id for each in state.batch()]
 
@@ -268,25 +268,25 @@ def test_what_was_consumed_cannot_be_committed_again() -> None:
 
 def test_a_group_discarded_whole_is_made_again_and_a_part_is_not() -> None:
     state = a_state(group_size=2, batch_size=4)
-    for identity in lend(state, 4):
+    for identity in lease(state, 4):
         deliver(state, identity)
     first = [each.id for each in state.batch()]
 
     state.commit(1, consumed=first[3:], discarded=first[:3])
 
-    assert lend(state, 4)[:2] == first[:2]
+    assert lease(state, 4)[:2] == first[:2]
 
 
 def test_discarding_never_lets_more_work_in() -> None:
     state = a_state(max_staleness=1, group_size=2, batch_size=4)
     for _ in range(5):
         while not state.batch():
-            for identity in lend(state, 4):
+            for identity in lease(state, 4):
                 deliver(state, identity)
         ids = [each.id for each in state.batch()]
         state.commit(state.version + 1, consumed=ids[2:], discarded=ids[:2])
 
-    lend(state, 100)
+    lease(state, 100)
 
     assert state.num_running + state.num_buffered <= 8
 
@@ -300,13 +300,13 @@ def test_a_trainer_that_comes_back_finds_the_groups_of_the_lost_versions_again()
     state.begin(checkpoint, epoch=2)
 
     assert state.version == 1
-    found = [each for _ in range(4) for each in lend(state, 2)]
+    found = [each for _ in range(4) for each in lease(state, 2)]
     assert found == sorted(lost)
 
 
 def test_what_the_surviving_history_sampled_is_kept() -> None:
     state = a_state(max_staleness=3, group_size=1, batch_size=1)
-    first, old, newer, _ = lend(state, 4)
+    first, old, newer, _ = lease(state, 4)
     deliver(state, first, 0)
     state.commit(1, consumed=[each.id for each in state.batch()])
     checkpoint = state.resume_point()
@@ -317,7 +317,7 @@ def test_what_the_surviving_history_sampled_is_kept() -> None:
 
     assert num_lost == 1
     assert [each.id for each in state.batch()] == [old]
-    assert lend(state, 1) == [newer]
+    assert lease(state, 1) == [newer]
 
 
 def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
@@ -326,7 +326,7 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
         step(state)
     handed = []
     while not state.batch():
-        handed = [each for each in lend(state, 4) if deliver(state, each) is Outcome.ACCEPTED]
+        handed = [each for each in lease(state, 4) if deliver(state, each) is Outcome.ACCEPTED]
     ids = [each.id for each in state.batch()]
 
     fresh = a_state(resume=state.resume_point())
@@ -334,24 +334,24 @@ def test_a_coordinator_without_memory_goes_on_from_the_trainer_alone() -> None:
 
     assert handed
     assert isinstance(done, Committed)
-    assert not {each.group for each in ids} & {each.group for each in lend(fresh, 8)}
+    assert not {each.group for each in ids} & {each.group for each in lease(fresh, 8)}
 
 
 def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> None:
     state = a_state()
-    unscored = lend(state, 4)
+    unscored = lease(state, 4)
     for identity in unscored:
         assert deliver(state, identity) is Outcome.ACCEPTED
 
     lost = state.begin(state.resume_point(), epoch=2, needs_reference=True)
 
     assert (lost, state.num_buffered) == (4, 0)
-    again = lend(state, 4)
+    again = lease(state, 4)
     assert again == unscored
     late = again[0]
     bare = a_trajectory(*late, epoch=2, process=WORKER)
     assert state.accept(delivered(bare)) is Outcome.UNSCORED
-    assert lend(state, 1) == [late]
+    assert lease(state, 1) == [late]
     for identity in again:
         scored = a_trajectory(*identity, epoch=2, process=WORKER, is_scored=True)
         assert state.accept(delivered(scored)) is Outcome.ACCEPTED
@@ -360,7 +360,7 @@ def test_a_trainer_without_a_reference_gets_nothing_that_lacks_ones_words() -> N
 
 def test_a_trainer_with_a_reference_takes_what_others_have_scored() -> None:
     state = a_state()
-    for identity in lend(state, 4):
+    for identity in lease(state, 4):
         scored = a_trajectory(*identity, process=WORKER, is_scored=True)
         assert state.accept(delivered(scored)) is Outcome.ACCEPTED
 

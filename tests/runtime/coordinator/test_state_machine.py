@@ -55,13 +55,13 @@ class Life(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS), wanted=st.integers(1, 6))
     def lease(self, worker: str, wanted: int) -> None:
         version = self.worker_versions[worker]
-        loans = self.state.lend(
+        leases = self.state.lease(
             worker, worker_version=version, max_trajectories=wanted, now=self.now
         )
-        if isinstance(loans, WorkerBehind):
-            assert version < loans.needs_version <= self.state.version
+        if isinstance(leases, WorkerBehind):
+            assert version < leases.needs_version <= self.state.version
             return
-        ids = [identity for loan in loans for identity in loan.ids]
+        ids = [identity for lease in leases for identity in lease.ids]
         assert len(ids) <= wanted
         self.in_hand += [(worker, identity, version, self.epoch) for identity in ids]
         self.journal.append(history.lease_given(worker, ids, worker_version=version))
@@ -158,11 +158,13 @@ class Life(RuleBasedStateMachine):
         """One quick worker fills a batch, where the others leave it anything to do."""
         version = self.state.version
         while not self.state.batch():
-            loans = self.state.lend("w0", worker_version=version, max_trajectories=3, now=self.now)
-            assert not isinstance(loans, WorkerBehind)
-            if not loans:
+            leases = self.state.lease(
+                "w0", worker_version=version, max_trajectories=3, now=self.now
+            )
+            assert not isinstance(leases, WorkerBehind)
+            if not leases:
                 return
-            ids = [identity for loan in loans for identity in loan.ids]
+            ids = [identity for lease in leases for identity in lease.ids]
             self.journal.append(history.lease_given("w0", ids, worker_version=version))
             for identity in ids:
                 outcome = self._accept(

@@ -7,7 +7,7 @@ import pytest
 
 from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.wire.trajectory import TrajectoryId
-from tests.runtime.coordinator.states import a_state, deliver, lend
+from tests.runtime.coordinator.states import a_state, deliver, lease
 
 
 @dataclass
@@ -25,7 +25,7 @@ class SlowWorkers:
         self.waiting = [each for each in self.waiting if each[0] > version]
         for _, identity, began in due:
             deliver(self.state, identity, began)
-        for identity in lend(self.state, 6):
+        for identity in lease(self.state, 6):
             if identity.group % 6 == 0:
                 self.waiting.append((version + self.lateness, identity, version))
             else:

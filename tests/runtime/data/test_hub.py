@@ -45,9 +45,7 @@ def questions(where: Path | Unusable) -> list[str]:
 def test_only_the_files_that_are_named_are_fetched(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, main__train_jsonl=lines(1, 2), main__test_jsonl=lines(9))
 
-    where = fetched(
-        SUMS, "main/train_jsonl", state_path=tmp_path, patience_seconds=30, stop=GOES_ON
-    )
+    where = fetched(SUMS, "main/train_jsonl", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON)
 
     assert questions(where) == ["1 + 1?", "2 + 1?"]
     assert not any("test_jsonl" in each for each in hub.asked if "/resolve/" in each)
@@ -57,12 +55,12 @@ def test_a_run_goes_on_with_its_commit_though_the_branch_has_moved(
     hub: Hub, tmp_path: Path
 ) -> None:
     hub.publish(FIRST, train=lines(1))
-    fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30, stop=GOES_ON)
+    fetched(SUMS, "train", state_path=tmp_path / "run", timeout_seconds=30, stop=GOES_ON)
     hub.publish(SECOND, train=lines(2))
 
-    again = fetched(SUMS, "train", state_path=tmp_path / "run", patience_seconds=30, stop=GOES_ON)
+    again = fetched(SUMS, "train", state_path=tmp_path / "run", timeout_seconds=30, stop=GOES_ON)
     another = fetched(
-        SUMS, "train", state_path=tmp_path / "another", patience_seconds=30, stop=GOES_ON
+        SUMS, "train", state_path=tmp_path / "another", timeout_seconds=30, stop=GOES_ON
     )
 
     assert questions(again) == ["1 + 1?"]
@@ -73,7 +71,7 @@ def test_a_hub_that_is_busy_is_asked_again(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
     hub.status = [503, 429]
 
-    where = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
+    where = fetched(SUMS, "train", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON)
 
     assert questions(where) == ["1 + 1?"]
 
@@ -84,16 +82,16 @@ def test_a_token_of_the_environment_lets_a_run_in(
     hub.publish(FIRST, train=lines(1))
     hub.token = "hf_ours"
 
-    shut_out = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
+    shut_out = fetched(SUMS, "train", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON)
     monkeypatch.setenv("HF_TOKEN", "hf_ours")
-    let_in = fetched(SUMS, "train", state_path=tmp_path, patience_seconds=30, stop=GOES_ON)
+    let_in = fetched(SUMS, "train", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON)
 
     assert isinstance(shut_out, Unusable)
     assert questions(let_in) == ["1 + 1?"]
 
 
 @pytest.mark.parametrize(
-    ("dataset", "patience_seconds", "status"),
+    ("dataset", "timeout_seconds", "status"),
     [
         pytest.param(HubDataset(name="team/none"), 30.0, [], id="no such data set"),
         pytest.param(HubDataset(name="team/sums", revision="v9"), 30.0, [], id="no such revision"),
@@ -102,13 +100,13 @@ def test_a_token_of_the_environment_lets_a_run_in(
     ],
 )
 def test_what_cannot_be_had_is_said(
-    hub: Hub, tmp_path: Path, dataset: HubDataset, patience_seconds: float, status: list[int]
+    hub: Hub, tmp_path: Path, dataset: HubDataset, timeout_seconds: float, status: list[int]
 ) -> None:
     hub.publish(FIRST, train=lines(1))
     hub.status = status
 
     found = fetched(
-        dataset, "train", state_path=tmp_path, patience_seconds=patience_seconds, stop=GOES_ON
+        dataset, "train", state_path=tmp_path, timeout_seconds=timeout_seconds, stop=GOES_ON
     )
 
     assert isinstance(found, Unusable)
@@ -119,7 +117,7 @@ def test_files_that_are_not_there_are_named(hub: Hub, tmp_path: Path) -> None:
     hub.publish(FIRST, train=lines(1))
 
     where = fetched(
-        SUMS, "main/train-*.parquet", state_path=tmp_path, patience_seconds=30, stop=GOES_ON
+        SUMS, "main/train-*.parquet", state_path=tmp_path, timeout_seconds=30, stop=GOES_ON
     )
 
     assert isinstance(where, Path)

@@ -50,9 +50,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 
 def fetch(
-    files: str, run: Path, *, source: ObjectStore = SUMS, patience_seconds: float = 30.0
+    files: str, run: Path, *, source: ObjectStore = SUMS, timeout_seconds: float = 30.0
 ) -> Path | Unusable:
-    return fetched(source, files, state_path=run, patience_seconds=patience_seconds, stop=GOES_ON)
+    return fetched(source, files, state_path=run, timeout_seconds=timeout_seconds, stop=GOES_ON)
 
 
 def questions(where: Path | Unusable) -> list[str]:
@@ -161,7 +161,7 @@ def test_what_cannot_be_had_is_said_in_one_line(
     bucket.objects = {"train.jsonl": lines(1)}
     bucket.status = status
 
-    found = fetch(files, tmp_path, patience_seconds=0.3 if 503 in status else 30.0)
+    found = fetch(files, tmp_path, timeout_seconds=0.3 if 503 in status else 30.0)
 
     assert isinstance(found, Unusable)
     assert found.message.startswith(said)
@@ -184,7 +184,7 @@ def test_a_stop_ends_the_wait_for_a_store(bucket: Bucket, tmp_path: Path) -> Non
     stop = threading.Event()
     stop.set()
 
-    found = fetched(SUMS, "train.jsonl", state_path=tmp_path, patience_seconds=600, stop=stop)
+    found = fetched(SUMS, "train.jsonl", state_path=tmp_path, timeout_seconds=600, stop=stop)
 
     assert isinstance(found, Unusable)
     assert found.message.startswith("stopped; ")

@@ -31,8 +31,8 @@ class Traced:
     run: Run
     collector: Collector
 
-    def lend(self, number: int, *, now: float) -> tuple[PromptLease, ...]:
-        leases = self.run.lend(
+    def lease(self, number: int, *, now: float) -> tuple[PromptLease, ...]:
+        leases = self.run.lease(
             WORKER, worker_version=self.run.state.version, max_trajectories=number, now=now
         )
         assert isinstance(leases, tuple)
@@ -91,7 +91,7 @@ def seconds(whole: Seen, part: Seen) -> tuple[float, float]:
 
 def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
-        leases = traced.lend(4, now=10.0)
+        leases = traced.lease(4, now=10.0)
         traced.deliver(leases[:1], now=11.0)
         traced.deliver(leases[1:], now=14.0)
         traced.run.batch(now=15.0)
@@ -128,12 +128,12 @@ def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path:
 def test_how_long_a_worker_waited_for_its_lease_is_told(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         # Two batches are all that the bound admits.
-        leases = traced.lend(8, now=10.0)
-        assert traced.lend(1, now=12.0) == ()
-        assert traced.lend(1, now=21.0) == ()
+        leases = traced.lease(8, now=10.0)
+        assert traced.lease(1, now=12.0) == ()
+        assert traced.lease(1, now=21.0) == ()
         traced.deliver(leases, now=22.0)
         traced.commit(now=24.0)
-        assert traced.lend(1, now=25.0)
+        assert traced.lease(1, now=25.0)
 
     late = [each for each in traced.collector.named("lease") if each.end_ns > each.start_ns]
     assert [each.attributes["hetrl.waited_seconds"] for each in late] == [13.0]
@@ -142,11 +142,11 @@ def test_how_long_a_worker_waited_for_its_lease_is_told(tmp_path: Path) -> None:
 
 def test_who_asked_long_ago_did_not_wait_since(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
-        leases = traced.lend(8, now=10.0)
-        assert traced.lend(1, now=11.0) == ()
+        leases = traced.lease(8, now=10.0)
+        assert traced.lease(1, now=11.0) == ()
         traced.deliver(leases, now=12.0)
         traced.commit(now=13.0)
-        assert traced.lend(1, now=60.0)
+        assert traced.lease(1, now=60.0)
 
     waits = [each.attributes["hetrl.waited_seconds"] for each in traced.collector.named("lease")]
     assert set(waits) == {0.0}
@@ -154,9 +154,9 @@ def test_who_asked_long_ago_did_not_wait_since(tmp_path: Path) -> None:
 
 def test_an_expired_lease_and_what_came_of_it_are_told_on_one_span(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
-        (lease,) = traced.lend(2, now=0.0)
+        (lease,) = traced.lease(2, now=0.0)
         traced.run.tick(now=LEASE_SECONDS + 1)
-        (again,) = traced.lend(2, now=LEASE_SECONDS + 2)
+        (again,) = traced.lease(2, now=LEASE_SECONDS + 2)
         assert again.traceparents == lease.traceparents
         failed = FailedTrajectory(
             group=lease.group, member=0, epoch=lease.epoch, process=WORKER, error="too long"
@@ -174,7 +174,7 @@ def test_an_expired_lease_and_what_came_of_it_are_told_on_one_span(tmp_path: Pat
 def test_a_prompt_that_is_given_up_ends_its_trace(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         for _ in range(3):
-            (lease,) = traced.lend(1, now=0.0)
+            (lease,) = traced.lease(1, now=0.0)
             failed = FailedTrajectory(
                 group=lease.group,
                 member=lease.members[0],
@@ -195,7 +195,7 @@ def test_all_members_of_a_group_are_traced_or_none(tmp_path: Path) -> None:
         for now in range(6):
             for _ in range(8):
                 # One at a time: each is decided alone.
-                leases = traced.lend(1, now=float(now))
+                leases = traced.lease(1, now=float(now))
                 for lease in leases:
                     (member,) = lease.members
                     given[lease.group, member] = lease.traceparent_of(member)
@@ -216,7 +216,7 @@ def test_a_run_without_traces_sends_nothing_more_over_the_wire(tmp_path: Path) -
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
-        leases = run.lend(WORKER, worker_version=0, max_trajectories=4, now=0.0)
+        leases = run.lease(WORKER, worker_version=0, max_trajectories=4, now=0.0)
 
     assert isinstance(leases, tuple)
     assert all(each.traceparents == () for each in leases)

@@ -14,7 +14,7 @@ from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointError, Checkp
 from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
 from hetrl_runtime.wire.values import ResumePoint
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class SlowDisk:
@@ -26,7 +26,7 @@ class SlowDisk:
 
     def save_model(self, folder: Path) -> None:
         self.begun.set()
-        assert self.may_write.wait(PATIENCE_SECONDS)
+        assert self.may_write.wait(TIMEOUT_SECONDS)
         weights = {"weight": torch.tensor([1.0])}
         safetensors.torch.save_file(weights, folder / "model.safetensors")
 
@@ -48,7 +48,7 @@ def writer_to(
     tmp_path: Path, registry: CollectorRegistry
 ) -> Callable[..., tuple[CheckpointWriter, CheckpointFolder]]:
     def make(
-        deadline_seconds: float = PATIENCE_SECONDS,
+        deadline_seconds: float = TIMEOUT_SECONDS,
     ) -> tuple[CheckpointWriter, CheckpointFolder]:
         folder = CheckpointFolder(tmp_path / "checkpoints", keep_last=3)
         folder.prepare()
@@ -87,11 +87,11 @@ def test_a_second_checkpoint_waits_for_the_first(writer_to, disk):
     second = threading.Thread(target=begin, args=(writer, 2, disk.save_model))
 
     second.start()
-    assert disk.begun.wait(PATIENCE_SECONDS)
+    assert disk.begun.wait(TIMEOUT_SECONDS)
     second.join(timeout=0.2)
     assert second.is_alive()
     disk.may_write.set()
-    second.join(PATIENCE_SECONDS)
+    second.join(TIMEOUT_SECONDS)
     writer.finish()
 
     assert folder.newest().resume.version == 2
@@ -101,7 +101,7 @@ def test_a_second_checkpoint_waits_for_the_first(writer_to, disk):
 def test_a_disk_that_hangs_is_given_up_at_the_deadline_by_name(writer_to, disk, wait):
     writer, folder = writer_to(deadline_seconds=0.05)
     begin(writer, 1, disk.save_model)
-    assert disk.begun.wait(PATIENCE_SECONDS)
+    assert disk.begun.wait(TIMEOUT_SECONDS)
     threading.Event().wait(0.1)  # The deadline, and nothing that could be waited for.
 
     with pytest.raises(CheckpointError, match=rf"{folder.root} was not written within 0.05 s"):

@@ -40,7 +40,7 @@ def test_shuffling_deals_the_same_rewards_out_anew():
 
 
 def test_a_run_whose_rewards_never_vary_ends_with_a_reason():
-    watch = SignalWatch(patience_steps=3)
+    watch = SignalWatch(max_steps=3)
 
     endings = [watch.see(groups=[1, 1, 2], rewards=[0, 0, 0]) for _ in range(3)]
 
@@ -50,7 +50,7 @@ def test_a_run_whose_rewards_never_vary_ends_with_a_reason():
 
 
 def test_rewards_that_differ_only_between_groups_teach_nothing():
-    watch = SignalWatch(patience_steps=1)
+    watch = SignalWatch(max_steps=1)
 
     ending = watch.see(groups=[1, 1, 2, 2], rewards=[0, 0, 1, 1])
 
@@ -58,7 +58,7 @@ def test_rewards_that_differ_only_between_groups_teach_nothing():
 
 
 def test_one_step_with_a_signal_starts_the_count_again():
-    watch = SignalWatch(patience_steps=2)
+    watch = SignalWatch(max_steps=2)
 
     rewards = [[0, 0], [0, 1], [0, 0]]
 

@@ -124,15 +124,15 @@ def test_a_kl_term_in_the_reward_is_charged_token_by_token(tiny_model):
     with torch.no_grad():
         now = policy_of(learner).scores(batch).log_probs_BR
         first = learner._reference.scores(batch).log_probs_BR
-    strayed = (now - first).masked_fill(~batch.mask_BR, 0.0)
+    kl = (now - first).masked_fill(~batch.mask_BR, 0.0)
     rows = torch.arange(len(batch))
 
-    _, valuation = learner._priced(batch, [learner._peers.shares(rows)])
+    _, valuation = learner._compute_targets(batch, [learner._peers.shares(rows)])
 
-    # What a token still has to come: the reward, less what it and later ones strayed.
-    to_come = strayed.flip(1).cumsum(1).flip(1)
+    # What a token still has to come: the reward, less what it and later ones kl.
+    to_come = kl.flip(1).cumsum(1).flip(1)
     expected = (batch.rewards_B[:, None] - 0.5 * to_come).masked_fill(~batch.mask_BR, 0.0)
-    assert strayed.abs().max() > 1e-3
+    assert kl.abs().max() > 1e-3
     assert torch.allclose(valuation.returns_BR, expected, atol=1e-5)
 
 

@@ -186,13 +186,13 @@ def test_a_kl_term_in_the_reward_makes_what_strayed_farther_rarer(tiny_model):
     same_rewards = replace(batch, rewards_B=torch.zeros(8))
     before = response_log_prob(learner, batch)
     untouched = response_log_prob(a_learner(a_launch(tiny_model)), batch)
-    strayed = before - untouched
+    kl = before - untouched
 
     learner.train(same_rewards, version=10)
 
     change = response_log_prob(learner, batch) - before
     pairs = torch.arange(8).reshape(4, 2)
-    farther = strayed[pairs].argmax(dim=1)
+    farther = kl[pairs].argmax(dim=1)
     more, less = (change[pairs].gather(1, each[:, None]) for each in (farther, 1 - farther))
     assert (more < less).all()
 

@@ -9,7 +9,7 @@ import pytest
 
 from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Role
-from hetrl_runtime.coordinator.rules.members import Member, Roster
+from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.transport.weights import relay
 from hetrl_runtime.transport.weights.relay import WeightSource, weight_source
 from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer
@@ -57,24 +57,24 @@ def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Mem
     ],
 )
 def test_the_first_of_a_region_is_its_relay(asks: str, told: str) -> None:
-    roster = Roster()
+    members = Members()
     for member in (
         a_member("near", region=""),
         a_member("first"),
         a_member("second"),
         a_member("elsewhere", region="far"),
     ):
-        roster.enter(member)
-    assert roster.relay_for(asks, since=0.0) == told
+        members.enter(member)
+    assert members.relay_for(asks, since=0.0) == told
 
 
 def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
-    roster = Roster()
+    members = Members()
     for number, name in enumerate(("first", "second", "third")):
-        roster.enter(a_member(name, seen_at=float(number)))
-    assert roster.relay_for("third", since=1.0) == "second:7401"
-    roster.leave("second")
-    assert roster.relay_for("third", since=1.0) == ""
+        members.enter(a_member(name, seen_at=float(number)))
+    assert members.relay_for("third", since=1.0) == "second:7401"
+    members.leave("second")
+    assert members.relay_for("third", since=1.0) == ""
 
 
 async def test_a_version_that_somebody_holds_stays_as_it_is_while_others_come(

@@ -44,13 +44,13 @@ def entries(state: RunState, trainer_instance: str) -> Iterator[pb.JournalEntry]
         trainer_instance=trainer_instance,
         needs_reference=state.needs_reference,
     )
-    buffered, lent = state.buffered(), state.lent()
+    buffered, leased = state.buffered(), state.leased()
     return chain(
         (pb.JournalEntry(epoch_begun=begun),),
         (accepted(each) for each in buffered),
         (
             lease_given(process, ids, worker_version=worker_version)
-            for (process, worker_version), ids in lent.items()
+            for (process, worker_version), ids in leased.items()
         ),
     )
 
@@ -148,7 +148,7 @@ def _apply(state: RunState, entry: pb.JournalEntry, *, now: float) -> None:
             if isinstance(found, DeliveredTrajectory):
                 state.readmit(found)
         case "lease_given":
-            state.lend_again(
+            state.restore_leases(
                 entry.lease_given.process,
                 codec.decode_ids(entry.lease_given.trajectories),
                 worker_version=entry.lease_given.worker_version,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from hetrl_runtime.coordinator.rules.members import Roster
+from hetrl_runtime.coordinator.rules.members import Members
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.values import Ending
@@ -18,7 +18,7 @@ _RECENT_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunSnapshot:
     """Where trajectories are at one moment."""
 
     version: int = 0
@@ -46,31 +46,31 @@ class Standing:
     """Whether the last version is made, and only the trainer's word is to come."""
 
 
-def waiting_for(standing: Standing) -> str:
+def waiting_for(snapshot: RunSnapshot) -> str:
     """Say in words what holds the run up right now; empty when nothing does."""
-    if not standing.has_trainer:
+    if not snapshot.has_trainer:
         return "the trainer is not here yet"
-    if not standing.num_workers:
+    if not snapshot.num_workers:
         return "no rollout worker is here yet"
-    if standing.lacks_inference:
+    if snapshot.lacks_inference:
         return "no inference worker is here yet"
-    if standing.is_trained:
+    if snapshot.is_trained:
         return "the trainer writes the checkpoint of the last version"
-    if standing.workers_behind and standing.workers_behind == standing.workers_waiting:
+    if snapshot.workers_behind and snapshot.workers_behind == snapshot.workers_waiting:
         return (
-            f"rollouts wait: the weights of {standing.workers_behind} workers are too old "
-            f"for version {standing.version}"
+            f"rollouts wait: the weights of {snapshot.workers_behind} workers are too old "
+            f"for version {snapshot.version}"
         )
-    if standing.trainer_waits:
+    if snapshot.trainer_waits:
         return (
-            f"the trainer waits for a full batch: {standing.ready} of {standing.batch_size} "
-            f"trajectories are in whole groups, {standing.running} are being generated"
+            f"the trainer waits for a full batch: {snapshot.ready} of {snapshot.batch_size} "
+            f"trajectories are in whole groups, {snapshot.running} are being generated"
         )
-    if standing.workers_waiting and not standing.capacity:
-        promised = standing.buffered + standing.running + standing.pending
+    if snapshot.workers_waiting and not snapshot.capacity:
+        promised = snapshot.buffered + snapshot.running + snapshot.pending
         return (
             f"rollouts wait: {promised} trajectories are promised, the bound allows no more "
-            f"until version {standing.version + 1}"
+            f"until version {snapshot.version + 1}"
         )
     return ""
 
@@ -132,27 +132,29 @@ class Progresses:
         seconds = sum(each.seconds for each in self._recent)
         return sum(each.size for each in self._recent) / seconds if seconds > 0 else 0.0
 
-    def message(self, standing: Standing, roster: Roster, *, ending: Ending | None) -> pb.Progress:
+    def message(
+        self, snapshot: RunSnapshot, members: Members, *, ending: Ending | None
+    ) -> pb.Progress:
         """Return all there is to say about the run at this moment."""
         ages = sorted(sum((each.staleness for each in self._recent), Counter()).elements())
         return pb.Progress(
-            step=standing.version,
+            step=snapshot.version,
             total_steps=self._total_steps,
-            version=standing.version,
+            version=snapshot.version,
             samples_per_second=self.samples_per_second,
             reward_mean=self.reward_mean,
             staleness_mean=fmean(ages) if ages else 0.0,
             staleness_p95=_quantile(ages, 0.95),
             staleness_max=self._largest_staleness,
-            eta_seconds=self._eta_seconds(standing.version),
-            buffered=standing.buffered,
-            running=standing.running,
+            eta_seconds=self._eta_seconds(snapshot.version),
+            buffered=snapshot.buffered,
+            running=snapshot.running,
             finished=ending is not None,
             outcome=ending.outcome if ending else "",
             reason=ending.reason if ending else "",
             message=ending.message if ending else "",
-            processes=_processes(roster),
-            waiting_for="" if ending else waiting_for(standing),
+            processes=_processes(members),
+            waiting_for="" if ending else waiting_for(snapshot),
         )
 
     def _eta_seconds(self, version: int) -> float:
@@ -163,7 +165,7 @@ class Progresses:
         return max(0, self._total_steps - version) * step_seconds
 
 
-def _processes(roster: Roster) -> list[pb.ProcessProgress]:
+def _processes(members: Members) -> list[pb.ProcessProgress]:
     return [
         pb.ProcessProgress(
             process=each.process,
@@ -174,7 +176,7 @@ def _processes(roster: Roster) -> list[pb.ProcessProgress]:
             tokens_per_second=each.tokens_per_second,
             idle_ratio=each.idle_ratio,
         )
-        for each in sorted(roster, key=lambda each: each.process)
+        for each in sorted(members, key=lambda each: each.process)
     ]
 
 

@@ -9,21 +9,21 @@ from pathlib import Path
 from hetrl_core.launch import Launch
 from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.reporting.curves import Curves
-from hetrl_runtime.coordinator.reporting.progress import Progresses, Standing
+from hetrl_runtime.coordinator.reporting.progress import Progresses, RunSnapshot
 from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, step_record
-from hetrl_runtime.coordinator.rules.members import Roster
+from hetrl_runtime.coordinator.rules.members import Members
 from hetrl_runtime.coordinator.rules.state import Committed
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.values import Ending, Outcome
 
 
-class Publicity:
+class Reporting:
     """Tells people and Prometheus how a run goes."""
 
-    def __init__(self, launch: Launch, metrics: CoordinatorMetrics, roster: Roster) -> None:
+    def __init__(self, launch: Launch, metrics: CoordinatorMetrics, members: Members) -> None:
         self._metrics = metrics
-        self._roster = roster
+        self._members = members
         self._files = ReportFiles(Path(launch.state_path))
         path = launch.training.tensorboard_path
         self._curves = Curves(Path(path)) if path else None
@@ -65,7 +65,9 @@ class Publicity:
         newest = self._files.newest_step()
         return (newest.get("version"), newest.get("epoch")) == (done.resume.version, epoch)
 
-    def record_step(self, commit: Recorded, *, epoch: int, standing: Standing, now: float) -> None:
+    def record_step(
+        self, commit: Recorded, *, epoch: int, snapshot: RunSnapshot, now: float
+    ) -> None:
         """Tell of a version and what it was trained on."""
         done, num_discarded = commit.done, commit.num_discarded
         trained_version = done.resume.version - 1
@@ -80,25 +82,25 @@ class Publicity:
             num_discarded=num_discarded,
             staleness=histogram,
             report=commit.report,
-            progress=self.progress(standing, ending=None),
+            progress=self.progress(snapshot, ending=None),
         )
         self._files.add_step(step, consumed=done.consumed)
         if self._curves:
             self._curves.add_step(step)
 
-    def progress(self, standing: Standing, *, ending: Ending | None) -> pb.Progress:
+    def progress(self, snapshot: RunSnapshot, *, ending: Ending | None) -> pb.Progress:
         """Return all there is to say at this moment."""
-        return self._progresses.message(standing, self._roster, ending=ending)
+        return self._progresses.message(snapshot, self._members, ending=ending)
 
-    def refresh(self, standing: Standing, *, ending: Ending | None) -> None:
+    def refresh(self, snapshot: RunSnapshot, *, ending: Ending | None) -> None:
         """Bring the gauges and the progress file up to date, and at the end the result."""
         counted, self._outcomes = self._outcomes, Counter()
         for outcome, number in counted.items():
             self._metrics.outcomes[outcome].inc(number)
-        self._metrics.buffered.set(standing.buffered)
-        self._metrics.running.set(standing.running)
-        self._metrics.version.set(standing.version)
-        progress = self.progress(standing, ending=ending)
+        self._metrics.buffered.set(snapshot.buffered)
+        self._metrics.running.set(snapshot.running)
+        self._metrics.version.set(snapshot.version)
+        progress = self.progress(snapshot, ending=ending)
         self._files.write_progress(progress)
         if ending:
             self._files.write_result(ending, progress=progress)

@@ -1,6 +1,6 @@
 """Dynamic sampling: which whole groups teach nothing, and when that means that none will.
 
-What becomes of a group that is left out is ``intake``'s to do.
+What becomes of a group that is left out is ``ingest``'s to do.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SILENT_BATCHES = 10
 the trainer waits where none is left out."""
 
 
-class Sift:
+class DynamicSampling:
     """Looks at each group once it is whole; lets all pass where a job does not ask for it."""
 
     def __init__(self, algorithm: AlgorithmSpec) -> None:

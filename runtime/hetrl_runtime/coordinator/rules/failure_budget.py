@@ -1,6 +1,6 @@
 """For how many prompts in a row that nobody can answer a run goes on.
 
-When a single prompt is hopeless ``state`` says; who is told of an ending, ``intake``.
+When a single prompt is hopeless ``state`` says; who is told of an ending, ``ingest``.
 """
 
 import logging
@@ -16,7 +16,7 @@ MOST_GIVEN_UP = 50
 """Prompts given up in a row after which no prompt is expected to work."""
 
 
-class Patience:
+class FailureBudget:
     """Counts prompts given up since a trajectory was last accepted."""
 
     def __init__(self, prompts: Prompts) -> None:

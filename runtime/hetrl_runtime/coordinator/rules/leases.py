@@ -26,25 +26,25 @@ class Leases:
 
     def __init__(self, *, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
-        self._lent: dict[TrajectoryId, Lease] = {}
+        self._leases: dict[TrajectoryId, Lease] = {}
 
     def __len__(self) -> int:
-        return len(self._lent)
+        return len(self._leases)
 
     def __contains__(self, identity: TrajectoryId) -> bool:
-        return identity in self._lent
+        return identity in self._leases
 
     def holder(self, identity: TrajectoryId) -> str:
         """Return the worker that has a trajectory, or nothing."""
-        lease = self._lent.get(identity)
+        lease = self._leases.get(identity)
         return lease.process if lease else ""
 
     def by_worker(self) -> dict[tuple[str, int], list[TrajectoryId]]:
         """Return what is lent to each worker and under which version of its weights."""
-        lent: dict[tuple[str, int], list[TrajectoryId]] = {}
-        for identity, lease in self._lent.items():
-            lent.setdefault((lease.process, lease.worker_version), []).append(identity)
-        return lent
+        leased: dict[tuple[str, int], list[TrajectoryId]] = {}
+        for identity, lease in self._leases.items():
+            leased.setdefault((lease.process, lease.worker_version), []).append(identity)
+        return leased
 
     def grant(
         self, ids: Iterable[TrajectoryId], *, process: str, worker_version: int, now: float
@@ -53,14 +53,14 @@ class Leases:
         lease = Lease(
             process=process, worker_version=worker_version, expires_at=now + self._lease_seconds
         )
-        self._lent.update(dict.fromkeys(ids, lease))
+        self._leases.update(dict.fromkeys(ids, lease))
 
     def extend(self, ids: Iterable[TrajectoryId], *, process: str, now: float) -> None:
         """Prolong those of the leases that are this worker's."""
         for identity in ids:
-            lease = self._lent.get(identity)
+            lease = self._leases.get(identity)
             if lease and lease.process == process:
-                self._lent[identity] = Lease(
+                self._leases[identity] = Lease(
                     process=process,
                     worker_version=lease.worker_version,
                     expires_at=now + self._lease_seconds,
@@ -68,7 +68,7 @@ class Leases:
 
     def end(self, identity: TrajectoryId) -> bool:
         """Take one lease back; tell whether there was one."""
-        return self._lent.pop(identity, None) is not None
+        return self._leases.pop(identity, None) is not None
 
     def end_expired(self, *, now: float) -> tuple[TrajectoryId, ...]:
         """Take back what ran out."""
@@ -83,7 +83,7 @@ class Leases:
         return self._end_where(lambda lease: lease.worker_version < worker_version)
 
     def _end_where(self, applies: Callable[[Lease], bool]) -> tuple[TrajectoryId, ...]:
-        ended = tuple(each for each, lease in self._lent.items() if applies(lease))
+        ended = tuple(each for each, lease in self._leases.items() if applies(lease))
         for identity in ended:
-            del self._lent[identity]
+            del self._leases[identity]
         return ended

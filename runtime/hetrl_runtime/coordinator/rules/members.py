@@ -67,7 +67,7 @@ class Member:
         return idle / (idle + busy) if idle + busy > 0 else 0.0
 
 
-class Roster:
+class Members:
     """Everyone who registered, by process name."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ MAX_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loan:
+class GroupLease:
     """Members of one group for one worker."""
 
     group: int
@@ -40,7 +40,7 @@ class Loan:
 
     @property
     def ids(self) -> tuple[TrajectoryId, ...]:
-        """The trajectories lent."""
+        """The trajectories leased."""
         return tuple(TrajectoryId(self.group, member) for member in self.members)
 
 
@@ -144,7 +144,7 @@ class RunState:
         """Return all accepted trajectories that are not consumed."""
         return tuple(self._buffer)
 
-    def lent(self) -> dict[tuple[str, int], list[TrajectoryId]]:
+    def leased(self) -> dict[tuple[str, int], list[TrajectoryId]]:
         """Return what is lent to each worker and under which version of its weights."""
         return self._leases.by_worker()
 
@@ -224,9 +224,9 @@ class RunState:
 
     # What workers do
 
-    def lend(
+    def lease(
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
-    ) -> tuple[Loan, ...] | WorkerBehind:
+    ) -> tuple[GroupLease, ...] | WorkerBehind:
         """Lend as much as the worker asks for and the bound allows, unfinished groups first."""
         capacity = self._capacity_of(worker_version)
         if not capacity and self.capacity:
@@ -240,11 +240,11 @@ class RunState:
             ids += self._pending.take(wanted - len(ids))
         self._leases.grant(ids, process=process, worker_version=worker_version, now=now)
         return tuple(
-            Loan(group=group, members=tuple(each.member for each in members))
+            GroupLease(group=group, members=tuple(each.member for each in members))
             for group, members in groupby(sorted(ids), key=lambda each: each.group)
         )
 
-    def lend_again(
+    def restore_leases(
         self, process: str, ids: Iterable[TrajectoryId], *, worker_version: int, now: float
     ) -> None:
         """Repeat a lease that was given before, as a journal says."""

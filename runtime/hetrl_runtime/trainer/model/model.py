@@ -146,7 +146,7 @@ class TrainedModel:
         """
         with torch.no_grad():
             yield from self._runner.score(passes)
-        sharding.let_go(self.stage)
+        sharding.reshard(self.stage)
 
     def _backward(self, passes: Sequence[Pass], loss: Loss) -> None:
         """Make the gradient of the sum of all passes' losses, over all replicas.

@@ -51,7 +51,7 @@ class WeightBytes:
         return self._joined([len(header).to_bytes(8, "little"), header, *content])
 
     def _joined(self, parts: list[bytes | memoryview]) -> memoryview:
-        file = self._buffers.lend(sum(map(len, parts)))
+        file = self._buffers.acquire(sum(map(len, parts)))
         start = 0
         for part in parts:
             file[start : start + len(part)] = part

@@ -79,9 +79,9 @@ def by_row(found: Iterable[tuple[Pass, Tensor]], batch: Batch) -> Tensor:
     On the CPU. Rows of no pass are zero.
     """
     whole_BR = torch.zeros_like(batch.behaviour_BR)
-    for each, said_BR in found:
+    for each, values_BR in found:
         rows, width = each.rows[: each.num_rows], each.batch.num_response_positions
-        whole_BR[rows, :width] = said_BR[: each.num_rows].cpu()
+        whole_BR[rows, :width] = values_BR[: each.num_rows].cpu()
     return whole_BR
 
 

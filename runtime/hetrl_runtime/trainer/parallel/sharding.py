@@ -31,10 +31,10 @@ def shard(stage: Stage, mesh: Mesh) -> None:
         param_dtype=torch.bfloat16 if mesh.device.type == "cuda" else None,
         reduce_dtype=torch.float32,
     )
-    gathers_anew = mesh.place.split.mode.sharding is Sharding.FULL
+    reshards = mesh.place.split.mode.sharding is Sharding.FULL
     for block in stage.blocks():
-        fully_shard(block, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=gathers_anew)
-    fully_shard(stage, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=gathers_anew)
+        fully_shard(block, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=reshards)
+    fully_shard(stage, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=reshards)
     for part in _parts(stage):
         # A pass's loss is its share of the minibatch's: gradients add up, whoever had how many.
         part.set_gradient_divide_factor(1.0)
@@ -59,7 +59,7 @@ def before_pass(stage: Stage, mode: TrainingMode, *, is_last: bool) -> None:
         stage.set_reshard_after_backward(is_last or mode.sharding is Sharding.FULL)
 
 
-def let_go(stage: Stage) -> None:
+def reshard(stage: Stage) -> None:
     """Free weights gathered for passes, so that parameters are what this replica owns."""
     for part in _parts(stage):
         part.reshard()

@@ -52,7 +52,7 @@ Reply = TypeVar("Reply")
 class CoordinatorLink:
     """Registers a process with its coordinator and keeps it registered.
 
-    ``patience_seconds`` is how long the coordinator may be away before a call gives up with
+    ``timeout_seconds`` is how long the coordinator may be away before a call gives up with
     ``Unreachable``; the launch contract's start-up deadline, because a coordinator that
     moves to another machine needs as long as one that starts.
     """
@@ -79,7 +79,7 @@ class CoordinatorLink:
         """
         self.launch = launch
         self.process = process
-        self.patience_seconds = launch.startup_deadline_seconds
+        self.timeout_seconds = launch.startup_deadline_seconds
         self.status = ProcessStatus()
         self.registration = Registration(epoch=0, version=0)
         self._role = role
@@ -189,10 +189,10 @@ class CoordinatorLink:
 
     def _give_up_if_final(self, error: grpc.aio.AioRpcError, *, quiet_since: float) -> None:
         _raise_if_final(error)
-        if time.monotonic() - quiet_since > self.patience_seconds:
+        if time.monotonic() - quiet_since > self.timeout_seconds:
             raise Unreachable(
                 f"coordinator {self.launch.coordinator} did not answer for "
-                f"{self.patience_seconds:g} s: {error.details()}"
+                f"{self.timeout_seconds:g} s: {error.details()}"
             ) from error
 
     async def close(self) -> None:

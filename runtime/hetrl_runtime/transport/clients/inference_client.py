@@ -202,11 +202,11 @@ class InferenceClient:
         closing.add_done_callback(self._closing.discard)
 
     def _give_up_if_gone(self, task: Task, *, asked_at: float) -> None:
-        patience_seconds = self._launch.startup_deadline_seconds
+        timeout_seconds = self._launch.startup_deadline_seconds
         silent_seconds = time.monotonic() - max(asked_at, self._answered_at[task])
-        if silent_seconds > patience_seconds:
+        if silent_seconds > timeout_seconds:
             raise Unreachable(
-                f"no inference worker has answered for {patience_seconds:g} s; the last problem: "
+                f"no inference worker has answered for {timeout_seconds:g} s; the last problem: "
                 f"{self._problem}"
             )
 

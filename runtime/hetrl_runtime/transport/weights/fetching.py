@@ -38,7 +38,7 @@ class Assembly:
         # What is here already is let go of first: it may be what is lent.
         self._data = memoryview(bytearray())
         if total_bytes:
-            self._data = self._buffers.lend(total_bytes)
+            self._data = self._buffers.acquire(total_bytes)
         self._received_bytes = 0
         self._num_streams = 1
         self._expected_digest = b""
@@ -68,7 +68,7 @@ class Assembly:
         self._expected_digest = chunk.sha256
         return ""
 
-    def go_on(self) -> None:
+    def begin_stream(self) -> None:
         """Take note that what comes next is from another stream."""
         self._num_streams += bool(self._received_bytes)
 
@@ -125,8 +125,8 @@ async def fetch_weights(
         Refused: the weights are another job's.
         Unreachable: no whole, correct snapshot came within the deadline.
     """
-    patience_seconds = deadline_seconds or launch.startup_deadline_seconds
-    give_up_at = time.monotonic() + patience_seconds
+    timeout_seconds = deadline_seconds or launch.startup_deadline_seconds
+    give_up_at = time.monotonic() + timeout_seconds
     wanted = Wanted(have_version=have_version, base=base, as_patches=launch.weights_cross_regions)
     buffers = buffers or Buffers()
     assembly = Assembly(buffers)
@@ -148,7 +148,7 @@ async def fetch_weights(
             if time.monotonic() + pause > give_up_at:
                 break
             await asyncio.sleep(pause)
-    raise Unreachable(f"no weights from {launch.weights} within {patience_seconds:g} s: {problem}")
+    raise Unreachable(f"no weights from {launch.weights} within {timeout_seconds:g} s: {problem}")
 
 
 def fetch_request(
@@ -178,7 +178,7 @@ async def fetch_once(stub: Any, request: pb.FetchRequest, assembly: Assembly) ->
     """
     try:
         any_chunk = False
-        assembly.go_on()
+        assembly.begin_stream()
         async for chunk in stub.Fetch(request, timeout=600.0):
             any_chunk = True
             if problem := assembly.add(chunk):
