@@ -18,9 +18,9 @@ from pathlib import Path
 
 from bench.proof.malformed import malformed
 from hetrl_core.job.spec import DataSpec
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Prompt, Unusable
-from hetrl_runtime.data.target import target
+from hetrl_runtime.data.reference_answer import target
 from hetrl_runtime.reward.scoring import SCORING_SECONDS, VerifierPool
 from hetrl_runtime.reward.verifiers import verifier
 

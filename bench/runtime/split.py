@@ -52,7 +52,7 @@ from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.loop import Leader
 from hetrl_runtime.trainer.parallel.place import Place
 from hetrl_runtime.trainer.processes.peers import Peers
-from hetrl_runtime.trainer.stop import StopSignal
+from hetrl_runtime.trainer.stop_signal import StopSignal
 from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
 from hetrl_runtime.transport.weights.relay import weight_source
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.proof.commit import commit
 from bench.wire import bare, load, page, stage
-from hetrl_runtime.transport.serving import on_the_fastest_loop
+from hetrl_runtime.transport.event_loop import on_the_fastest_loop
 
 RUNS = Path("runs/proof-wire")
 RESULTS = Path("docs/results/wire.md")

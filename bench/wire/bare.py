@@ -18,7 +18,7 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.transport.channel import bind, open_async_server, open_channel
-from hetrl_runtime.transport.serving import on_the_fastest_loop, spare_the_processor
+from hetrl_runtime.transport.event_loop import on_the_fastest_loop, spare_the_processor
 
 _DELIVER = "/bare.Coordinator/Deliver"
 _RECEIPT = bytes(12)

@@ -26,10 +26,10 @@ from hetrl_core.task import Role
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
-from hetrl_runtime.tracing.opening import tracer_of
+from hetrl_runtime.tracing.tracer import tracer_of
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.values import PromptLease, ResumePoint, StepReport
 

@@ -40,7 +40,9 @@ def committed(version: int, *groups: int) -> pb.JournalEntry:
     return history.committed(version, consumed=ids, discarded=(), report=StepReport())
 
 
-def settings(entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bool = True) -> Story:
+def story_of(
+    entries: Iterable[pb.JournalEntry], *, steps: int, journal_is_whole: bool = True
+) -> Story:
     story = Story(batch_size=1, max_staleness=1, journal_is_whole=journal_is_whole)
     for at, entry in enumerate(entries):
         story.take(entry, at_seconds=float(at))
@@ -60,7 +62,7 @@ GOOD = (
 
 
 def test_a_history_that_keeps_its_promises_passes():
-    story = told(GOOD, steps=3)
+    story = story_of(GOOD, steps=3)
 
     assert story.violations == []
     assert [version.staleness for version in story.versions] == [(0,), (1,), (1,)]
@@ -68,7 +70,7 @@ def test_a_history_that_keeps_its_promises_passes():
 
 
 def test_what_a_lost_history_trained_on_may_be_trained_on_again():
-    story = told(
+    story = story_of(
         [
             *GOOD,
             an_epoch(2, 1),
@@ -96,7 +98,7 @@ def test_what_a_lost_history_trained_on_may_be_trained_on_again():
 )
 def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(trainer, violations):
     """The coordinator's buffer has another 2/0 by then, which nobody trained on."""
-    story = told(
+    story = story_of(
         [*GOOD, an_epoch(2, 2, trainer=trainer), accepted(2, version=0), committed(3, 2)],
         steps=3,
         journal_is_whole=False,
@@ -163,7 +165,7 @@ def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(traine
     ],
 )
 def test_a_broken_promise_is_seen(entries, steps, violation):
-    assert any(violation in each for each in told(entries, steps=steps).violations)
+    assert any(violation in each for each in story_of(entries, steps=steps).violations)
 
 
 def published(version: int, digest: str) -> str:

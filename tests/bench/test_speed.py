@@ -152,8 +152,8 @@ def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
         trl_floor=replace(floor, training=2.5),
     )
 
-    settings = table([found, found])
+    text = table([found, found])
 
-    assert "| whole | 4 | 7.5 |" in told
-    assert "| these together | 3 | 4 |" in told
-    assert "1.88 times ours, 3.00 times its products, and 2.50 times all these parts of it" in told
+    assert "| whole | 4 | 7.5 |" in text
+    assert "| these together | 3 | 4 |" in text
+    assert "1.88 times ours, 3.00 times its products, and 2.50 times all these parts of it" in text

@@ -24,12 +24,12 @@ from hetrl_runtime.coordinator.rules.deadlines import DATA_INVALID, TRACES_UNAVA
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import GONE_SECONDS, LEASE_SECONDS, Run
 from hetrl_runtime.coordinator.service import CoordinatorService
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, PromptSource, Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.metrics.server import MetricsServer
-from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import Tracer
+from hetrl_runtime.tracing.tracer import TracesUnavailableError, tracer_of
 from hetrl_runtime.transport.channel import bind, open_async_server
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import add_CoordinatorServicer_to_server

@@ -23,10 +23,10 @@ from grpc.aio import ServicerContext as Context
 
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role
+from hetrl_runtime.coordinator.notifier import Notifier
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.state import CommitRefused, WorkerBehind
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.coordinator.signal import Signal
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.wire import codec
@@ -51,17 +51,17 @@ class CoordinatorService(CoordinatorServicer):
     def __init__(self, run: Run) -> None:
         self._run = run
         self._loop = asyncio.get_running_loop()
-        self._news = Signal()
-        self._room = Signal()
-        self._batch = Signal()
+        self._news = Notifier()
+        self._room = Notifier()
+        self._batch = Notifier()
         self._committing = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
         self._unwritten: list[asyncio.Future[None]] = []
 
     def announce_change(self) -> None:
         """Let everyone who waits look again."""
-        for signal in (self._news, self._room, self._batch):
-            signal.give()
+        for notifier in (self._news, self._room, self._batch):
+            notifier.notify()
 
     def _gather_deliveries(self) -> None:
         if self._gathering is None:
@@ -72,8 +72,8 @@ class CoordinatorService(CoordinatorServicer):
         if self._run.ending:
             self.announce_change()
         if self._run.state.capacity:
-            self._room.give()
-        self._batch.give()
+            self._room.notify()
+        self._batch.notify()
 
     async def _written(self) -> None:
         """Wait until the journal has what was accepted; all of one turn of the loop share a write.
@@ -274,16 +274,16 @@ class CoordinatorService(CoordinatorServicer):
 
     async def _wait_for(
         self,
-        signal: Signal,
+        notifier: Notifier,
         ask: Callable[[], Answer],
         wait_seconds: float,
         *,
         unless: Callable[[], bool],
     ) -> Answer | None:
-        """Ask at every signal until there is an answer, the wait is over, or it is moot."""
+        """Ask at every notifier until there is an answer, the wait is over, or it is moot."""
         ends_at = time.monotonic() + min(max(wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
         while not unless():
-            given = signal.next()
+            given = notifier.next()
             if answer := ask():
                 return answer
             if unless():

@@ -1,6 +1,6 @@
 """A data set of the Hugging Face hub: its files, fetched once, of one commit for the whole run.
 
-Downloading is the hub's own library's; what is in the files, ``opening``'s.
+The hub's own library downloads; ``open_prompts`` reads the files.
 """
 
 import json
@@ -18,8 +18,8 @@ from huggingface_hub.errors import (
 )
 
 from hetrl_core.job.spec import HubDataset
+from hetrl_runtime.data.fetch_retry import Failed, fetch_with_retries
 from hetrl_runtime.data.prompt import Unusable
-from hetrl_runtime.data.remote import Failed, had
 
 _PIN = "dataset.json"
 
@@ -52,7 +52,7 @@ def fetched(
         _pin(state_path, dataset, commit=found.name)
         return found / files
 
-    return had(ask, timeout_seconds=timeout_seconds, stop=stop)
+    return fetch_with_retries(ask, timeout_seconds=timeout_seconds, stop=stop)
 
 
 def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | Failed:

@@ -1,7 +1,7 @@
 """Objects of a store, reached by URI: fetched once, the same for the whole run.
 
-S3, Google Cloud Storage, Azure and web servers are ``obstore``'s, credentials too, which it takes
-from the environment; when to ask again is ``remote``'s; what is in the files, ``opening``'s.
+``obstore`` reaches S3, Google Cloud Storage, Azure and web servers, with credentials from the
+environment. ``fetch_retry`` retries; ``open_prompts`` reads the files.
 """
 
 import json
@@ -29,8 +29,8 @@ from obstore.exceptions import (
 from obstore.store import from_url
 
 from hetrl_core.job.spec import ObjectStore
+from hetrl_runtime.data.fetch_retry import Failed, fetch_with_retries
 from hetrl_runtime.data.prompt import Unusable
-from hetrl_runtime.data.remote import Failed, had
 
 if TYPE_CHECKING:
     from obstore import Bytes, GetOptions, ObjectMeta
@@ -90,7 +90,7 @@ def fetched(
         stop: set where nobody waits for an answer any more.
     """
     copy = _Copy(source=source, files=files, state_path=state_path, stop=stop)
-    return had(copy.ask, timeout_seconds=timeout_seconds, stop=stop)
+    return fetch_with_retries(copy.ask, timeout_seconds=timeout_seconds, stop=stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

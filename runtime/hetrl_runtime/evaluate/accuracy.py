@@ -19,8 +19,8 @@ from hetrl_runtime.rollout.engine import (
     InferenceEngine,
 )
 from hetrl_runtime.rollout.engines import open_engine
+from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
-from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hetrl_core.job.spec import DataSpec, Tool
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Unusable
 from hetrl_runtime.reward.options import data_of, reward_options
 from hetrl_runtime.rollout.errors import EngineFailedError

@@ -15,8 +15,8 @@ from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task, asked_of_workers
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
+from hetrl_runtime.process.child_processes import run_together
 from hetrl_runtime.process.graceful_shutdown import until_stopped
-from hetrl_runtime.process.processes import run_together
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 

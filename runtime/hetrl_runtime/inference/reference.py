@@ -1,7 +1,7 @@
 """The reference: the policy as it began, on one pod's GPUs, cut by tensors where they are several.
 
 It is computed by the trainer's own code, so that a policy which has not moved has exactly the
-log-probabilities of its reference. Whose turn it is, is ``turns``'.
+log-probabilities of its reference. Whose turn it is, is ``request_queue``'.
 """
 
 # ruff: noqa: N806  # shapes: R response positions

@@ -1,7 +1,7 @@
 """A reward model: reads a question and a response, and says how good that is, on one GPU.
 
 It is a Hugging Face model for sequence classification with one output, as reward models are
-published, and has a tokenizer and a template of its own. Whose turn it is, is ``turns``'.
+published, and has a tokenizer and a template of its own. Whose turn it is, is ``request_queue``'.
 """
 
 # ruff: noqa: N803, N806  # shapes: B questions, T positions

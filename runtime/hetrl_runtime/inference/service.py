@@ -1,6 +1,6 @@
 """What rollout workers ask an inference worker, checked before it is believed.
 
-Who is asked, and when, is ``desk``'s; who looks, ``reference``'s and ``reward_model``'s.
+Who is asked, and when, is ``model_runner``'s; who looks, ``reference``'s and ``reward_model``'s.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from grpc.aio import ServicerContext as Context
 
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Task
-from hetrl_runtime.inference.desk import Desk
+from hetrl_runtime.inference.model_runner import ModelRunner
 from hetrl_runtime.inference.reference import Response
+from hetrl_runtime.inference.request_queue import AnswerT, AskedT, QueueFullError
 from hetrl_runtime.inference.reward_model import Judged
-from hetrl_runtime.inference.turns import AnswerT, AskedT, CrowdedError
 from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import InferenceServicer
-from hetrl_runtime.wire.inspection import FLOAT32, INT32, MAX_TEXT_CHARS, MAX_TOKENS
 from hetrl_runtime.wire.trajectory import LogProbs, Tokens
+from hetrl_runtime.wire.validation import FLOAT32, INT32, MAX_TEXT_CHARS, MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedReference:
     """Where the reference is asked, and which tokens it knows: those below ``vocab_size``."""
 
-    desk: Desk[Response, LogProbs]
+    runner: ModelRunner[Response, LogProbs]
     vocab_size: int
 
 
@@ -38,7 +38,7 @@ class AskedReference:
 class AskedReward:
     """Where the reward model is asked, and how it reads a question and a response."""
 
-    desk: Desk[Judged, float]
+    runner: ModelRunner[Judged, float]
     reads: Callable[[str, str], Judged]
 
 
@@ -70,7 +70,7 @@ class InferenceService(InferenceServicer):
         response = _response(request, vocab_size=asked.vocab_size)
         if isinstance(response, str):
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, response)
-        log_probs = await self._ask(asked.desk, response, context)
+        log_probs = await self._ask(asked.runner, response, context)
         return pb.ReferenceReply(log_probs=log_probs.astype(FLOAT32).tobytes())
 
     async def Reward(  # noqa: N802
@@ -88,16 +88,16 @@ class InferenceService(InferenceServicer):
         if not judged.num_tokens:
             reason = "question and response are empty"
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, reason)
-        reward = await self._ask(asked.desk, judged, context)
+        reward = await self._ask(asked.runner, judged, context)
         return pb.RewardReply(reward=reward)
 
     async def _ask(
-        self, desk: Desk[AskedT, AnswerT], question: AskedT, context: Context
+        self, runner: ModelRunner[AskedT, AnswerT], question: AskedT, context: Context
     ) -> AnswerT:
         asked_at = time.monotonic()
         try:
-            found = await desk.ask(question)
-        except CrowdedError as error:
+            found = await runner.ask(question)
+        except QueueFullError as error:
             await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         self._metrics.seconds.observe(time.monotonic() - asked_at)
         return found

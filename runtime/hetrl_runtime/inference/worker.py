@@ -1,6 +1,6 @@
 """An inference worker's run: it serves from its registration to the end of the job.
 
-asked ──▶ desks ──▶ passes, one after the other, in a thread ──▶ answers
+asked ──▶ runners ──▶ passes, one after the other, in a thread ──▶ answers
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
 from hetrl_runtime.compute.memory import keep_loaded
-from hetrl_runtime.inference.desk import Desk
+from hetrl_runtime.inference.model_runner import ModelRunner
 from hetrl_runtime.inference.reference import ReferenceModel
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
@@ -63,7 +63,7 @@ class InferenceWorker:
         self._models = models
         self._metrics = metrics
         self._activity = Activity(time.monotonic())
-        self._desks: list[Desk[Any, Any]] = []
+        self._runners: list[ModelRunner[Any, Any]] = []
         self._service = InferenceService(
             launch.job,
             metrics,
@@ -84,8 +84,8 @@ class InferenceWorker:
                 FollowerClient(self._link(process, endpoint)) as client,
                 asyncio.TaskGroup() as tasks,
             ):
-                for desk in self._desks:
-                    tasks.create_task(desk.keep_answering(), name="passes")
+                for runner in self._runners:
+                    tasks.create_task(runner.run(), name="passes")
                 tasks.create_task(self._keep_reporting(client), name="status")
                 tasks.create_task(_end_with_the_run(client), name="announcements")
         except ExceptionGroup as failures:
@@ -93,14 +93,14 @@ class InferenceWorker:
         raise AssertionError("these tasks never end by themselves")
 
     def _asked_reference(self, model: ReferenceModel) -> AskedReference:
-        desk = Desk(model, note=self._note)
-        self._desks.append(desk)
-        return AskedReference(desk=desk, vocab_size=model.vocab_size)
+        runner = ModelRunner(model, note=self._note)
+        self._runners.append(runner)
+        return AskedReference(runner=runner, vocab_size=model.vocab_size)
 
     def _asked_reward(self, model: RewardModel) -> AskedReward:
-        desk = Desk(model, note=self._note)
-        self._desks.append(desk)
-        return AskedReward(desk=desk, reads=model.reads)
+        runner = ModelRunner(model, note=self._note)
+        self._runners.append(runner)
+        return AskedReward(runner=runner, reads=model.reads)
 
     def _link(self, process: str, endpoint: InferenceEndpoint) -> CoordinatorLink:
         return CoordinatorLink(
@@ -124,15 +124,15 @@ class InferenceWorker:
             await server.stop(grace=None)
 
     def _note(self) -> None:
-        is_busy = any(desk.is_looking for desk in self._desks)
+        is_busy = any(runner.is_looking for runner in self._runners)
         self._activity.observe(is_busy=is_busy, now=time.monotonic())
 
     async def _keep_reporting(self, client: FollowerClient) -> None:
         while True:
             self._note()
             status = ProcessStatus(
-                running=sum(desk.num_waiting for desk in self._desks),
-                generated_tokens=sum(desk.seen_tokens for desk in self._desks),
+                running=sum(runner.num_waiting for runner in self._runners),
+                generated_tokens=sum(runner.seen_tokens for runner in self._runners),
                 idle_seconds=self._activity.idle_seconds,
                 busy_seconds=self._activity.busy_seconds,
             )

@@ -12,7 +12,7 @@ from functools import partial
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, programs_of
 from hetrl_runtime.inference.program import serve
-from hetrl_runtime.process.processes import Work
+from hetrl_runtime.process.child_processes import Work
 from hetrl_runtime.rollout.program import generate
 
 _PROGRAMS: Mapping[Role, Callable[[Launch, int], int]] = {

@@ -12,8 +12,8 @@ from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime.compute import memory
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.process import logs
-from hetrl_runtime.process.pod import launch_option
-from hetrl_runtime.transport.serving import on_the_fastest_loop, spare_the_processor
+from hetrl_runtime.process.pod_options import launch_option
+from hetrl_runtime.transport.event_loop import on_the_fastest_loop, spare_the_processor
 from hetrl_runtime.wire.values import Ending
 
 STOPPED_EXIT_CODE = 128 + signal.SIGTERM

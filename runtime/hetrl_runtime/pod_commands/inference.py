@@ -7,7 +7,7 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_runtime.inference.program import serve
-from hetrl_runtime.process.pod import launch_option, ordinal_option
+from hetrl_runtime.process.pod_options import launch_option, ordinal_option
 
 
 @click.command("inference")

@@ -8,8 +8,8 @@ import click
 
 from hetrl_core import launch as contract
 from hetrl_runtime.pod_commands.colocated import colocated_programs
-from hetrl_runtime.process.pod import launch_option, ordinal_option
-from hetrl_runtime.process.processes import run_together
+from hetrl_runtime.process.child_processes import run_together
+from hetrl_runtime.process.pod_options import launch_option, ordinal_option
 from hetrl_runtime.trainer.program import train, training_ranks
 
 

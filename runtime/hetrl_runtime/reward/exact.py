@@ -1,6 +1,6 @@
 """The ``exact`` verifier: the same text, but for white space around it."""
 
-from hetrl_runtime.data.target import target
+from hetrl_runtime.data.reference_answer import target
 
 
 def score(response: str, answer: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import math_verify
 
-from hetrl_runtime.data.target import MARKER, target
+from hetrl_runtime.data.reference_answer import MARKER, target
 from hetrl_runtime.reward.magnitude import is_beyond_reason
 
 _TIMEOUT_SECONDS = 1

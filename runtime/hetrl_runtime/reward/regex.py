@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from hetrl_runtime.data.target import target
+from hetrl_runtime.data.reference_answer import target
 
 
 def score(response: str, answer: str, *, pattern: str) -> float:

@@ -25,10 +25,10 @@ from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.scoring import VerifierPool
 from hetrl_runtime.rollout.engine import GenerationRequest, InferenceEngine
+from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
-from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.rollout.response_trace import ResponseTrace
-from hetrl_runtime.rollout.status import StatusSeries
+from hetrl_runtime.rollout.status_metrics import StatusSeries
 from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
 from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
 from hetrl_runtime.transport.clients.inference_client import InferenceClient

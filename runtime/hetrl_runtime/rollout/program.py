@@ -11,7 +11,7 @@ from hetrl_runtime.process import logs
 from hetrl_runtime.process.graceful_shutdown import until_stopped
 from hetrl_runtime.reward.confinement.code import CodeError
 from hetrl_runtime.rollout.errors import EngineFailedError, ModelNotFoundError
-from hetrl_runtime.tracing.opening import TracesUnavailableError
+from hetrl_runtime.tracing.tracer import TracesUnavailableError
 from hetrl_runtime.transport.errors import RunEnded, TransportError
 
 VLLM_SETTINGS = {

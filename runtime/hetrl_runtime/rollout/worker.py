@@ -21,8 +21,8 @@ from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.loop import Equipment, RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
-from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import Tracer
+from hetrl_runtime.tracing.tracer import tracer_of
 from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
 from hetrl_runtime.transport.clients.inference_client import InferenceClient
 from hetrl_runtime.transport.weights.relay import Broadcast, weight_source

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from hetrl_runtime.tiny.lessons import AnswerLessons, Lessons, ProductLessons, SumLessons
 from hetrl_runtime.tiny.task import Task
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.tiny.warm_up import WarmUp, WarmUpResult, warm_up
+from hetrl_runtime.tiny.warm_up_data import AnswerLessons, Lessons, ProductLessons, SumLessons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Most worked answers forget the carry, so greedy decoding starts out right where there is
 none, and sampling is right often enough for rewards to say something. Which of the two
-habits stays is for reinforcement learning to decide. What is shown is ``lessons``'.
+habits stays is for reinforcement learning to decide. What is shown is ``warm_up_data``'.
 """
 
 # ruff: noqa: N803, N806  # shapes: Batch, Time, Vocabulary
@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from torch import Tensor
 from transformers import Qwen3ForCausalLM
 
-from hetrl_runtime.tiny.lessons import IGNORED, Lessons
+from hetrl_runtime.tiny.warm_up_data import IGNORED, Lessons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ from hetrl_runtime.trainer.losses.policy_loss import (
     masked_mean,
     token_weights,
 )
+from hetrl_runtime.trainer.minibatch_metrics import MinibatchMetrics
 from hetrl_runtime.trainer.model.model import Policy, TokenScores
 from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass
-from hetrl_runtime.trainer.tally import Tally
 
 ACTOR_FIGURES = (
     "loss",
@@ -63,7 +63,7 @@ class Actor:
             beyond=algorithm.stale_weights,
         )
         self._is_near_behaviour = algorithm.proximal_policy is ProximalPolicy.BEHAVIOUR
-        self.tally = Tally(ACTOR_FIGURES)
+        self.minibatch_metrics = MinibatchMetrics(ACTOR_FIGURES)
 
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold beside the policy's files.
@@ -96,7 +96,7 @@ class Actor:
             return loss
 
         self.policy.backward(self.policy.passes(batch, parts), loss_of)
-        self.tally.add(figures, norm=self.optimizer.step(version=version))
+        self.minibatch_metrics.add(figures, norm=self.optimizer.step(version=version))
 
     def _loss(
         self, each: Pass, scores: TokenScores, targets: Targets, whole: Whole

@@ -19,12 +19,12 @@ from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.losses.policy_loss import Whole, masked_mean, token_weights
 from hetrl_runtime.trainer.losses.valuation import Valuation
 from hetrl_runtime.trainer.losses.value_loss import clipped_value_loss
+from hetrl_runtime.trainer.minibatch_metrics import MinibatchMetrics
 from hetrl_runtime.trainer.model.model import TrainedModel
 from hetrl_runtime.trainer.model.optimizer import Optimizer
 from hetrl_runtime.trainer.parallel.passes import Pass, by_row
 from hetrl_runtime.trainer.parallel.stage import Stage
 from hetrl_runtime.trainer.parallel.value_stage import ValueStage
-from hetrl_runtime.trainer.tally import Tally
 
 CRITIC_FIGURES = ("value_loss", "value_clip_fraction")
 
@@ -65,7 +65,7 @@ class Critic:
         self.optimizer = Optimizer(model, learning_rate=peak_rate(algorithm.critic, training))
         self._spec = algorithm.critic
         self._aggregation = algorithm.loss_aggregation
-        self.tally = Tally(CRITIC_FIGURES)
+        self.minibatch_metrics = MinibatchMetrics(CRITIC_FIGURES)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that a checkpoint must hold: weights in float32, and the optimizer's state.
@@ -110,7 +110,7 @@ class Critic:
             return loss
 
         self.model.backward(self.model.passes(batch, parts), loss_of)
-        self.tally.add(found, norm=self.optimizer.step(version=version))
+        self.minibatch_metrics.add(found, norm=self.optimizer.step(version=version))
 
     def _loss(
         self, each: Pass, values_BR: Tensor, valuation: Valuation, whole: Whole

@@ -24,10 +24,10 @@ from hetrl_runtime.trainer.losses.advantage import group_advantages
 from hetrl_runtime.trainer.losses.gae import rewards_at_the_end
 from hetrl_runtime.trainer.losses.policy_loss import Whole, summed
 from hetrl_runtime.trainer.losses.valuation import Valuation, valued
+from hetrl_runtime.trainer.minibatch_metrics import means
 from hetrl_runtime.trainer.model.model import Policy
 from hetrl_runtime.trainer.model.optimizer import learning_rate_at
 from hetrl_runtime.trainer.processes.peers import Peers
-from hetrl_runtime.trainer.tally import means
 
 _OF_CRITIC = "critic/"
 """Before the names of its tensors in a checkpoint."""
@@ -208,14 +208,18 @@ class Learner:
 
     def _of_actor(self, num_minibatches: int, version: int) -> dict[str, float]:
         """Return what the policy's minibatches said, wherever it is trained."""
-        tally = self.actor.tally if self.actor else None
-        found, norm = means(ACTOR_FIGURES, tally, self._peers, num_minibatches=num_minibatches)
+        minibatch_metrics = self.actor.minibatch_metrics if self.actor else None
+        found, norm = means(
+            ACTOR_FIGURES, minibatch_metrics, self._peers, num_minibatches=num_minibatches
+        )
         rate = learning_rate_at(version - self._warm_up_steps, peak=self._training.learning_rate)
         return {**found, "gradient_norm": norm, "learning_rate": rate}
 
     def _of_critic(self, num_minibatches: int, version: int) -> dict[str, float]:
         """Return what the critic's minibatches said, wherever it is trained."""
-        tally = self.critic.tally if self.critic else None
-        found, norm = means(CRITIC_FIGURES, tally, self._peers, num_minibatches=num_minibatches)
+        minibatch_metrics = self.critic.minibatch_metrics if self.critic else None
+        found, norm = means(
+            CRITIC_FIGURES, minibatch_metrics, self._peers, num_minibatches=num_minibatches
+        )
         rate = learning_rate_at(version, peak=peak_rate(self._algorithm.critic, self._training))
         return {**found, "critic_gradient_norm": norm, "critic_learning_rate": rate}

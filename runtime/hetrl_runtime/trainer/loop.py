@@ -29,12 +29,12 @@ from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import NO_TRACER, UNTRACED, Span, Tracer
 from hetrl_runtime.trainer.batch import collate
+from hetrl_runtime.trainer.batch_checks import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.checkpoints.writer import CheckpointWriter
-from hetrl_runtime.trainer.consume import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.learner import Learner
 from hetrl_runtime.trainer.processes.peers import Order, Peers
-from hetrl_runtime.trainer.stop import StopRequested, StopSignal
+from hetrl_runtime.trainer.stop_signal import StopRequested, StopSignal
 from hetrl_runtime.transport.clients.coordinator_client import TrainerClient
 from hetrl_runtime.transport.errors import RunEnded
 from hetrl_runtime.transport.weights.weights import Snapshot, WeightServer

@@ -12,8 +12,8 @@ from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
 from hetrl_runtime.compute import memory
 from hetrl_runtime.process import logs
-from hetrl_runtime.tracing.opening import TracesUnavailableError, tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
+from hetrl_runtime.tracing.tracer import TracesUnavailableError, tracer_of
 from hetrl_runtime.transport.errors import Refused, TransportError
 from hetrl_runtime.wire.values import Ending
 
@@ -47,7 +47,7 @@ def _train(launch: Launch, rank: Rank) -> Ending | None:
     from hetrl_runtime.trainer.parallel.place import Place  # noqa: PLC0415
     from hetrl_runtime.trainer.processes.gang import Gang  # noqa: PLC0415  # see above
     from hetrl_runtime.trainer.processes.peers import Peers  # noqa: PLC0415
-    from hetrl_runtime.trainer.stop import StopSignal  # noqa: PLC0415
+    from hetrl_runtime.trainer.stop_signal import StopSignal  # noqa: PLC0415
 
     stop = StopSignal()
     device = best_device(rank.local_gpu)

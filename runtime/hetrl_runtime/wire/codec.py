@@ -12,19 +12,19 @@ from google.protobuf.message import DecodeError
 
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
-from hetrl_runtime.wire.inspection import (
-    FLOAT32,
-    INT32,
-    MAX_TEXT_CHARS,
-    inspected,
-    misaddressed,
-)
 from hetrl_runtime.wire.trajectory import (
     FailedTrajectory,
     LogProbs,
     SampledTrajectory,
     Tokens,
     TrajectoryId,
+)
+from hetrl_runtime.wire.validation import (
+    FLOAT32,
+    INT32,
+    MAX_TEXT_CHARS,
+    inspected,
+    misaddressed,
 )
 from hetrl_runtime.wire.values import InferenceEndpoint, Outcome, ResumePoint, StepReport
 

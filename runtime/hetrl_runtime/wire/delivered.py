@@ -1,7 +1,7 @@
 """A trajectory as it lies between its worker and the trainer: figures, and the message as it came.
 
 The coordinator's rules need a few numbers of it. The rest is neither unpacked nor packed again on
-its way to the journal and to the trainer; what it must satisfy is ``inspection``'s.
+its way to the journal and to the trainer; what it must satisfy is ``validation``'s.
 """
 
 from typing import NamedTuple

@@ -17,7 +17,7 @@ from hetrl_runtime.coordinator.journal.journal import Journal
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import Run
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer

@@ -9,7 +9,7 @@ import pytest
 
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.data import parquet
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Fields, Prompt, PromptSource, Unusable
 
 MATH = Fields(question="problem", answer="answer")

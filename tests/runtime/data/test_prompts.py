@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_runtime.coordinator.rules.prompts import Prompts
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.order import PassOrder
 from hetrl_runtime.data.prompt import Prompt, PromptSource, Unusable
-from hetrl_runtime.data.target import target
+from hetrl_runtime.data.reference_answer import target
 from tests.runtime.launches import a_prompt_file
 
 

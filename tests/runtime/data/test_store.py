@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hetrl_core.job.spec import ObjectStore
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
 from hetrl_runtime.data.store import fetched
 from tests.runtime.data.loopback import serving
@@ -41,7 +41,7 @@ def shard(*numbers: int) -> bytes:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    monkeypatch.setattr("hetrl_runtime.data.remote._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("hetrl_runtime.data.fetch_retry._PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("hetrl_runtime.data.store._RETRIES", {"max_retries": 0})
     with served() as (found, address):
         for name, value in environment(address).items():

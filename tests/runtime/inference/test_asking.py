@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_core.launch import Address, JobIdentity, Launch
 from hetrl_core.task import Task
-from hetrl_runtime.inference.desk import Desk
+from hetrl_runtime.inference.model_runner import ModelRunner
 from hetrl_runtime.inference.reference import Response
 from hetrl_runtime.inference.reward_model import Judged
 from hetrl_runtime.inference.service import AskedReference, AskedReward, InferenceService
@@ -84,28 +84,28 @@ async def a_server(
     words: Words | None = None,
 ) -> AsyncIterator[InferenceEndpoint]:
     """Serve as a worker does: what a model says, or with ``words`` another's rewards."""
-    desks: list[Desk[Any, Any]] = []
+    runners: list[ModelRunner[Any, Any]] = []
 
-    def asked(model: Any) -> Desk[Any, Any]:
-        desks.append(Desk(model, note=lambda: None))
-        return desks[-1]
+    def asked(model: Any) -> ModelRunner[Any, Any]:
+        runners.append(ModelRunner(model, note=lambda: None))
+        return runners[-1]
 
     server = open_async_server()
     service = InferenceService(
         launch.job,
         InferenceMetrics(CollectorRegistry()),
         reference=AskedReference(
-            desk=asked(SmallTalk(say=say, counts=[] if counts is None else counts)),
+            runner=asked(SmallTalk(say=say, counts=[] if counts is None else counts)),
             vocab_size=VOCAB_SIZE,
         )
         if say
         else None,
-        reward=AskedReward(desk=asked(words), reads=words.reads) if words else None,
+        reward=AskedReward(runner=asked(words), reads=words.reads) if words else None,
     )
     add_InferenceServicer_to_server(service, server)
     port = bind(server, Address(host="127.0.0.1", port=0), launch.tls)
     await server.start()
-    answering = [asyncio.create_task(desk.keep_answering()) for desk in desks]
+    answering = [asyncio.create_task(runner.run()) for runner in runners]
     tasks = [Task.REFERENCE_INFERENCE] * bool(say) + [Task.REWARD_INFERENCE] * bool(words)
     try:
         yield InferenceEndpoint(address=f"127.0.0.1:{port}", tasks=tuple(tasks))

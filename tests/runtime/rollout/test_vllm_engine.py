@@ -27,9 +27,9 @@ from hetrl_runtime.rollout.engine import (
 )
 from hetrl_runtime.rollout.engines import open_engine
 from hetrl_runtime.rollout.errors import EngineFailedError
+from hetrl_runtime.rollout.multi_turn import respond
 from hetrl_runtime.rollout.program import VLLM_SETTINGS
 from hetrl_runtime.rollout.prompts import PromptFormat
-from hetrl_runtime.rollout.responding import respond
 from tests.runtime.rollout.models import save_two_versions, weights_of
 from tests.runtime.rollout.reference import Reference
 from tests.runtime.rollout.turns import check_turns, has_called, sampled_log_probs

@@ -10,7 +10,6 @@ import pytest
 
 from hetrl_core.job.spec import TracesSpec
 from hetrl_core.task import Role
-from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.recording import (
     CLOSE_SECONDS,
     EXPORT_SECONDS,
@@ -19,6 +18,7 @@ from hetrl_runtime.tracing.recording import (
     ExportingTracer,
 )
 from hetrl_runtime.tracing.span import UNTRACED, Tracer
+from hetrl_runtime.tracing.tracer import tracer_of
 from tests.runtime.launches import a_launch, free_port
 from tests.runtime.tracing.collector import Seen, a_collector
 

@@ -24,8 +24,8 @@ from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.errors import Refused, Unreachable
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import InferenceStub
-from hetrl_runtime.wire.inspection import FLOAT32, INT32, impossible_log_probs
 from hetrl_runtime.wire.trajectory import LogProbs, SampledTrajectory
+from hetrl_runtime.wire.validation import FLOAT32, INT32, impossible_log_probs
 from hetrl_runtime.wire.values import InferenceEndpoint
 
 log = logging.getLogger(__name__)

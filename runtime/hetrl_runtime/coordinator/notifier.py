@@ -1,9 +1,9 @@
-"""What those who wait for the coordinator wait for. What is worth a signal, ``service`` knows."""
+"""What those who wait for the coordinator wait for. What is worth a notifier, ``service`` knows."""
 
 import asyncio
 
 
-class Signal:
+class Notifier:
     """Something that happens again and again; whoever waits waits for the next time."""
 
     def __init__(self) -> None:
@@ -13,7 +13,7 @@ class Signal:
         """Return what is set when it happens next."""
         return self._next
 
-    def give(self) -> None:
+    def notify(self) -> None:
         """Let it happen."""
         self._next.set()
         self._next = asyncio.Event()

@@ -5,9 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from hetrl_runtime.inference import turns as module
+from hetrl_runtime.inference import request_queue as module
 from hetrl_runtime.inference.reference import Response
-from hetrl_runtime.inference.turns import CrowdedError, Turns
+from hetrl_runtime.inference.request_queue import QueueFullError, RequestQueue
 from hetrl_runtime.wire.trajectory import LogProbs
 
 
@@ -16,9 +16,9 @@ def a_response(num_tokens: int) -> Response:
 
 
 async def those_who_ask(
-    turns: Turns[Response, LogProbs], *sizes: int
+    queue: RequestQueue[Response, LogProbs], *sizes: int
 ) -> "list[asyncio.Task[LogProbs]]":
-    tasks = [asyncio.create_task(turns.ask(a_response(size))) for size in sizes]
+    tasks = [asyncio.create_task(queue.ask(a_response(size))) for size in sizes]
     await asyncio.sleep(0)
     return tasks
 
@@ -30,43 +30,43 @@ async def end(tasks: "list[asyncio.Task[LogProbs]]") -> None:
 
 
 async def test_a_pass_takes_what_it_is_meant_for_in_the_order_of_asking() -> None:
-    turns = Turns[Response, LogProbs](max_tokens=10)
-    tasks = await those_who_ask(turns, 4, 5, 3, 20, 2)
+    queue = RequestQueue[Response, LogProbs](max_tokens=10)
+    tasks = await those_who_ask(queue, 4, 5, 3, 20, 2)
 
-    passes = [[turn.question.num_tokens for turn in await turns.next()] for _ in range(4)]
+    passes = [[turn.question.num_tokens for turn in await queue.next()] for _ in range(4)]
 
     assert passes == [[4, 5], [3], [20], [2]]
     await end(tasks)
 
 
 async def test_each_gets_its_own_answer() -> None:
-    turns = Turns[Response, LogProbs](max_tokens=100)
-    tasks = await those_who_ask(turns, 4, 5)
+    queue = RequestQueue[Response, LogProbs](max_tokens=100)
+    tasks = await those_who_ask(queue, 4, 5)
 
-    for turn in await turns.next():
+    for turn in await queue.next():
         turn.answer.set_result(np.full(1, turn.question.num_tokens, np.float32))
 
     assert [found.tolist() for found in await asyncio.gather(*tasks)] == [[4.0], [5.0]]
 
 
 async def test_who_does_not_want_to_know_any_more_is_passed_over() -> None:
-    turns = Turns[Response, LogProbs](max_tokens=8)
-    tasks = await those_who_ask(turns, 4, 5, 3)
+    queue = RequestQueue[Response, LogProbs](max_tokens=8)
+    tasks = await those_who_ask(queue, 4, 5, 3)
     await end(tasks[:1])
 
-    assert [turn.question.num_tokens for turn in await turns.next()] == [5, 3]
+    assert [turn.question.num_tokens for turn in await queue.next()] == [5, 3]
     await end(tasks)
 
 
 async def test_nobody_is_next_until_somebody_asks() -> None:
-    turns = Turns[Response, LogProbs](max_tokens=8)
-    (gone,) = await those_who_ask(turns, 4)
+    queue = RequestQueue[Response, LogProbs](max_tokens=8)
+    (gone,) = await those_who_ask(queue, 4)
     await end([gone])
-    waiting = asyncio.create_task(turns.next())
+    waiting = asyncio.create_task(queue.next())
     await asyncio.sleep(0.01)
     assert not waiting.done()
 
-    tasks = await those_who_ask(turns, 2)
+    tasks = await those_who_ask(queue, 2)
 
     (turn,) = await waiting
     assert turn.question.num_tokens == 2
@@ -74,10 +74,10 @@ async def test_nobody_is_next_until_somebody_asks() -> None:
 
 
 async def test_a_crowd_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 2)
-    turns = Turns[Response, LogProbs](max_tokens=8)
-    tasks = await those_who_ask(turns, 2, 2)
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    queue = RequestQueue[Response, LogProbs](max_tokens=8)
+    tasks = await those_who_ask(queue, 2, 2)
 
-    with pytest.raises(CrowdedError, match="2 questions wait already"):
-        await turns.ask(a_response(2))
+    with pytest.raises(QueueFullError, match="2 questions wait already"):
+        await queue.ask(a_response(2))
     await end(tasks)

@@ -14,9 +14,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from hetrl_core.job.spec import Tool
-from hetrl_runtime.data.opening import open_prompts
+from hetrl_runtime.data.open_prompts import open_prompts
 from hetrl_runtime.data.prompt import Unusable
-from hetrl_runtime.data.target import target
+from hetrl_runtime.data.reference_answer import target
 from hetrl_runtime.rollout.tool_calls import CALL, CALL_END, ToolCalls
 from hetrl_runtime.tiny.products import Product, products
 from hetrl_runtime.tiny.sums import sums

@@ -3,10 +3,10 @@ import json
 import pytest
 import torch
 
-from hetrl_runtime.tiny.lessons import IGNORED, AnswerLessons
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.tiny.warm_up import WarmUp
+from hetrl_runtime.tiny.warm_up_data import IGNORED, AnswerLessons
 
 SHORT = {"question": "Two and two?", "answer": "2+2=4\n#### 4"}
 LONGER = {"question": "A dozen and one more?", "answer": "12+1=13\n#### 13"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hetrl_runtime.trainer.stop import StopRequested, StopSignal
+from hetrl_runtime.trainer.stop_signal import StopRequested, StopSignal
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-MOST_WAITING = 4096
+MAX_WAITING = 4096
 """Beyond this a worker is so far behind that another should be asked."""
 
 
@@ -41,25 +41,25 @@ class FrozenModel(Protocol[AskedT_contra, AnswerT]):
         ...
 
 
-class CrowdedError(Exception):
+class QueueFullError(Exception):
     """Too many wait already; the message says how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Turn(Generic[AskedT, AnswerT]):
+class PendingRequest(Generic[AskedT, AnswerT]):
     """One question, and its answer to come."""
 
     question: AskedT
     answer: "asyncio.Future[AnswerT]"
 
 
-class Turns(Generic[AskedT, AnswerT]):
+class RequestQueue(Generic[AskedT, AnswerT]):
     """Who waits, on one event loop."""
 
     def __init__(self, *, max_tokens: int) -> None:
         """``max_tokens`` is what one pass is meant for; one longer question still is a pass."""
         self._max_tokens = max_tokens
-        self._waiting: deque[Turn[AskedT, AnswerT]] = deque()
+        self._waiting: deque[PendingRequest[AskedT, AnswerT]] = deque()
         self._has_some = asyncio.Event()
 
     def __len__(self) -> int:
@@ -69,25 +69,25 @@ class Turns(Generic[AskedT, AnswerT]):
         """Wait for a question's turn; return the answer.
 
         Raises:
-            CrowdedError: too many wait already.
+            QueueFullError: too many wait already.
         """
-        if len(self) >= MOST_WAITING:
-            raise CrowdedError(f"{len(self)} questions wait already")
+        if len(self) >= MAX_WAITING:
+            raise QueueFullError(f"{len(self)} questions wait already")
         answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
-        turn = Turn(question=question, answer=answer)
+        turn = PendingRequest(question=question, answer=answer)
         self._waiting.append(turn)
         self._has_some.set()
         return await turn.answer
 
-    async def next(self) -> list[Turn[AskedT, AnswerT]]:
+    async def next(self) -> list[PendingRequest[AskedT, AnswerT]]:
         """Wait for somebody; return those that the next pass is for, who still want to know."""
         while True:
             await self._has_some.wait()
             if found := self._next():
                 return found
 
-    def _next(self) -> list[Turn[AskedT, AnswerT]]:
-        found: list[Turn[AskedT, AnswerT]] = []
+    def _next(self) -> list[PendingRequest[AskedT, AnswerT]]:
+        found: list[PendingRequest[AskedT, AnswerT]] = []
         num_tokens = 0
         while self._waiting:
             turn = self._waiting[0]

@@ -13,7 +13,7 @@ import pytest
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Task
-from hetrl_runtime.process.processes import run_together
+from hetrl_runtime.process.child_processes import run_together
 from tests.runtime.launches import a_launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

@@ -8,7 +8,7 @@ from torch import Tensor
 from hetrl_runtime.trainer.processes.peers import Peers
 
 
-class Tally:
+class MinibatchMetrics:
     """This process's share of figures, whose means over minibatches are wanted, and of norms."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ class Tally:
 
 
 def means(
-    names: Sequence[str], mine: Tally | None, peers: Peers, *, num_minibatches: int
+    names: Sequence[str], mine: MinibatchMetrics | None, peers: Peers, *, num_minibatches: int
 ) -> tuple[dict[str, float], float]:
     """Return every figure's mean over minibatches, and the gradient norm's, from all processes.
 

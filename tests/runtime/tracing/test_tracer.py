@@ -11,8 +11,8 @@ from hetrl_core.job.spec import TracesSpec
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch, to_json
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
-from hetrl_runtime.tracing.opening import tracer_of
 from hetrl_runtime.tracing.span import NO_TRACER
+from hetrl_runtime.tracing.tracer import tracer_of
 from tests.runtime.launches import a_launch
 
 WITHOUT_OPENTELEMETRY = """

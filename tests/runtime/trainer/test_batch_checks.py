@@ -1,7 +1,7 @@
 import pytest
 
 from hetrl_core.staleness import StalenessBound
-from hetrl_runtime.trainer.consume import SignalWatch, check, shuffled
+from hetrl_runtime.trainer.batch_checks import SignalWatch, check, shuffled
 from tests.runtime.trainer.trajectories import a_trajectory
 
 BOUND = StalenessBound(max_staleness=2)

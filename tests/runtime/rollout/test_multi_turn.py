@@ -8,8 +8,8 @@ import pytest
 from hetrl_core.job.spec import Tool
 from hetrl_runtime.rollout.engine import EngineSettings, FinishReason, Generation, GenerationRequest
 from hetrl_runtime.rollout.engines.transformers import TransformersEngine
+from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.prompts import PromptFormat
-from hetrl_runtime.rollout.responding import last_turn, respond
 from hetrl_runtime.wire.trajectory import TOOL_VERSION
 from tests.runtime.rollout.models import save_tiny_qwen3
 from tests.runtime.rollout.reference import Reference

@@ -26,7 +26,7 @@ class Failed:
     """Whether it may be otherwise later."""
 
 
-def had(
+def fetch_with_retries(
     ask: Callable[[], Path | Failed], *, timeout_seconds: float, stop: threading.Event
 ) -> Path | Unusable:
     """Return where the files are now, or why they cannot be had.

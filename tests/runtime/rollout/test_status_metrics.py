@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.activity import Activity
-from hetrl_runtime.rollout.status import StatusSeries
+from hetrl_runtime.rollout.status_metrics import StatusSeries
 from hetrl_runtime.wire.values import ProcessStatus
 
 

@@ -3,7 +3,7 @@ import socket
 import click
 import pytest
 
-from hetrl_runtime.process.pod import ordinal
+from hetrl_runtime.process.pod_options import ordinal
 
 
 @pytest.mark.parametrize(
