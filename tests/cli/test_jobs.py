@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from e2e.cluster.cluster import Cluster
-from hetrl_cli.jobs.standing import RunSnapshot, ago, span
+from hetrl_cli.jobs.standing import Standing, ago, span
 from hetrl_cli.jobs.status import listed, of_plan, of_plans
 from hetrl_cli.jobs.top import steps, summary
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
@@ -58,9 +58,9 @@ RUNNING = {
 }
 
 
-def a_standing(status: dict[str, Any] | None = None, *, name: str = "tiny") -> RunSnapshot:
+def a_standing(status: dict[str, Any] | None = None, *, name: str = "tiny") -> Standing:
     job = a_job({"metadata.name": name, "metadata.namespace": "team"})
-    return RunSnapshot(job | {"status": status} if status else job)
+    return Standing(job | {"status": status} if status else job)
 
 
 def printed(table: object) -> str:
