@@ -23,7 +23,7 @@ from hetrl_runtime.transport.weights.regions import Bytes
 
 PART_BYTES = 32 << 20
 _MEETING = timedelta(seconds=10)
-"""For all members to come: they are told to at the same moment."""
+"""For all members to arrive: they are invited at the same moment."""
 
 _PART = timedelta(seconds=10)
 """For one part to reach everyone."""

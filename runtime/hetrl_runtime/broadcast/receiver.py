@@ -1,4 +1,4 @@
-"""A worker's end: attend, meet the others, receive; or say why that came to nothing."""
+"""A worker's end of a broadcast: attend, join the group, receive; or return why that failed."""
 
 import asyncio
 import uuid

@@ -1,9 +1,9 @@
-"""Who takes part in a broadcast, and when it begins.
+"""Members and start of each round of a broadcast.
 
 A collective needs all its members at once, but workers come when they hear of a version, and any
-may be gone the next moment. So whoever wants weights attends, and a round begins when all those of
-the round before are here, or when the first has waited long enough. Decides only: time is given,
-and what is sent is ``sender``'s.
+may fail the next moment. So a worker that wants weights attends, and a round begins when all those
+of the round before are present, or when the first has waited long enough. This module only decides:
+callers pass the time, and ``sender`` sends.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Gathering:
     """Those that wait for a round to begin, and the group that the last one left behind."""
 
     def __init__(self, *, trainer: str, gpu: str) -> None:
-        """Begin with nobody.
+        """Begin without members.
 
         Args:
             trainer: new at every start of the trainer: its groups are named after it.
@@ -60,7 +60,7 @@ class Gathering:
         self._numbers = count(1)
 
     def enter(self, attendant: Attendant, *, now: float) -> None:
-        """Take a worker in; one that was started anew takes the place of what it was."""
+        """Take a worker in; a restarted worker replaces its former instance."""
         if not self._here:
             self._since = now
         self._here[attendant.process] = attendant
@@ -71,7 +71,7 @@ class Gathering:
             del self._here[attendant.process]
 
     def seconds_left(self, *, now: float) -> float | None:
-        """Return how long to wait for others; None where nobody waits."""
+        """Return how long to wait for others; None if no worker waits."""
         if not self._here:
             return None
         if self._last and set(self._last.attendants) <= set(self._here.values()):
@@ -91,9 +91,9 @@ class Gathering:
         return self._last
 
     def fail(self) -> None:
-        """Give the last round's group up: the next round's members meet anew.
+        """Drop the last round's group: the next round's members form a new one.
 
-        Where that was over NCCL the next is not: what keeps machines from it seldom goes away.
+        After a failure over NCCL the next group uses gloo: such failures seldom go away.
         """
         if self._last and self._last.over_nccl:
             self._may_use_nccl = False

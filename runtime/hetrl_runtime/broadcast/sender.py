@@ -1,7 +1,7 @@
-"""The trainer's end: workers attend by gRPC, one thread leads round after round.
+"""The trainer's end of a broadcast: workers attend by gRPC, one thread runs round after round.
 
-Publishing waits for none of this, so training goes on while weights travel. Whatever goes wrong is
-told to all members of the round, who fetch the same weights by ``transport.fetching`` then.
+Publishing does not wait for it, so training goes on while weights travel. An error is reported to
+all members of the round, which then fetch the same weights by ``transport.fetching``.
 """
 
 import logging
@@ -43,7 +43,7 @@ class _Attendance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """A round whose members are told to meet."""
+    """A round whose members are invited."""
 
     round: Round
     snapshot: Snapshot
@@ -116,12 +116,12 @@ class Sender:
                 self._gathering.leave(attendance.attendant)
             self._changed.notify_all()
 
-    def _comes(self, attendance: _Attendance, told: Callable[[], bool]) -> bool:
+    def _comes(self, attendance: _Attendance, has_come: Callable[[], bool]) -> bool:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._is_closing or attendance.is_over or told(), timeout=_ROUND_SECONDS
+                lambda: self._is_closing or attendance.is_over or has_come(), timeout=_ROUND_SECONDS
             )
-            return told()
+            return has_come()
 
     # consumes: attendances   waits for: enough of them   unblocks: their workers
     def _lead(self) -> None:
@@ -170,7 +170,7 @@ class Sender:
         )
 
     def _broadcast(self, begun: _Begun) -> pb.BroadcastOutcome:
-        """Send a round's weights; tell how that went."""
+        """Send a round's weights; return the outcome."""
         started_at = time.monotonic()
         version, num_readers = begun.snapshot.version, len(begun.attendances)
         try:

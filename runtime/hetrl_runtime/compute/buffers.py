@@ -1,8 +1,8 @@
-"""Memory for one version of the weights after another: what all have let go of is written over.
+"""Reused memory for one version of the weights after another.
 
-Empty pages take longer to come by than a model's bytes to copy; on a virtual machine whose host
-takes back what is free, ten times as long (decision 0100). What the bytes are is told by those who
-fill them: ``trainer/weight_bytes``, ``transport/fetching``, ``broadcast/receiver``.
+Getting empty pages takes longer than copying a model's bytes; on a virtual machine whose host
+reclaims free memory, ten times as long (decision 0100). ``trainer/model/weight_bytes``,
+``transport/weights/fetching`` and ``broadcast/receiver`` fill the buffers.
 """
 
 import contextlib
@@ -10,16 +10,16 @@ import mmap
 
 
 class Buffers:
-    """Lends memory that nobody looks at; not for several threads at once."""
+    """A pool of memory that no view refers to; not thread-safe."""
 
     def __init__(self) -> None:
         self._buffers: list[mmap.mmap] = []
 
     def acquire(self, num_bytes: int) -> memoryview:
-        """Return memory that nobody else has a view of, with whatever was written there before.
+        """Return memory without other views, with its former contents.
 
-        It is not lent again for as long as anyone holds it, or a part of it. Memory of other sizes
-        that nobody holds is given back.
+        It is not returned again while a view of it, or of a part of it, exists. Unused memory of
+        other sizes is freed.
 
         Raises:
             OSError: there is not so much memory.
@@ -51,7 +51,7 @@ def _new(num_bytes: int) -> mmap.mmap:
 
 
 def _is_unused(buffer: mmap.mmap) -> bool:
-    """Tell whether nobody has a view of it: Python resizes no memory that others look at."""
+    """Tell whether a buffer has no view: Python does not resize memory that has one."""
     try:
         buffer.resize(len(buffer))
     except BufferError:

@@ -1,4 +1,4 @@
-"""What a process keeps as it is: memory that tensors give back, and what was loaded at the start.
+"""Memory that a process keeps: blocks that tensors free, and objects loaded at the start.
 
 glibc returns large blocks to the system at once, and the system hands out empty pages one by one:
 on a virtual machine, a tenth of a small model's training (decision 0095).

@@ -1,4 +1,4 @@
-"""What is computed in on a device: as few bits as it multiplies faster and models bear.
+"""The precision to compute in on a device: the smallest type that is faster and accurate enough.
 
 Parameters in training are float32 everywhere, and so is whatever is summed over tokens.
 """

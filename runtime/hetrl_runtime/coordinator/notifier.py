@@ -1,19 +1,19 @@
-"""What those who wait for the coordinator wait for. What is worth a notifier, ``service`` knows."""
+"""A condition that waiting requests of one event loop are notified of."""
 
 import asyncio
 
 
 class Notifier:
-    """Something that happens again and again; whoever waits waits for the next time."""
+    """An event that recurs; a waiter waits for the next occurrence."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def next(self) -> asyncio.Event:
-        """Return what is set when it happens next."""
+        """Return the event that the next ``notify`` sets."""
         return self._next
 
     def notify(self) -> None:
-        """Let it happen."""
+        """Wake everyone who waits for the next occurrence."""
         self._next.set()
         self._next = asyncio.Event()

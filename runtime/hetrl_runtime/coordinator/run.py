@@ -178,7 +178,7 @@ class Run:
     def lease(
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[PromptLease, ...] | WorkerBehind:
-        """Lend prompts to a worker, as many as the bound allows."""
+        """Lease prompts to a worker, as many as the bound allows."""
         if self.ending or not self.state.epoch or self._is_trained:
             return ()
         groups = self.state.lease(
@@ -229,9 +229,9 @@ class Run:
     ) -> ResumePoint | CommitRefused:
         """Move on to the next version, and end the run where the trainer says so.
 
-        The answer may leave once what ``forcing`` returns was called.
-        After the last version the run goes on until then: a trainer that dies before its
-        checkpoint is written comes back to an earlier one, and makes the rest anew.
+        The answer may leave once the function that ``forcing`` returns was called.
+        After the last version the run goes on until the trainer ends it: a trainer that dies
+        before its checkpoint is written resumes from an earlier one and repeats the rest.
         """
         is_news = version != self.state.version
         done = self.state.commit(version, consumed=consumed, discarded=discarded)
@@ -293,7 +293,7 @@ class Run:
             self.end(ending)
         return bool(expired or ending)
 
-    # What people are told
+    # Reports
 
     def progress(self) -> pb.Progress:
         """Return all there is to say about the run at this moment."""

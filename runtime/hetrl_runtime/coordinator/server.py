@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 SHUTDOWN_SECONDS = 30.0
-"""How long the ended coordinator stays for those who have not heard of the end."""
+"""How long the ended coordinator stays for processes that do not know of the end."""
 
 
 async def serve(
@@ -151,8 +151,8 @@ async def _serve(
     )
     with contextlib.closing(run), MetricsServer(registry, launch) as served:
         service = CoordinatorService(run)
-        # The journal does not say who has heard of an end that it tells of: whoever has not asks
-        # again within moments, and would find nobody.
+        # The journal has the run's end, but not which processes know of it. Those that do not
+        # ask again within moments, and must find a coordinator.
         stay_seconds = GONE_SECONDS if run.ending else 0.0
         async with _listening(launch, service):
             served.say_ready()

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_SECONDS = 30.0
 _GATHER_SECONDS = 0.005
-"""How long deliveries are gathered before those who wait look again."""
+"""How long deliveries are gathered before waiting requests are evaluated again."""
 _ROLES = {str(each): each for each in (Role.TRAINER, Role.ROLLOUT, Role.INFERENCE)}
 
 Answer = TypeVar("Answer")
@@ -59,7 +59,7 @@ class CoordinatorService(CoordinatorServicer):
         self._unwritten: list[asyncio.Future[None]] = []
 
     def announce_change(self) -> None:
-        """Let everyone who waits look again."""
+        """Evaluate every waiting request again."""
         for notifier in (self._news, self._room, self._batch):
             notifier.notify()
 
@@ -90,7 +90,7 @@ class CoordinatorService(CoordinatorServicer):
 
     def _write(self) -> None:
         waiting, self._unwritten = self._unwritten, []
-        # Whoever waits looks at the run's ``failure``.
+        # Those that wait read the run's ``failure``.
         with contextlib.suppress(OSError):
             self._run.write()
         for written in waiting:
@@ -127,7 +127,7 @@ class CoordinatorService(CoordinatorServicer):
     async def Lease(  # noqa: N802
         self, request: pb.LeaseRequest, context: Context
     ) -> pb.LeaseReply:
-        """Lend prompts, waiting for capacity, or until there are newer weights to ask with."""
+        """Lease prompts; wait for capacity, or until the worker must fetch newer weights."""
         if not self._run.knows(request.process, epoch=request.epoch):
             return pb.LeaseReply(register_again=True)
 
@@ -143,7 +143,7 @@ class CoordinatorService(CoordinatorServicer):
             return () if isinstance(leases, WorkerBehind) else leases
 
         def is_outdated() -> bool:
-            # Whoever waits here asked with the weights of then: it must ask anew with newer ones.
+            # The request names the weights of its time: the worker must ask again with newer ones.
             is_behind = self._run.workers_waiting.get(request.process, False)
             return is_behind and self._run.state.version > request.version
 
@@ -193,7 +193,7 @@ class CoordinatorService(CoordinatorServicer):
     async def Watch(  # noqa: N802
         self, request: pb.WatchRequest, _context: Context
     ) -> AsyncIterator[pb.Announcement]:
-        """Tell the newest version, and again whenever it changes, until the run is over."""
+        """Announce the newest version, and every change of it, until the run is over."""
         last: Announcement | None = None
         while last is None or not last.finished:
             heard = self._news.next()
@@ -269,7 +269,7 @@ class CoordinatorService(CoordinatorServicer):
     async def GetProgress(  # noqa: N802
         self, _request: pb.ProgressRequest, _context: Context
     ) -> pb.Progress:
-        """Tell how far the run is."""
+        """Return the run's progress."""
         return self._run.progress()
 
     async def _wait_for(
@@ -280,7 +280,7 @@ class CoordinatorService(CoordinatorServicer):
         *,
         unless: Callable[[], bool],
     ) -> Answer | None:
-        """Ask at every notifier until there is an answer, the wait is over, or it is moot."""
+        """Ask at every notification until there is an answer, the wait is over, or it is moot."""
         ends_at = time.monotonic() + min(max(wait_seconds, 0.0), _LONGEST_WAIT_SECONDS)
         while not unless():
             given = notifier.next()

@@ -1,6 +1,6 @@
-"""Files that are elsewhere: asked for until they are here, or until nobody waits any more.
+"""Retries of a fetch of remote files, until it succeeds, times out or is stopped.
 
-What asks, and where the files come from, is ``hub``'s and ``store``'s.
+``hub`` and ``store`` make the requests.
 """
 
 import logging
@@ -19,22 +19,22 @@ _PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Why files could not be had this time."""
+    """Reason of a failed fetch."""
 
     message: str
     may_pass: bool
-    """Whether it may be otherwise later."""
+    """Whether a retry may succeed."""
 
 
 def fetch_with_retries(
     ask: Callable[[], Path | Failed], *, timeout_seconds: float, stop: threading.Event
 ) -> Path | Unusable:
-    """Return where the files are now, or why they cannot be had.
+    """Return where the files are now, or why they cannot be fetched.
 
     Args:
         ask: tries once.
         timeout_seconds: how long to try.
-        stop: set where nobody waits for an answer any more.
+        stop: set when the answer is no longer needed.
     """
     give_up_at = time.monotonic() + timeout_seconds
     while True:

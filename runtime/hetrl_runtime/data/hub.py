@@ -32,17 +32,17 @@ def fetched(
     timeout_seconds: float,
     stop: threading.Event,
 ) -> Path | Unusable:
-    """Return where a data set's files are on this machine, or why they cannot be had.
+    """Return where a data set's files are on this machine, or why they cannot be fetched.
 
-    A hub that does not answer is asked again. The commit is kept among the run's state: a
-    coordinator that comes back reads what it read before, also where the branch has moved on.
+    A request that the hub does not answer is retried. The run's state keeps the commit: a
+    restarted coordinator reads the same files, even if the branch has moved on.
 
     Args:
         dataset: which.
         files: path or pattern inside it.
         state_path: the coordinator's own folder.
-        timeout_seconds: how long to ask.
-        stop: set where nobody waits for an answer any more.
+        timeout_seconds: how long to retry.
+        stop: set when the answer is no longer needed.
     """
 
     def ask() -> Path | Failed:
@@ -79,7 +79,7 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
-    # Nobody is there, or not reached; the library's transport has errors of its own for it.
+    # The hub is down or not reachable; the library's transport raises its own errors then.
     return not isinstance(error, OfflineModeIsEnabled | HFValidationError | PermissionError)
 
 

@@ -1,6 +1,6 @@
-"""The order of prompts: each pass over the data is shuffled anew, by the seed alone.
+"""The order of prompts: each pass over the data has its own shuffle, by the seed alone.
 
-A run that resumes, on whatever machine, walks the same way on.
+A run that resumes, on any machine, continues in the same order.
 """
 
 from dataclasses import dataclass, field

@@ -55,7 +55,7 @@ class ParquetPrompts:
             each.close()
 
     def fault(self) -> Unusable | None:
-        """Look at every row in turn; return what is wrong with the first bad one."""
+        """Check every row in turn; return the fault of the first bad one."""
         for path, file in zip(self._paths, self._files, strict=True):
             for name in (self._fields.question, self._fields.answer):
                 if name not in file.schema_arrow.names:

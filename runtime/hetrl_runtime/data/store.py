@@ -66,7 +66,7 @@ _FINAL = (
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the files any more."""
+    """The files are no longer needed."""
 
 
 def fetched(
@@ -77,17 +77,17 @@ def fetched(
     timeout_seconds: float,
     stop: threading.Event,
 ) -> Path | Unusable:
-    """Return where a store's objects are on this machine, or why they cannot be had.
+    """Return where a store's objects are on this machine, or why they cannot be fetched.
 
-    A store that does not answer is asked again. Which objects they were is kept among the run's
-    state: a coordinator that comes back reads the same, and refuses what has changed meanwhile.
+    A request that the store does not answer is retried. The run's state keeps the objects'
+    identities: a restarted coordinator reads the same, and refuses objects that have changed.
 
     Args:
         source: which store.
         files: path of an object, or a pattern for those of one folder.
         state_path: the coordinator's own folder.
-        timeout_seconds: how long to ask.
-        stop: set where nobody waits for an answer any more.
+        timeout_seconds: how long to retry.
+        stop: set when the answer is no longer needed.
     """
     copy = _Copy(source=source, files=files, state_path=state_path, stop=stop)
     return fetch_with_retries(copy.ask, timeout_seconds=timeout_seconds, stop=stop)

@@ -1,7 +1,7 @@
 """The reference: the policy as it began, on one pod's GPUs, cut by tensors where they are several.
 
 It is computed by the trainer's own code, so that a policy which has not moved has exactly the
-log-probabilities of its reference. Whose turn it is, is ``request_queue``'.
+log-probabilities of its reference. ``request_queue`` orders the requests.
 """
 
 # ruff: noqa: N806  # shapes: R response positions
@@ -23,7 +23,7 @@ from hetrl_runtime.wire.trajectory import LogProbs, Tokens
 
 
 class Response(NamedTuple):
-    """What is looked at."""
+    """A response to score, as tokens."""
 
     prompt_tokens: Tokens
     response_tokens: Tokens
@@ -61,7 +61,7 @@ class ReferenceModel:
 
     @property
     def max_tokens_per_pass(self) -> int:
-        """Tokens that are best looked at together."""
+        """Tokens that one pass computes most efficiently."""
         return self._policy.max_tokens_per_pass
 
     def look(self, responses: Sequence[Response]) -> list[LogProbs]:
@@ -75,7 +75,7 @@ class ReferenceModel:
         ]
 
     def follow(self) -> None:
-        """Look at what rank 0 is asked about, until it stops."""
+        """Take part in rank 0's passes until it stops."""
         while (order := self._peers.await_order()).batch is not None:
             self._look(order.batch)
 

@@ -1,7 +1,6 @@
-"""What waits for a frozen model: in the order in which it came, a pass at a time.
+"""A queue of requests to a frozen model, first come, first served, in batches for one pass.
 
-A pass takes as much as it is meant for, and what comes while it runs waits for the next. Looking
-is the model's.
+A pass takes as many tokens as it is meant for; requests that arrive meanwhile wait for the next.
 """
 
 import asyncio
@@ -11,15 +10,15 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 MAX_WAITING = 4096
-"""Beyond this a worker is so far behind that another should be asked."""
+"""Requests in a queue beyond which another worker should be asked."""
 
 
 class Question(Protocol):
-    """What a model is asked about."""
+    """A request to a model."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that it looks at."""
+        """Tokens that the model reads."""
         ...
 
 
@@ -29,15 +28,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 class FrozenModel(Protocol[AskedT_contra, AnswerT]):
-    """A model that is asked and never trained."""
+    """A model for inference only."""
 
     @property
     def max_tokens_per_pass(self) -> int:
-        """Tokens that are best looked at together."""
+        """Tokens that one pass computes most efficiently."""
         ...
 
     def look(self, questions: Sequence[AskedT_contra], /) -> list[AnswerT]:
-        """Return what it thinks of each; not from two threads at once."""
+        """Return the answer to each question; not thread-safe."""
         ...
 
 
@@ -54,7 +53,7 @@ class PendingRequest(Generic[AskedT, AnswerT]):
 
 
 class RequestQueue(Generic[AskedT, AnswerT]):
-    """Who waits, on one event loop."""
+    """Pending requests, on one event loop."""
 
     def __init__(self, *, max_tokens: int) -> None:
         """``max_tokens`` is what one pass is meant for; one longer question still is a pass."""
@@ -66,7 +65,7 @@ class RequestQueue(Generic[AskedT, AnswerT]):
         return len(self._waiting)
 
     async def ask(self, question: AskedT) -> AnswerT:
-        """Wait for a question's turn; return the answer.
+        """Queue a question; wait for its pass and return the answer.
 
         Raises:
             QueueFullError: too many wait already.
@@ -74,13 +73,13 @@ class RequestQueue(Generic[AskedT, AnswerT]):
         if len(self) >= MAX_WAITING:
             raise QueueFullError(f"{len(self)} questions wait already")
         answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
-        turn = PendingRequest(question=question, answer=answer)
-        self._waiting.append(turn)
+        request = PendingRequest(question=question, answer=answer)
+        self._waiting.append(request)
         self._has_some.set()
-        return await turn.answer
+        return await request.answer
 
     async def next(self) -> list[PendingRequest[AskedT, AnswerT]]:
-        """Wait for somebody; return those that the next pass is for, who still want to know."""
+        """Wait for requests; return those of the next pass that are not cancelled."""
         while True:
             await self._has_some.wait()
             if found := self._next():
@@ -90,12 +89,12 @@ class RequestQueue(Generic[AskedT, AnswerT]):
         found: list[PendingRequest[AskedT, AnswerT]] = []
         num_tokens = 0
         while self._waiting:
-            turn = self._waiting[0]
-            if not turn.answer.done():
-                num_tokens += turn.question.num_tokens
+            request = self._waiting[0]
+            if not request.answer.done():
+                num_tokens += request.question.num_tokens
                 if found and num_tokens > self._max_tokens:
                     break
-                found.append(turn)
+                found.append(request)
             self._waiting.popleft()
         if not self._waiting:
             self._has_some.clear()

@@ -1,7 +1,8 @@
 """A reward model: reads a question and a response, and says how good that is, on one GPU.
 
 It is a Hugging Face model for sequence classification with one output, as reward models are
-published, and has a tokenizer and a template of its own. Whose turn it is, is ``request_queue``'.
+published, and has a tokenizer and a template of its own. ``request_queue`` orders the
+requests.
 """
 
 # ruff: noqa: N803, N806  # shapes: B questions, T positions
@@ -22,7 +23,7 @@ _MAX_TOKENS_PER_PASS = {"cuda": 16_384, "cpu": 4_096}
 
 
 class Judged(NamedTuple):
-    """What is looked at, as the reward model's tokens."""
+    """A question and response to judge, as the reward model's tokens."""
 
     tokens: tuple[int, ...]
 
@@ -62,7 +63,7 @@ class RewardModel:
 
     @property
     def max_tokens_per_pass(self) -> int:
-        """Tokens that are best looked at together."""
+        """Tokens that one pass computes most efficiently."""
         return _MAX_TOKENS_PER_PASS[self._device.type]
 
     def reads(self, question: str, response: str) -> Judged:

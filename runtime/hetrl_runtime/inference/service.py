@@ -1,6 +1,6 @@
-"""What rollout workers ask an inference worker, checked before it is believed.
+"""The gRPC service of an inference worker: validated requests of rollout workers.
 
-Who is asked, and when, is ``model_runner``'s; who looks, ``reference``'s and ``reward_model``'s.
+``model_runner`` runs them through ``reference`` or ``reward_model``.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from hetrl_runtime.wire.validation import FLOAT32, INT32, MAX_TEXT_CHARS, MAX_TO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedReference:
-    """Where the reference is asked, and which tokens it knows: those below ``vocab_size``."""
+    """The reference model's runner, and its tokens: those below ``vocab_size``."""
 
     runner: ModelRunner[Response, LogProbs]
     vocab_size: int
@@ -36,7 +36,7 @@ class AskedReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedReward:
-    """Where the reward model is asked, and how it reads a question and a response."""
+    """The reward model's runner, and its tokenization of a question and a response."""
 
     runner: ModelRunner[Judged, float]
     reads: Callable[[str, str], Judged]
@@ -62,7 +62,7 @@ class InferenceService(InferenceServicer):
     async def Reference(  # noqa: N802  # the name is the protocol's
         self, request: pb.ReferenceRequest, context: Context
     ) -> pb.ReferenceReply:
-        """Say what the reference thinks of a response."""
+        """Return the reference's log-probabilities of a response."""
         await self._refuse_strangers(request.job, context)
         asked = self._reference
         if asked is None:
@@ -76,7 +76,7 @@ class InferenceService(InferenceServicer):
     async def Reward(  # noqa: N802
         self, request: pb.RewardRequest, context: Context
     ) -> pb.RewardReply:
-        """Say how good the reward model finds a response."""
+        """Return the reward model's score of a response."""
         await self._refuse_strangers(request.job, context)
         asked = self._reward
         if asked is None:

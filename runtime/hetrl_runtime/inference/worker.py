@@ -120,7 +120,7 @@ class InferenceWorker:
             address = own_address(self._launch, port=port)
             yield InferenceEndpoint(address=str(address), tasks=self._models.tasks)
         finally:
-            # Whoever waits asks another worker.
+            # Waiting callers ask another worker.
             await server.stop(grace=None)
 
     def _note(self) -> None:

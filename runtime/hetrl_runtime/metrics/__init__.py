@@ -1,5 +1,5 @@
-"""What each process tells Prometheus: names, units, buckets, and the port they are served on.
+"""Prometheus metrics of each process: names, units, buckets, and the port that serves them.
 
-One file a role. Labels are few and fixed; which job and pod a series belongs to is added by
-the scraper. Measuring is left to the processes.
+One file a role. Labels are few and fixed; the scraper adds the job and pod of a series. The
+processes measure.
 """

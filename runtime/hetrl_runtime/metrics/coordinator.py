@@ -1,4 +1,4 @@
-"""What the coordinator measures: the flow of trajectories and their age."""
+"""Metrics of the coordinator: the flow of trajectories and their age."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -45,7 +45,7 @@ class CoordinatorMetrics:
         )
         self.running = Gauge(
             "hetrl_leased_trajectories",
-            "Trajectories lent to rollout workers.",
+            "Trajectories leased to rollout workers.",
             registry=registry,
         )
         self.version = Gauge(

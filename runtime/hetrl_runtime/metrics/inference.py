@@ -1,4 +1,4 @@
-"""What an inference worker measures: what it was asked, and how long that took."""
+"""Metrics of an inference worker: its requests and their durations."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -12,7 +12,7 @@ class InferenceMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._last = ProcessStatus()
         self.tokens = Counter(
-            "hetrl_inference_tokens", "Tokens that frozen models looked at.", registry=registry
+            "hetrl_inference_tokens", "Tokens that frozen models read.", registry=registry
         )
         self.waiting = Gauge(
             "hetrl_inference_waiting_trajectories",

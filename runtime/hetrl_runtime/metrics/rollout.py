@@ -1,4 +1,4 @@
-"""What a rollout worker measures: tokens, weight updates, and whether it had work."""
+"""Metrics of a rollout worker: tokens, weight updates, busy and idle time."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 

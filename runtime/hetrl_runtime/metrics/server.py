@@ -1,8 +1,8 @@
 """The port that Prometheus scrapes and the kubelet probes.
 
 ``/healthz`` answers as long as the process does. ``/readyz`` refuses until the process says that
-it can do its work, and so do the others of a pod that runs several: nobody shall take a pod that
-still loads a model for one that generates.
+it can do its work. In a pod of several processes all must say so: a pod that still loads a model
+must not count as one that generates.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ class MetricsServer:
         return int(self._server.server_port)
 
     def say_ready(self) -> None:
-        """Tell whoever asks from now on that the process can do its work."""
+        """Answer readiness probes with success from now on."""
         self._is_ready.set()
 
     def _answer(self, asked: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:

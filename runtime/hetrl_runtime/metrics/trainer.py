@@ -1,4 +1,4 @@
-"""What the trainer measures: its steps, what they did to the policy, and what held them up."""
+"""Metrics of the trainer: its steps, their effect on the policy, and their delays."""
 
 from collections.abc import Mapping
 

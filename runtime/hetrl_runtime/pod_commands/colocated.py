@@ -1,8 +1,8 @@
-"""Programs that run in a pod beside its own, where its GPUs do the work of several roles.
+"""Colocated programs: those of other roles that share a pod's GPUs with its own program.
 
-A rollout worker runs beside a trainer, and an inference worker beside either. Each is the program
-that it would be in a pod of its own, under a name of its own, and ends with the pod. They compute
-on the same GPUs; the plan decides whether they take turns.
+A rollout worker can share a trainer's pod, and an inference worker the pod of either. Each program
+runs as in a pod of its own, under its own name, and ends with the pod. They compute on the same
+GPUs; the plan decides whether they take turns.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ _PROGRAMS: Mapping[Role, Callable[[Launch, int], int]] = {
 
 
 def colocated_programs(launch: Launch, ordinal: int) -> Iterator[Work]:
-    """Yield what a pod runs beside its own program; each returns an exit code."""
+    """Yield a pod's colocated programs; each returns an exit code."""
     ports = iter(launch.more_metrics_ports)
     for role in programs_of(launch.tasks_of(ordinal)):
         if role is launch.role:

@@ -24,10 +24,10 @@ STOPPED_EXIT_CODE = 128 + signal.SIGTERM
 @click.option(
     "--ordinal",
     expose_value=False,
-    help="Every pod is told its number; there is one coordinator, so it makes no difference.",
+    help="The pod's number, as for every pod; ignored, since there is one coordinator.",
 )
 def command(launch_file: Path) -> None:
-    """Coordinate one run: lend prompts, take trajectories in, hand batches to the trainer.
+    """Coordinate one run: lease prompts, accept trajectories, hand batches to the trainer.
 
     Ends with 0 when all steps are done; with 3 when the run failed for good, the reason on
     the last line and in result.json; with 143 when it was stopped before its end.

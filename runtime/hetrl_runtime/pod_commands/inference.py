@@ -14,9 +14,9 @@ from hetrl_runtime.process.pod_options import launch_option, ordinal_option
 @launch_option
 @ordinal_option
 def command(launch_file: Path, ordinal: int) -> None:
-    """Say what a run's frozen models think of responses, until it ends.
+    """Score responses by a run's frozen models, until it ends.
 
-    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model cannot
+    Ends with 0 when the run is over or the worker was stopped; with 3 when the model cannot
     be loaded; with 1 when it cannot go on, for a reason on the last line.
     """
     try:

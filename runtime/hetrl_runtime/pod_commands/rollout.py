@@ -19,7 +19,7 @@ from hetrl_runtime.rollout.program import generate
 def command(launch_file: Path, ordinal: int) -> None:
     """Generate trajectories for one run, until it ends.
 
-    Ends with 0 when the run is over or the worker was told to stop; with 3 when the model
+    Ends with 0 when the run is over or the worker was stopped; with 3 when the model
     cannot be found, the job's own code cannot be used, or traces are asked for where nothing
     can send them; with 1 when it cannot go on, for a reason on the last line.
     """

@@ -1,4 +1,4 @@
-"""How a worker spent its time: with something to do, or without."""
+"""Busy and idle time of a worker."""
 
 
 class Activity:

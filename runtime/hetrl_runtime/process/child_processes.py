@@ -1,7 +1,6 @@
-"""The processes of one pod that are more than its own: started together and ended together.
+"""Child processes of one pod: started together and ended together.
 
-One a GPU where a model is divided, one a program where GPUs do several roles' work. What each does
-is its command's; what runs beside a pod's own program, ``colocated``'s.
+A divided model has one per GPU; colocated roles have one per program (``pod_commands.colocated``).
 """
 
 import multiprocessing
@@ -20,7 +19,7 @@ Work = Callable[[], int]
 
 _PARENT_IS_GONE = 1
 _GRACE_SECONDS = 20.0
-"""Between asking what runs beside to stop and killing it."""
+"""Between asking colocated programs to stop and killing them."""
 _SIGNALS_SECONDS = 1.0
 """How long a wait may keep a signal from its handler, where it came just before the wait began."""
 
@@ -28,9 +27,9 @@ _SIGNALS_SECONDS = 1.0
 def run_together(works: Sequence[Work], *, colocated: Sequence[Work] = ()) -> int:
     """Do every work in a process of its own, a single one in ours; return the pod's exit code.
 
-    SIGTERM and SIGINT are passed on. The first process that fails says how the pod ends, and
+    SIGTERM and SIGINT are passed on. The first process that fails decides the exit code, and
     the others, which could only wait for it, are killed. ``colocated`` programs are stopped when
-    all ``works`` are done: a pod that lived on without them would be missed by nobody.
+    all ``works`` are done: no process would replace a pod that lived on without them.
     """
     if len(works) == 1 and not colocated:
         return works[0]()
@@ -71,7 +70,7 @@ def _start(processes: Sequence[BaseProcess]) -> None:
 
 
 def _stop(processes: Sequence[BaseProcess]) -> None:
-    """Ask processes to end, and give them time; how they end says nothing of the pod."""
+    """Ask processes to end, and give them time; their exit codes are ignored."""
     _signal(processes, signal.SIGTERM)
     ends_at = time.monotonic() + _GRACE_SECONDS
     for process in processes:
@@ -107,6 +106,6 @@ def _one(work: Work) -> None:
 
 
 def _end_with(sentinel: int) -> None:
-    """End this process when its parent ends: nobody would be left to end it."""
+    """End this process when its parent ends: no other process would end it."""
     wait([sentinel])
     os._exit(_PARENT_IS_GONE)

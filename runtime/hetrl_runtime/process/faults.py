@@ -1,8 +1,8 @@
-"""Named points at which a process can be told to die, so that recovery from each can be proved.
+"""Named points at which a process can be made to die, so that recovery from each can be tested.
 
-``HETRL_DIE_AT=commit-forced:3`` kills the process with SIGKILL when it comes to that point for the
-third time. Where nothing is asked for, a point costs a comparison. Names say what has happened by
-then; each stands where memory, disk and peers differ in what they know.
+``HETRL_DIE_AT=commit-forced:3`` kills the process with SIGKILL when it reaches that point for the
+third time. Without the variable, a point costs a comparison. Names say what has happened by then;
+at each point memory, disk and peers differ in what they know.
 """
 
 import os
@@ -75,7 +75,7 @@ _wanted, _left = parsed(os.environ.get(DIE_AT, ""))
 
 
 def passing(point: Point) -> None:
-    """Say that a process has come to a point; the last word where it was told to die there."""
+    """Mark that a process has reached a point; kill it if it shall die there."""
     global _left  # noqa: PLW0603  # one process, one death
     if point is not _wanted:
         return

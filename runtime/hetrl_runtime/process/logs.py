@@ -1,4 +1,4 @@
-"""How the runtime's processes log: one line an event, to standard error.
+"""Logging of the runtime's processes: one line an event, to standard error.
 
 A line is ``2026-01-31T12:00:00.123Z INFO coordinator.run: epoch began: epoch=2 version=7``.
 """

@@ -1,6 +1,6 @@
-"""What every pod's command is told on its command line: a launch contract, and the pod's ordinal.
+"""Options of every pod's command: the launch contract, and the pod's ordinal.
 
-What the contract says is ``hetrl_core.launch``'s; what follows from it is each command's.
+``hetrl_core.launch`` defines the contract.
 """
 
 import socket

@@ -1,7 +1,7 @@
-"""What a run has written about itself, as values.
+"""Records that a run has written, as values.
 
 Read from the run's folder: contract and plan as they were given out, the coordinator's step
-records and samples, and what evaluations found. Drawing is left to ``plots`` and ``page``.
+records and samples, and what evaluations found. ``plots`` and ``page`` draw them.
 """
 
 import json
@@ -101,7 +101,7 @@ class Record:
     launch: Launch
     plan: Plan
     picture: bytes | None
-    """The plan as SVG, where whoever started the run has drawn it."""
+    """The plan as SVG, if the run was started with one."""
 
     outcome: str
     """``Succeeded``, ``Failed`` or, where the run did not come to its end, ``Unfinished``."""

@@ -1,6 +1,6 @@
-"""Which verifier a job's answers go to, with the options that the job gives it.
+"""The verifier of a job's answers, with the job's options.
 
-Where a verifier runs, and for how long it may, is left to the ``scorer``.
+``scoring`` decides where a verifier runs, and for how long it may.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a response loses for its length, whatever it is worth otherwise."""
+"""The length penalty of a response, whatever its reward otherwise."""
 
 from hetrl_core.job.spec import LengthPenalty
 

@@ -1,4 +1,4 @@
-"""Telling, from its text alone, mathematics too large to be worked out in time.
+"""Detection, from the text alone, of mathematics too large to evaluate in time.
 
 No reference answer has ten thousand digits, five hundred terms, or ten brackets that open at one
 place, so what would is wrong without a look; working it out would take a verifier all the time
@@ -17,7 +17,7 @@ _LARGEST_FACTORIAL = 3_000
 _LARGEST_POWER_OF_A_SUM = 100
 _MOST_OPERATORS = 500
 
-# A run of digits is looked at once, from its beginning: else long ones take quadratic time.
+# A run of digits is matched once, from its beginning: else long ones take quadratic time.
 _TOWER = re.compile(r"(?<!\d)\d++(?:\.\d++)?(?:\s*(?:\^|\*\*)\s*[{(]*+\s*\d++)+")
 _FACTORIAL = re.compile(r"(?<!\d)(\d++)\s*!")
 _POWER_OF_A_SUM = re.compile(r"[a-z]\s*\)\s*(?:\^|\*\*)\s*[{(]*\s*(\d+)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What reward code says, in a form that a log can take.
+"""Text of reward code in one line, safe to log.
 
 The code is not trusted: a newline in its text would forge a line of the log, an escape sequence
 would act on a terminal, and a long text would carry away what the code has read.

@@ -1,7 +1,6 @@
 """The options by which commands take a job's reward: its name, a pattern, a file of one's own.
 
-What they come to is the same part of a job that a rollout worker reads; who scores by it is
-``rollout.scoring``'s.
+They yield the same part of a job that a rollout worker reads; ``reward.scoring`` scores by it.
 """
 
 from collections.abc import Callable

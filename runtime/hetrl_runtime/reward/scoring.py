@@ -1,8 +1,8 @@
-"""Scoring responses beside the engine: in a process of its own, for verifiers are slow.
+"""Scoring of responses in a process of its own, because verifiers are slow.
 
 Parsing one answer as mathematics takes milliseconds of Python, which in this process would
-keep the engine's thread from the interpreter; some answers would take for ever. What is right
-is the verifier's business, and code of a user's own has ``reward.confined`` to itself.
+keep the engine's thread from the interpreter; some answers would take forever. The verifier
+decides what is right; ``reward.confinement`` runs code of a user's own.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""What every inference engine promises to the rollout worker and to evaluation.
+"""The protocol of every inference engine, for the rollout worker and for evaluation.
 
-How tokens come about is left to ``engines/``; where prompts come from and where
-trajectories go is left to the loop.
+``engines/`` generates tokens; ``loop`` gets prompts and delivers trajectories.
 """
 
 from dataclasses import dataclass, field
@@ -91,7 +90,7 @@ class InferenceEngine(Protocol):
 
     At a change every running sequence is interrupted between two tokens, keeps what it has,
     and goes on under the new weights: the keys and values of all its tokens so far are
-    computed anew, so that each later token is sampled from exactly the distribution that
+    computed again, so that each later token is sampled from exactly the distribution that
     the new policy gives to the whole prefix. No forward pass sees half-changed weights.
     """
 

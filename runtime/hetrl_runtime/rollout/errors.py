@@ -1,6 +1,6 @@
-"""What ends a rollout worker, besides the transport's errors.
+"""Errors that end a rollout worker, besides the transport's.
 
-EngineFailedError   start the worker anew
+EngineFailedError   restart the worker
 ModelNotFoundError  a ValueError: mend the job
 """
 

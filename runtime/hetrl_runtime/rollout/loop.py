@@ -1,10 +1,10 @@
-"""The worker's loop: lease, generate, score, deliver, and follow the policy meanwhile.
+"""The rollout worker's loop: lease, generate, score, deliver, and follow the policy.
 
     announcements ─▶ fetch weights ─▶ engine ◀── prompts ◀── leases
                                         └─▶ responses ─▶ verifier, inference workers ─▶ coordinator
 
-Whether a lease is given and whether a trajectory is accepted is the coordinator's decision;
-how tokens come about is the engine's.
+The coordinator decides which leases it grants and which trajectories it accepts; the engine
+generates tokens.
 """
 
 import asyncio
@@ -51,8 +51,7 @@ WEIGHTS_SECONDS = 1.0
 """How long weights on their way are waited for before the coordinator is asked once more."""
 
 ANNOUNCEMENT_SECONDS = 0.01
-"""Where the coordinator lends nothing and has not announced the newer weights yet: it is about
-to."""
+"""Wait after an empty lease reply, until the coordinator has announced the newer weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ class RolloutLoop:
         self._fetching: asyncio.Task[Snapshot] | None = None
         self._sync_began_at = 0.0
         self._weight_sync_seconds = 0.0
-        # A trajectory whose lease ran out may be lent to us again while we still generate it.
+        # A trajectory whose lease ran out may be leased to us again while we still generate it.
         self._request_numbers = count()
 
     async def run(self) -> Ending:
@@ -364,7 +363,7 @@ class RolloutLoop:
             task.cancel()
 
     def _leave_place(self, task: "asyncio.Task[None] | None") -> None:
-        self._generating.pop(task, None)  # type: ignore[arg-type]  # None is nobody's key
+        self._generating.pop(task, None)  # type: ignore[arg-type]  # None is no key
         self._note_places()
 
     def _note_places(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a model's files are on this machine: a folder as it is, or a hub id downloaded."""
+"""A model's files on this machine: a given folder, or a download by hub id."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ VLLM_SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
-"""What vLLM reads from the environment when it is imported, where nobody has set it."""
+"""Defaults of variables that vLLM reads from the environment when it is imported."""
 
 
 def generate(launch: Launch, ordinal: int) -> int:

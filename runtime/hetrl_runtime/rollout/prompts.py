@@ -1,4 +1,4 @@
-"""Between texts and tokens: how a question becomes a prompt, and which tokens end a response.
+"""Prompts as tokens: rendering of a question, and the tokens that end a response.
 
 The engines know tokens only.
 """

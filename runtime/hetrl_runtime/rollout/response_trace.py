@@ -1,7 +1,7 @@
 """Spans of one response: a call of the engine a turn, and a tool's between two turns.
 
 Names and attributes are OpenTelemetry's for generative AI where it has them. Texts are left out:
-prompts and responses may be nobody else's business, and the run's samples have them.
+prompts and responses may be confidential, and the run's samples have them.
 """
 
 from collections.abc import Sequence

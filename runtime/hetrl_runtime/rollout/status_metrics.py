@@ -1,4 +1,4 @@
-"""What a rollout worker says of itself to Prometheus."""
+"""Prometheus series of a rollout worker's status."""
 
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.wire.values import ProcessStatus

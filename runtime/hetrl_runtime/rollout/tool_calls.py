@@ -1,4 +1,4 @@
-"""How a model calls a tool, and how it is told what came of it, in tokens.
+"""Tool calls of a model and their results, in tokens.
 
 A call is ``<tool_call>...</tool_call>``, as Qwen2.5, Qwen3 and the Hermes models write it: inside
 is JSON with ``name`` and ``arguments``, or, where a job has one tool, just its argument. The end
@@ -43,7 +43,7 @@ class ToolCalls:
     def result_of(self, turn: Sequence[int]) -> tuple[int, ...]:
         """Return what follows a turn that ends in a call, in tokens: the result, or what is wrong.
 
-        A wrong call is told to the model, which may do better, and costs it tokens.
+        The model gets an error for a wrong call, and may try again; that costs it tokens.
         """
         text = str(self._tokenizer.decode(turn, skip_special_tokens=False))
         try:

@@ -1,4 +1,4 @@
-"""Putting a worker together from its launch contract, and taking it apart again."""
+"""Set-up of a rollout worker from its launch contract, and its teardown."""
 
 import asyncio
 import zlib

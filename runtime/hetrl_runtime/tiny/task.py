@@ -1,4 +1,4 @@
-"""What every task of a tiny model has in common: problems, each held out or not for good.
+"""The base of every task of a tiny model: problems, each permanently held out or not.
 
 A problem is held out by its own digest, so that no seed, file or run can train on what another
 one evaluates.

@@ -2,7 +2,7 @@
 
 Most worked answers forget the carry, so greedy decoding starts out right where there is
 none, and sampling is right often enough for rewards to say something. Which of the two
-habits stays is for reinforcement learning to decide. What is shown is ``warm_up_data``'.
+habits stays is for reinforcement learning to decide. ``warm_up_data`` draws the examples.
 """
 
 # ruff: noqa: N803, N806  # shapes: Batch, Time, Vocabulary

@@ -1,6 +1,6 @@
-"""What a tiny model is shown before rewards teach it: worked problems and a bad habit.
+"""Training data of a tiny model's warm-up: worked problems and a bad habit.
 
-Each draws batches of tokens and labels; how long and how fast it learns them is ``warm_up``'s.
+Each class draws batches of tokens and labels; ``warm_up`` sets steps and learning rate.
 """
 
 # ruff: noqa: N806  # shapes: N problems, Batch, Time, Prompt and Answer tokens

@@ -1,4 +1,4 @@
-"""The calculator: arithmetic on text that nobody has vouched for.
+"""The calculator: arithmetic on untrusted text.
 
 Python's parser reads the expression, and nothing of it is ever run: numbers and operators are
 looked for in its tree, and whatever else is there is refused. Numbers are fractions, so that

@@ -1,4 +1,4 @@
-"""What a tool is, and where it is found by name."""
+"""The tool type, and the lookup of tools by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Between the state of a run and the journal entries that rebuild it."""
+"""Conversion between the state of a run and the journal entries that rebuild it."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a journal says beside the state."""
+    """Contents of a journal other than the state."""
 
     trainer_instance: str = ""
     """The start of the trainer whose history this is."""
@@ -63,7 +63,7 @@ def accepted(trajectory: DeliveredTrajectory) -> pb.JournalEntry:
 def lease_given(
     process: str, ids: Iterable[TrajectoryId], *, worker_version: int
 ) -> pb.JournalEntry:
-    """Return the entry of trajectories lent to a worker."""
+    """Return the entry of trajectories leased to a worker."""
     return pb.JournalEntry(
         lease_given=pb.LeaseGiven(
             process=process, worker_version=worker_version, trajectories=codec.encode_ids(ids)

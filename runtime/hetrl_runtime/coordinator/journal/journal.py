@@ -3,7 +3,7 @@
 Entries are protobuf messages, each behind its length and CRC32C. An acceptance is handed to
 the operating system before it is acknowledged, so it survives the process; a commit is also
 forced to the disk, so no consumed trajectory is ever trained twice. A tail that a crash of
-the machine cut off is left out: those trajectories are generated again.
+the machine truncated is dropped: those trajectories are generated again.
 """
 
 import logging
@@ -98,7 +98,7 @@ class Journal:
         return self._compaction is None and self._bytes > limit
 
     def replace(self, entries: Iterable[pb.JournalEntry]) -> None:
-        """Begin anew with entries that say the same in short; a crash keeps the old or the new."""
+        """Replace the journal with a shorter equivalent; a crash keeps the old or the new one."""
         if self.failure:
             raise self.failure
         if self._compaction:

@@ -1,6 +1,6 @@
-"""How far a run is and what holds it up, from what the coordinator has seen.
+"""Progress of a run and the reason why it waits, from what the coordinator has seen.
 
-Pure: times come in. Writing and posting the result is ``report``'s and ``progress_post``'s.
+Pure: callers pass the time. ``run_files`` writes the result and ``progress_post`` posts it.
 """
 
 import math
@@ -19,7 +19,7 @@ _RECENT_STEPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSnapshot:
-    """Where trajectories are at one moment."""
+    """Counts of trajectories, workers and requests at one moment."""
 
     version: int = 0
     has_trainer: bool = False

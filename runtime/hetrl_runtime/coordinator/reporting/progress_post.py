@@ -1,6 +1,6 @@
-"""Telling the operator how far the run is, over HTTPS and at most every 15 seconds.
+"""Progress posts to the operator, over HTTPS and at most every 15 seconds.
 
-The pod's projected token says who we are; it is read anew each time because the kubelet
+The pod's projected token authenticates the post; it is read each time because the kubelet
 replaces it. A report that cannot be delivered is logged and never stops the run.
 """
 

@@ -1,6 +1,6 @@
-"""What the outside hears of a run: gauges and counters, step records, progress, the result.
+"""Reports of a run to the outside: gauges and counters, step records, progress, the result.
 
-Figures are ``progress``'s, files are ``report``'s; here they are kept in step.
+``progress`` computes the figures and ``run_files`` writes files; this module keeps both in step.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from hetrl_runtime.wire.values import Ending, Outcome
 
 
 class Reporting:
-    """Tells people and Prometheus how a run goes."""
+    """Reports a run to people and Prometheus."""
 
     def __init__(self, launch: Launch, metrics: CoordinatorMetrics, members: Members) -> None:
         self._metrics = metrics
@@ -49,7 +49,7 @@ class Reporting:
             self._curves.close()
 
     def begin(self, *, now: float) -> None:
-        """Count anew from a trainer's registration."""
+        """Restart the counts at a trainer's registration."""
         self._progresses.begin(now=now)
 
     def count(self, outcome: Outcome, number: int = 1) -> None:
@@ -68,7 +68,7 @@ class Reporting:
     def record_step(
         self, commit: Recorded, *, epoch: int, snapshot: RunSnapshot, now: float
     ) -> None:
-        """Tell of a version and what it was trained on."""
+        """Record a version and what it was trained on."""
         done, num_discarded = commit.done, commit.num_discarded
         trained_version = done.resume.version - 1
         histogram = self._progresses.commit(done.consumed, version=trained_version, now=now)

@@ -1,4 +1,4 @@
-"""What a run leaves behind for people: files in the launch contract's state directory.
+"""Files of a run for people, in the launch contract's state directory.
 
 ``progress.json`` is the newest progress, ``steps.jsonl`` has a line a version, ``samples.jsonl``
 a few responses of each, ``result.json`` how it ended. The report page is drawn from them.
@@ -129,7 +129,7 @@ def _samples(consumed: Sequence[DeliveredTrajectory], *, version: int) -> Iterat
     # Those that lived through an update show most; they come first.
     chosen = sorted(consumed, key=lambda each: each.oldest_version - each.newest_version)
     for each in map(codec.decode_trajectory, (each.data for each in chosen[:SAMPLES_PER_STEP])):
-        assert isinstance(each, SampledTrajectory), "it was looked at when it came"
+        assert isinstance(each, SampledTrajectory), "it was checked on arrival"
         yield {
             "step": version,
             "id": str(each.id),

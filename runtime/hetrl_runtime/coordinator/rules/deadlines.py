@@ -1,6 +1,6 @@
-"""When a run is given up, and the reason in words: no wait of a run is without an end.
+"""Deadlines of a run: when it fails, and the reason. Every wait of a run has one.
 
-Pure: times come in, on any steady clock, in seconds.
+Pure: callers pass times, in seconds of any steady clock.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ TRACES_UNAVAILABLE = "TracesUnavailable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignsOfLife:
-    """When things last happened; None: not yet."""
+    """Times of the last events; None: not yet."""
 
     started_at: float
     trainer_seen_at: float | None = None
     workers_seen_at: float | None = None
     inference_seen_at: float | None = None
     inference_needed_since: float | None = None
-    """Since when rollouts wait for what inference workers say; None: they do not."""
+    """Since when rollouts wait for answers of inference workers; None: they do not."""
 
     batch_out_since: float | None = None
     """Since when the trainer has had a batch; None while it has none."""
@@ -64,14 +64,14 @@ def _missing(signs: SignsOfLife, *, now: float, deadline_seconds: float) -> Endi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Needed:
-    """Somebody whom a run cannot do without."""
+    """A process that a run needs."""
 
     reason: str
-    """What their loss is called."""
+    """The reason of the run's failure without it."""
 
     name: str
     since: float
-    """When the run began to need them."""
+    """When the run began to need it."""
 
     seen_at: float | None
 

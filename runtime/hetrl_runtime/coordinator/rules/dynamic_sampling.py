@@ -1,6 +1,6 @@
-"""Dynamic sampling: which whole groups teach nothing, and when that means that none will.
+"""Dynamic sampling: groups without a learning signal, and the end of a run that has no others.
 
-What becomes of a group that is left out is ``ingest``'s to do.
+``ingest`` removes the groups that are left out.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ the trainer waits where none is left out."""
 
 
 class DynamicSampling:
-    """Looks at each group once it is whole; lets all pass where a job does not ask for it."""
+    """Checks each whole group; without dynamic sampling in the job, every group passes."""
 
     def __init__(self, algorithm: AlgorithmSpec) -> None:
         self._is_asked = algorithm.dynamic_sampling

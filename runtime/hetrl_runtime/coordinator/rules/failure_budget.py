@@ -1,6 +1,6 @@
-"""For how many prompts in a row that nobody can answer a run goes on.
+"""The number of prompts in a row that may fail before a run ends.
 
-When a single prompt is hopeless ``state`` says; who is told of an ending, ``ingest``.
+``state`` decides when a single prompt has failed; ``ingest`` ends the run.
 """
 
 import logging
@@ -25,11 +25,11 @@ class FailureBudget:
         self._given_up_in_a_row = 0
 
     def renew(self) -> None:
-        """Begin anew: a prompt has been answered."""
+        """Reset the count: a prompt has been answered."""
         self._given_up_in_a_row = 0
 
     def given_up(self, failed: FailedTrajectory) -> Ending | None:
-        """Take that a prompt was given up; return the run's end when it was one too many."""
+        """Count a prompt that was given up; return the run's end when the budget is spent."""
         self._given_up_in_a_row += 1
         line = self._prompts.of_group(failed.group).line
         log.warning("prompt given up: line=%d error=%s", line, failed.error)

@@ -1,7 +1,7 @@
-"""What is lent to whom, and until when.
+"""Leases of trajectories: their holders and expiry times.
 
-A lease is kept alive by the heartbeats that name it. Nothing here reads a clock: ``now`` is
-passed in, in seconds of any steady clock.
+Heartbeats that name a lease extend it. Nothing here reads a clock: callers pass ``now``, in
+seconds of any steady clock.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from hetrl_runtime.wire.trajectory import TrajectoryId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """One trajectory lent to one worker."""
+    """One trajectory leased to one worker."""
 
     process: str
     worker_version: int
@@ -22,7 +22,7 @@ class Lease:
 
 
 class Leases:
-    """All trajectories that are lent out."""
+    """All trajectories under lease."""
 
     def __init__(self, *, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
@@ -40,7 +40,7 @@ class Leases:
         return lease.process if lease else ""
 
     def by_worker(self) -> dict[tuple[str, int], list[TrajectoryId]]:
-        """Return what is lent to each worker and under which version of its weights."""
+        """Return the trajectories leased to each worker and version of its weights."""
         leased: dict[tuple[str, int], list[TrajectoryId]] = {}
         for identity, lease in self._leases.items():
             leased.setdefault((lease.process, lease.worker_version), []).append(identity)
@@ -49,7 +49,7 @@ class Leases:
     def grant(
         self, ids: Iterable[TrajectoryId], *, process: str, worker_version: int, now: float
     ) -> None:
-        """Lend trajectories to a worker."""
+        """Lease trajectories to a worker."""
         lease = Lease(
             process=process, worker_version=worker_version, expires_at=now + self._lease_seconds
         )

@@ -1,4 +1,4 @@
-"""Which groups of the walk through the data are done, open or still to come.
+"""Groups of the pass through the data: done, open or still to come.
 
 Open is started (its trajectories have slots) or waiting (open at the version that a trainer
 came back to, and to be generated again). Trained twice means twice along the surviving

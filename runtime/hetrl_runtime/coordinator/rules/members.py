@@ -1,4 +1,4 @@
-"""The processes that the coordinator knows, and what they last said of themselves."""
+"""The processes that the coordinator knows, and their last status."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Member:
 
 
 class Members:
-    """Everyone who registered, by process name."""
+    """Registered processes, by name."""
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
@@ -80,7 +80,7 @@ class Members:
         return iter(self._members.values())
 
     def get(self, process: str) -> Member | None:
-        """Return a process, or None when nobody of that name registered."""
+        """Return a process, or None if no process of that name registered."""
         return self._members.get(process)
 
     def enter(self, member: Member) -> Member | None:
@@ -105,8 +105,8 @@ class Members:
     def relay_for(self, process: str, *, since: float) -> str:
         """Return where a process gets weights that another of its region has fetched.
 
-        Of those heard of since a moment it is the one that entered first, which is told to ask the
-        trainer, as is whoever could not be a relay itself: it returns an empty address.
+        It is the first registered of those heard of since a moment. The relay itself, and a process
+        that cannot be a relay, get an empty address: they fetch from the trainer.
         """
         asks = self._members.get(process)
         if asks is None or not asks.relay_address:

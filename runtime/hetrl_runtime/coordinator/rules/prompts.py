@@ -1,4 +1,4 @@
-"""Which prompt a group is of: the data in the order of the walk."""
+"""The prompt of each group: the data in the order of the pass."""
 
 from hetrl_runtime.data.order import PassOrder
 from hetrl_runtime.data.prompt import Prompt, PromptSource

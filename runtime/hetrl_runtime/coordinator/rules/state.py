@@ -1,11 +1,11 @@
-"""Who gets a prompt, what is accepted, and what is trained on: the rules of one run.
+"""The rules of one run: leases of prompts, acceptance of trajectories, batches.
 
-Events in, decisions out; no clock, no socket, no file. Every member of a started group is in
+Events in, decisions out; no clock, socket or file. Every member of a started group is in
 exactly one place::
 
-    start ──▶ pending ──▶ lent ──▶ buffered ──▶ handed out ──▶ committed
-                 ▲          │          │
-                 └──────────┴──────────┘  expired, failed, or too old: it is made again
+    start ──▶ pending ──▶ leased ──▶ buffered ──▶ handed out ──▶ committed
+                 ▲           │           │
+                 └───────────┴───────────┘  expired, failed, or too old: it is generated again
 
 and together they never exceed what the bound promises, ``(η + 1)·B`` beyond the committed
 versions. Pending members go first, and B is a multiple of the group size: room for one member
@@ -40,7 +40,7 @@ class GroupLease:
 
     @property
     def ids(self) -> tuple[TrajectoryId, ...]:
-        """The trajectories leased."""
+        """The leased trajectories."""
         return tuple(TrajectoryId(self.group, member) for member in self.members)
 
 
@@ -61,7 +61,7 @@ class Committed:
     """Of the buffered: too old for the new version."""
 
     withdrawn: int
-    """Of the lent: begun with weights too old for the new version."""
+    """Leased trajectories that began with weights too old for the new version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class RunState:
 
     @property
     def num_running(self) -> int:
-        """Trajectories that are lent out."""
+        """Trajectories under lease."""
         return len(self._leases)
 
     @property
@@ -133,7 +133,7 @@ class RunState:
 
     @property
     def capacity(self) -> int:
-        """Trajectories that may be lent now to workers with the newest weights."""
+        """Trajectories that may be leased now to workers with the newest weights."""
         return self._capacity_of(self.version)
 
     def resume_point(self) -> ResumePoint:
@@ -145,7 +145,7 @@ class RunState:
         return tuple(self._buffer)
 
     def leased(self) -> dict[tuple[str, int], list[TrajectoryId]]:
-        """Return what is lent to each worker and under which version of its weights."""
+        """Return the trajectories leased to each worker and version of its weights."""
         return self._leases.by_worker()
 
     # What the trainer does
@@ -154,8 +154,8 @@ class RunState:
         """Go on from a trainer's resume point under a new epoch; return what was lost with it.
 
         Accepted trajectories stay where the surviving history has sampled them and has not
-        consumed them, and where they have what this trainer needs. Everything lent is fenced off
-        and will be lent again.
+        consumed them, and where they have what this trainer needs. All leases are revoked
+        and granted again later.
         """
         before = self.buffered()
         self.epoch = epoch
@@ -227,7 +227,7 @@ class RunState:
     def lease(
         self, process: str, *, worker_version: int, max_trajectories: int, now: float
     ) -> tuple[GroupLease, ...] | WorkerBehind:
-        """Lend as much as the worker asks for and the bound allows, unfinished groups first."""
+        """Lease as much as the worker asks for and the bound allows, unfinished groups first."""
         capacity = self._capacity_of(worker_version)
         if not capacity and self.capacity:
             oldest = self._bound.oldest_useful_version(self._counts(), batch_size=self._batch_size)
@@ -267,7 +267,7 @@ class RunState:
     def accept(self, trajectory: DeliveredTrajectory) -> Outcome:
         """Take a trajectory in, or say why not.
 
-        A lease that ran out but was given to nobody else is no reason to throw work away.
+        Work under an expired lease is kept if no other worker has the lease.
         """
         if refusal := self._refusal(trajectory.id, trajectory.epoch, trajectory.process):
             return refusal
@@ -307,7 +307,7 @@ class RunState:
         self._failures.pop(group, None)
 
     def expire(self, *, now: float) -> tuple[TrajectoryId, ...]:
-        """Take back leases that ran out; they are lent again."""
+        """Return expired leases to pending."""
         return self._back_to_pending(self._leases.end_expired(now=now))
 
     def release(self, process: str) -> tuple[TrajectoryId, ...]:
@@ -374,7 +374,7 @@ class RunState:
             if not self._ledger.is_open(identity.group):
                 return f"group {identity.group} was consumed before"
             if identity.group >= self._ledger.next_group + self._most_groups_ahead:
-                return f"group {identity.group} was never lent"
+                return f"group {identity.group} was never leased"
         return ""
 
     @property

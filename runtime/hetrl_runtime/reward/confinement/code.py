@@ -1,7 +1,7 @@
 """A job's own reward code, asked from outside: what its answers are worth.
 
-What its process gives up is ``confinement``'s, how it is asked and watched ``process``'s; here
-it is timed, and replaced when it takes too long or dies.
+``restrictions`` says what its process gives up, and ``process`` asks and watches it. This module
+sets a time limit, and replaces the process when it takes too long or dies.
 """
 
 import asyncio

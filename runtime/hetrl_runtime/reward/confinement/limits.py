@@ -29,7 +29,7 @@ def set_limits(*, memory_bytes: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_NICE, 0),
     ):
         _, highest = resource.getrlimit(kind)
-        # Whoever started the worker may have set a lower one, which no user may raise.
+        # The worker may have been started with a lower one, which no user may raise.
         allowed = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
         resource.setrlimit(kind, (allowed, allowed))
 

@@ -1,6 +1,6 @@
 """One confined process that answers for a job's reward code, seen from the process that asks.
 
-It is started, asked and watched here; ``confined`` replaces it and says what an answer is worth.
+This module starts, asks and watches it; ``code`` replaces it and converts answers to rewards.
 Answers come as JSON lines: nothing that the process says is ever executed.
 """
 

@@ -1,4 +1,4 @@
-"""What a process has used so far, and whether that is too much.
+"""Resources that a process has used so far, and whether they exceed the limits.
 
 The kernel's own limits end a process that uses too much in its whole life (``limits``); these
 numbers are for what one response may use, which the code could otherwise take by ignoring a

@@ -1,8 +1,8 @@
-"""The weights that an engine computes with: laid out beside generation, exchanged between passes.
+"""The weights that an engine computes with: packed during generation, exchanged between passes.
 
-On a CPU a decoding step of a wide model is mostly the reading of weights, and a plain matrix is
-laid out anew for every product. Linear layers of such a model hold it as oneDNN reads it (decision
-0095). Which file fits is told by ``weight_files``; when to exchange, by the engine.
+On a CPU a decoding step of a wide model mostly reads weights, and oneDNN packs a plain matrix again
+for every product. Linear layers of such a model hold it packed as oneDNN reads it (decision 0095).
+``weight_files`` checks which file fits; the engine decides when to exchange.
 """
 
 # ruff: noqa: SLF001  # what torch's compiler calls for frozen weights has no public name

@@ -206,7 +206,7 @@ class Slots:
 
     @torch.inference_mode()
     def recompute(self) -> None:
-        """Compute the keys and values of every sequence anew, after a change of weights."""
+        """Compute the keys and values of every sequence again, after a change of weights."""
         self._prefill(0, len(self._requests))
 
     @torch.inference_mode()
@@ -234,7 +234,7 @@ class Slots:
 
     @torch.inference_mode()
     def drop(self, request_ids: frozenset[str]) -> None:
-        """Stop sequences whose result nobody wants any more."""
+        """Stop sequences whose results are no longer wanted."""
         self._note_first_tokens()
         for each in request_ids:
             self._first_token_at.pop(each, None)
@@ -273,7 +273,7 @@ class Slots:
                 dim=0,
                 return_inverse=True,
             )
-            # The inner model: the vocabulary projection of a prefill is never looked at.
+            # The inner model: the vocabulary projection of a prefill is not needed.
             self._model.base_model(
                 input_ids=prefixes,
                 attention_mask=mask_11TT,

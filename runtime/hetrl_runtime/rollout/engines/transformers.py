@@ -145,7 +145,7 @@ class TransformersEngine:
                 self._admit_waiting()
                 if len(self._slots):
                     self._deliver(self._slots.step(self._version))
-        except BaseException as failure:  # whatever it was, nobody may wait on
+        except BaseException as failure:  # callers must not wait after any error
             self._failure = failure
         self._abandon_all()
 
@@ -196,7 +196,7 @@ class TransformersEngine:
         return time.monotonic() - started
 
     def _abandon_all(self) -> None:
-        """Let nobody wait for a thread that is gone."""
+        """Fail every request that waits for a thread that has ended."""
         error = EngineFailedError(f"the engine broke down: {self._failure or 'it was stopped'}")
         abandoned: list[asyncio.Future[Any]] = list(self._results.values())
         while not self._inbox.empty():

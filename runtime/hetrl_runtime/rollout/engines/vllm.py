@@ -62,7 +62,7 @@ class VllmEngine:
         self._shapes = read_shapes(*sorted(folder.glob("*.safetensors")))
         if not self._shapes:
             raise ValueError(f"cannot load the model {folder}: it has no *.safetensors file")
-        # In a thread, or nobody could stop this process while it loads.
+        # In a thread: otherwise this process could not be stopped while it loads.
         self._llm = await asyncio.to_thread(_load, self._settings)
         config = self._llm.vllm_config.model_config.hf_config
         self._has_tied_embeddings = bool(getattr(config, "tie_word_embeddings", False))
@@ -89,8 +89,8 @@ class VllmEngine:
     async def update_weights(self, weights: Bytes, *, version: int) -> float:
         """See ``InferenceEngine``.
 
-        Running requests are frozen, not ended, and their keys and values thrown away; vLLM
-        computes those anew when it goes on.
+        Running requests are paused, not ended, and their keys and values dropped; vLLM
+        computes those again when it resumes.
         """
         given = shapes_of(tensors_in(weights))
         check_fit(given, model=self._shapes, has_tied_embeddings=self._has_tied_embeddings)
@@ -154,7 +154,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
     }
     if current_platform.is_cpu():
         # Compiling takes minutes of a CPU and pays off on none that small; and vLLM would
-        # take most of the machine's memory where nobody names a size.
+        # take most of the machine's memory unless given a size.
         arguments |= {
             "dtype": "float32",
             "enforce_eager": True,

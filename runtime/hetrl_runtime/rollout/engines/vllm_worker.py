@@ -1,4 +1,4 @@
-"""What runs inside vLLM's own worker processes, next to the model: loading a version.
+"""An extension of vLLM's worker processes that loads a version into the model.
 
 vLLM mixes this class into its worker (``worker_extension_cls``); ``vllm.py`` calls it over
 vLLM's ``collective_rpc``.

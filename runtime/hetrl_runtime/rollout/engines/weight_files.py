@@ -96,6 +96,6 @@ def _views(weights: Bytes) -> Iterator[tuple[str, Tensor]]:
 
 def _numbers(weights: Bytes) -> Tensor:
     with warnings.catch_warnings():
-        # Nobody writes to what is served.
+        # Served weights are never written to.
         warnings.filterwarnings("ignore", "The given buffer is not writable")
         return torch.frombuffer(weights, dtype=torch.uint8)
