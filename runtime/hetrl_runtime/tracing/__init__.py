@@ -1,6 +1,6 @@
-"""Spans: how trajectories and steps went, told to a collector of OpenTelemetry.
+"""Spans of trajectories and steps, sent to an OpenTelemetry collector.
 
-Belongs here: what a span is to the other rooms, which groups are traced, and how spans leave.
-What is worth a span is decided where the work is done. Counts and durations over many are
-``metrics``'. Where a job asks for no traces nothing of OpenTelemetry is imported.
+This package has the span interface, the sampling of groups and the export. The code that does the
+work decides what gets a span. ``metrics`` has counts and durations over many spans. A job without
+traces imports nothing of OpenTelemetry.
 """

@@ -1,4 +1,4 @@
-"""The way of traced groups as the coordinator sees it: leased, delivered, buffered, consumed.
+"""Spans of traced groups in the coordinator: leased, delivered, buffered, consumed.
 
     group ─┬─ trajectory ─┬─ lease      a worker's free place waited for work
            │              ├─ ...        what the worker does, in its own process
@@ -20,7 +20,7 @@ from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, PromptLease
 
 SILENT_SECONDS = 15.0
-"""A worker that has not asked for so long did not wait: it asks anew every ten seconds."""
+"""Silence after which a worker did not wait for a lease: a waiting one asks every ten seconds."""
 
 
 class GroupTraces:
@@ -32,7 +32,7 @@ class GroupTraces:
     def leased(
         self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
     ) -> tuple[PromptLease, ...]:
-        """Return what was lent, with the names of its spans where it is traced."""
+        """Return the leases, with the names of their spans where they are traced."""
         del process, worker_version, now
         return leases
 

@@ -169,7 +169,7 @@ class RecordedSpan(Span):
             self._span.set_status(Status(StatusCode.ERROR, str(error)[:200]))
             self.note({"error.type": type(error).__name__})
         elif error is not None:
-            # Nobody wants its result any more; that is no error.
+            # Its result is no longer wanted; that is no error.
             self.note({"hetrl.cancelled": True})
         self.end()
 
@@ -177,7 +177,7 @@ class RecordedSpan(Span):
 class _Clock:
     """Turns monotonic seconds into the time of day, alike for all spans of one tree.
 
-    Read anew for each tree: over days the two drift apart.
+    Both clocks are read for each tree: over days they drift apart.
     """
 
     def __init__(self) -> None:

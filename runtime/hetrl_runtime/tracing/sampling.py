@@ -1,7 +1,7 @@
-"""Which groups are traced: a share of them, drawn by their ids.
+"""The sample of groups that are traced, drawn by their ids.
 
 All trajectories of a group or none, since a step waits for whole groups; and the same groups after
-every restart, so that what was seen once can be looked at again.
+every restart, so that a trace can be compared with the one before.
 """
 
 from hashlib import blake2b

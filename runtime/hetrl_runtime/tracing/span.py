@@ -1,7 +1,7 @@
-"""What the other rooms know of tracing: spans that have children, and who begins them.
+"""The tracing interface of the other packages: spans with children, and a tracer that starts them.
 
-These two record nothing: they are what untraced runs and trajectories get, at the price of a
-call. Those that record are ``recording``'s.
+These two record nothing: untraced runs and trajectories use them, at the price of a call.
+``recording`` has those that record.
 """
 
 from collections.abc import Iterable, Mapping

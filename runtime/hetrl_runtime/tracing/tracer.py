@@ -1,4 +1,4 @@
-"""A process's tracer, as its launch contract asks: none, or one that sends.
+"""The tracer of a process, by its launch contract: none, or one that sends.
 
 OpenTelemetry is imported here alone, and only where a job asks for traces: an image without its
 packages runs every other job.

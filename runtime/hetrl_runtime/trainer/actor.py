@@ -1,7 +1,7 @@
-"""The policy in training: what it said of a batch, and how a minibatch moves it.
+"""The policy in training: its log-probabilities of a batch, and its update by a minibatch.
 
-It is trained towards targets that are the learner's: advantages, and what the proximal policy and
-the reference found. Which batch, and which minibatches of it, is the learner's as well.
+The learner chooses batch and minibatches, and computes the targets: advantages, and
+log-probabilities of the proximal policy and the reference.
 """
 
 # ruff: noqa: N806, N815  # shape suffixes, as in ``batch``
@@ -66,7 +66,7 @@ class Actor:
         self.minibatch_metrics = MinibatchMetrics(ACTOR_FIGURES)
 
     def state(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold beside the policy's files.
+        """Return what a checkpoint must hold in addition to the policy's files.
 
         To the leader; others must ask as well, and get nothing.
         """
@@ -75,7 +75,7 @@ class Actor:
     def restore(self, state: dict[str, Tensor], weights: dict[str, Tensor], source: str) -> None:
         """Go on from what ``state`` returned to the leader, and the policy's files.
 
-        Without weights: from the beginning. What others than the leader bring is not looked at.
+        Without weights: from the beginning. Only the leader's arguments count.
         """
         if not self.policy.share_with_all(torch.tensor(bool(weights))):
             self.policy.copy_from_first_replica()

@@ -1,7 +1,7 @@
-"""What of a batch may be trained on, and whether it can teach anything.
+"""Checks of a batch before training: staleness, and a learning signal.
 
-Pure. The coordinator has checked staleness when it handed the batch out; this is the same
-rule once more, at the last place where breaking it can be prevented.
+Pure. The coordinator has checked staleness when it handed the batch out; the trainer applies the
+same rule again, at the last place where it can prevent a violation.
 """
 
 import random
@@ -38,7 +38,7 @@ def check(
 
 
 def shuffled(rewards: Sequence[float], *, seed: int, version: int) -> list[float]:
-    """Deal a batch's rewards out anew: a control that has everything but what rewards say."""
+    """Shuffle a batch's rewards: a control experiment without the information of rewards."""
     dealt = list(rewards)
     random.Random(f"rewards/{seed}/{version}").shuffle(dealt)  # noqa: S311  # not a secret
     return dealt

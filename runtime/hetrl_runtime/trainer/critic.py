@@ -1,8 +1,8 @@
-"""The critic: what it expects of every token, and how it learns to.
+"""The critic: a value for every token, and its training.
 
-It is a model of its own, with the policy's layers to begin with and a head that says zero. It is
-trained in the policy's processes, split as the policy is, or in processes of its own. What follows
-from its values is ``valuation``'s; which batch, and which minibatches of it, is the learner's.
+It is a model of its own, initialized with the policy's layers and a head of zeros. It is trained in
+the policy's processes, split as the policy is, or in processes of its own. ``valuation`` computes
+returns and advantages from its values; the learner chooses batch and minibatches.
 """
 
 # ruff: noqa: N803, N806  # shapes: B trajectories, R response positions

@@ -1,9 +1,8 @@
 """One version's training: from a batch to moved models, the same on every rank.
 
-Pure of I/O and of the run: where batches come from and what happens to the new weights is the
-loop's business. What moves a model is ``actor``'s and ``critic``'s. A process has a part of one of
-these, or of both; what it has no part of, others say: all that a step needs of the whole batch is
-summed over processes, which all come to the same sums in the same order.
+No I/O: the loop fetches batches and publishes weights. ``actor`` and ``critic`` update the models.
+A process has a part of one of these, or of both, and gets the values of the other from its peers:
+all that a step needs of the whole batch is summed over processes, in the same order on each.
 """
 
 # ruff: noqa: N803, N806  # shape suffixes, as in ``batch``
@@ -137,10 +136,10 @@ class Learner:
     def _compute_targets(
         self, batch: Batch, shares: list[list[Tensor]]
     ) -> tuple[Targets, Valuation | None]:
-        """Price the batch before the first minibatch moves anything."""
+        """Compute the batch's targets before the first minibatch moves a model."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
         charges = self._has_reference and self._algorithm.kl_placement is KlPlacement.REWARD
-        # Models that are apart look at the batch at once; only then does anyone wait for others.
+        # Separate models score the batch at the same time, before any process waits for others.
         proximal_BR = None
         if self.actor and (charges or (len(shares) > 1 and not self._is_near_behaviour)):
             proximal_BR = self.actor.policy.log_probs(batch, parts)
@@ -150,44 +149,50 @@ class Learner:
 
         reference_BR = self._reference_log_probs(batch, parts, by_reference_BR)
         kl_penalty_BR = self._kl_penalty(batch, proximal_BR, reference_BR) if charges else None
-        valuation = self._valued(batch, by_critic_BR, kl_penalty_BR) if self._has_critic else None
+        valuation = (
+            self._valuation(batch, by_critic_BR, kl_penalty_BR) if self._has_critic else None
+        )
         targets = Targets(
             proximal_BR=batch.behaviour_BR if self._is_near_behaviour else proximal_BR,
             reference_BR=reference_BR,
             advantages_BR=(
-                valuation.advantages_BR if valuation else self._compared(batch, kl_penalty_BR)
+                valuation.advantages_BR
+                if valuation
+                else self._group_advantages(batch, kl_penalty_BR)
             ),
         )
         return targets, valuation
 
     def _reference_log_probs(
-        self, batch: Batch, parts: list[Tensor], values_BR: Tensor
+        self, batch: Batch, parts: list[Tensor], scores_BR: Tensor
     ) -> Tensor | None:
-        """Return the reference's log-probabilities, as the policy's are; None: of no use."""
+        """Return the reference's log-probabilities of this replica's rows; None: not needed."""
         if not self._has_reference:
             return None
         if self._is_reference_given:
-            values_BR = batch.reference_BR
+            scores_BR = batch.reference_BR
         elif self._peers.gang.is_apart:
-            # It is beside the policy or beside the critic; who has none of it said nothing.
-            values_BR = self._peers.pooled(values_BR)
+            # It is in the processes of the policy or of the critic; the others contribute zeros.
+            scores_BR = self._peers.pooled(scores_BR)
         mine = parts[self._peers.place.replica]
-        found_BR = torch.zeros_like(values_BR)
-        found_BR[mine] = values_BR[mine]
-        return found_BR
+        mine_BR = torch.zeros_like(scores_BR)
+        mine_BR[mine] = scores_BR[mine]
+        return mine_BR
 
     def _kl_penalty(
         self, batch: Batch, policy_BR: Tensor | None, reference_BR: Tensor | None
     ) -> Tensor:
-        """Return what each token's reward loses for straying from the reference, of all rows."""
+        """Return the KL penalty on each token's reward, of all rows."""
         kl_BR = torch.zeros_like(batch.behaviour_BR)
         if policy_BR is not None and reference_BR is not None:
             kl_BR = (policy_BR - reference_BR).masked_fill(~batch.mask_BR, 0.0)
         # Rows of other replicas are zero here, and advantages are of the whole batch.
         return self._algorithm.kl_coefficient * self._peers.pooled(kl_BR)
 
-    def _valued(self, batch: Batch, values_BR: Tensor, kl_penalty_BR: Tensor | None) -> Valuation:
-        """Return what the critic, wherever it is, makes of the whole batch."""
+    def _valuation(
+        self, batch: Batch, values_BR: Tensor, kl_penalty_BR: Tensor | None
+    ) -> Valuation:
+        """Return returns and advantages of the whole batch from the critic's values."""
         rewards_BR = rewards_at_the_end(batch.rewards_B, batch.mask_BR)
         if kl_penalty_BR is not None:
             rewards_BR = rewards_BR - kl_penalty_BR
@@ -198,8 +203,8 @@ class Learner:
             critic=self._algorithm.critic,
         )
 
-    def _compared(self, batch: Batch, kl_penalty_BR: Tensor | None) -> Tensor:
-        """Return advantages from what the others of a group were rewarded with."""
+    def _group_advantages(self, batch: Batch, kl_penalty_BR: Tensor | None) -> Tensor:
+        """Return advantages relative to the rewards of the same group."""
         rewards_B = batch.rewards_B
         if kl_penalty_BR is not None:
             rewards_B = rewards_B - summed(kl_penalty_BR, batch.mask_BR)
@@ -207,7 +212,7 @@ class Learner:
         return advantages_B[:, None].expand_as(batch.behaviour_BR)
 
     def _of_actor(self, num_minibatches: int, version: int) -> dict[str, float]:
-        """Return what the policy's minibatches said, wherever it is trained."""
+        """Return the metrics of the policy's minibatches, from all processes."""
         minibatch_metrics = self.actor.minibatch_metrics if self.actor else None
         found, norm = means(
             ACTOR_FIGURES, minibatch_metrics, self._peers, num_minibatches=num_minibatches
@@ -216,7 +221,7 @@ class Learner:
         return {**found, "gradient_norm": norm, "learning_rate": rate}
 
     def _of_critic(self, num_minibatches: int, version: int) -> dict[str, float]:
-        """Return what the critic's minibatches said, wherever it is trained."""
+        """Return the metrics of the critic's minibatches, from all processes."""
         minibatch_metrics = self.critic.minibatch_metrics if self.critic else None
         found, norm = means(
             CRITIC_FIGURES, minibatch_metrics, self._peers, num_minibatches=num_minibatches

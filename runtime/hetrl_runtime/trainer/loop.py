@@ -1,13 +1,13 @@
-"""The trainer's loop: a batch, a step, a publication, a commit; over and over.
+"""The trainer's loop: fetch a batch, train a step, publish weights, commit.
 
     coordinator ── whole batch ──▶ check ─▶ learner ─▶ weights, published ─▶ commit ─▶ checkpoint
                                                           └──▶ rollout workers
 
 Weights are published before the commit that announces them, so a worker that hears of a
-version can fetch it; the checkpoint comes after the commit, whose answer says where the run
-would go on from there, and is written while the next step trains. A crash in between loses
-versions, never consistency: the coordinator is rewound to the checkpoint. The run is over when
-the checkpoint of its last version is on the disk, and not before.
+version can fetch it. The checkpoint follows the commit, whose answer has the resume point, and is
+written while the next step trains. A crash in between loses versions, never consistency: the
+coordinator is rewound to the checkpoint. The run ends when the checkpoint of its last version is on
+the disk.
 """
 
 import logging
@@ -279,7 +279,7 @@ class Leader:
 
     def _opened_weights(self, open_parts: ExitStack) -> WeightServer:
         launch = self._launch
-        # The address in the contract is the one that peers dial; we listen where we are told.
+        # The address in the contract is the one that peers dial; ``listen_host`` is local.
         here = Address(host=launch.listen_host, port=launch.weights.port)
         server = WeightServer(job=launch.job, address=here, tls=launch.tls)
         sender = Sender(launch, server) if launch.weight_transport is WeightTransport.NCCL else None

@@ -1,4 +1,4 @@
-"""What the minibatches of one version say of themselves, added up until the step reports it."""
+"""Metrics of the minibatches of one version, summed until the step reports them."""
 
 from collections.abc import Sequence
 
@@ -9,19 +9,19 @@ from hetrl_runtime.trainer.processes.peers import Peers
 
 
 class MinibatchMetrics:
-    """This process's share of figures, whose means over minibatches are wanted, and of norms."""
+    """This process's sums of metrics and gradient norms over minibatches."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._figures = torch.zeros(len(names))
         self._norm = 0.0
 
     def add(self, figures: Tensor, *, norm: float) -> None:
-        """Take in what one minibatch's passes here said, and its gradient's norm."""
+        """Add the metrics of one minibatch's passes here, and its gradient's norm."""
         self._figures += figures.cpu()
         self._norm += norm
 
     def take(self) -> tuple[Tensor, float]:
-        """Return the sums, and begin anew."""
+        """Return the sums, and reset them."""
         found = self._figures, self._norm
         self._figures, self._norm = torch.zeros_like(self._figures), 0.0
         return found
@@ -32,7 +32,7 @@ def means(
 ) -> tuple[dict[str, float], float]:
     """Return every figure's mean over minibatches, and the gradient norm's, from all processes.
 
-    ``mine`` is None where this process has no part of the model; it must ask as well.
+    ``mine`` is None where this process has no part of the model; it must call it as well.
     """
     figures, norm = mine.take() if mine else (torch.zeros(len(names)), 0.0)
     # Every process of a model finds the same norm.

@@ -1,4 +1,4 @@
-"""Stopping when asked: at once while waiting, after the step while training."""
+"""The stop signal of a trainer: at once while waiting, after the step while training."""
 
 import signal
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ class StopSignal:
 
     @contextmanager
     def interrupts(self, *, after_seconds: float = 0.0) -> Iterator[None]:
-        """Let a stop interrupt what happens inside, by raising ``StopRequested``.
+        """Let a stop interrupt the block, by raising ``StopRequested``.
 
-        At once, or ``after_seconds`` for what is worth finishing but may never end, such as a
-        call to a peer that was told to stop as well.
+        At once, or ``after_seconds`` for work that is worth finishing but may never end, such as a
+        call to a peer that was stopped as well.
         """
         self._grace_seconds = after_seconds
         try:

@@ -1,4 +1,4 @@
-"""Opening gRPC channels and servers the way every process of a run does.
+"""gRPC channels and servers, set up alike in every process of a run.
 
 Mutual TLS where the launch contract has certificates; without them only this machine's
 loopback is let through, so that no pod ever speaks in the clear by mistake.
@@ -96,7 +96,7 @@ def _require_loopback(address: Address) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine, told by its name or a loopback address."""
+    """Tell whether a host is this machine, by name or loopback address."""
     if host == "localhost":
         return True
     try:

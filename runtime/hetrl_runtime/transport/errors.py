@@ -1,4 +1,4 @@
-"""What a client tells its process to do.
+"""Errors of clients, by what the process must do.
 
 TransportError
 ├── Refused       stop: another job's, not allowed, or impossible; trying again is useless

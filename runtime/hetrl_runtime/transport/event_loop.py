@@ -1,7 +1,4 @@
-"""How a process is set up that serves thousands of small messages a second.
-
-What it serves is its own; channels and servers are ``channel``'s.
-"""
+"""Event loop and scheduling of a process that serves thousands of small messages a second."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Between values and protobuf messages, checking everything that comes from outside.
+"""Conversion between values and protobuf messages, with checks of everything from outside.
 
 A message that cannot be a trajectory becomes ``Malformed`` with the reason; nothing here
 raises on what a peer sends, and nothing executes it.

@@ -1,7 +1,7 @@
-"""A trajectory as it lies between its worker and the trainer: figures, and the message as it came.
+"""A delivered trajectory between worker and trainer: a few figures, and the encoded message.
 
 The coordinator's rules need a few numbers of it. The rest is neither unpacked nor packed again on
-its way to the journal and to the trainer; what it must satisfy is ``validation``'s.
+its way to the journal and to the trainer. ``validation`` checks it.
 """
 
 from typing import NamedTuple

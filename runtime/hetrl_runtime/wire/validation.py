@@ -1,9 +1,9 @@
-"""What must hold of a trajectory that a peer sends, and what is seen of it on the way.
+"""Validation of trajectories that peers send.
 
-Thousands of trajectories a second pass here on one core. So fields are read once, for each reading
-copies them, and the usual case (one version, no tool, nothing wrong) is told from bytes: numpy lets
-other threads run while it looks at more than 500 numbers, and on a busy core that takes longer than
-looking. Bytes become values in ``codec``.
+One core validates thousands of trajectories a second. So fields are read once, since each read
+copies them, and the usual case (one version, no tool, nothing wrong) is recognized from bytes:
+numpy releases the interpreter for arrays of more than 500 numbers, and on a busy core getting it
+back takes longer than the check. ``codec`` converts bytes to values.
 """
 
 from math import isfinite

@@ -1,4 +1,4 @@
-"""What the smaller messages say, as plain values.
+"""The smaller messages as plain values.
 
 Trajectories have their own file; translation to and from protobuf is in ``codec``.
 """
@@ -81,7 +81,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLease:
-    """Trajectories of one prompt, lent to one worker."""
+    """Trajectories of one prompt, leased to one worker."""
 
     epoch: int
     group: int
@@ -116,7 +116,7 @@ class InferenceEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """News for workers. Another epoch than before: abort everything and load the weights anew."""
+    """News for workers. Another epoch than before: abort everything and load the weights again."""
 
     epoch: int
     version: int
@@ -139,7 +139,7 @@ class ProcessStatus:
     """Trajectories that it works on, or that wait for it."""
 
     generated_tokens: int = 0
-    """Of responses; of an inference worker all that it looked at."""
+    """Of responses; of an inference worker all that it read."""
 
     idle_seconds: float = 0.0
     """With no work to do: no lease to generate, no batch to train on, nothing to score."""

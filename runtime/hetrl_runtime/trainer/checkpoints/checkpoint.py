@@ -1,9 +1,9 @@
 """Checkpoints on disk: whole or not there, newest last, as folders that any engine loads.
 
-``<root>/step-00000040/`` is a Hugging Face folder of the policy with, beside it, the
-optimizer's state, where the run stands in the data, and a manifest of sizes and digests. It
-is written under another name, flushed, and renamed, so a crash leaves no half of it. When to
-write one is the loop's business; beside training it is written by ``checkpoint_writer``.
+``<root>/step-00000040/`` is a Hugging Face folder of the policy, with the optimizer's
+state, the run's position in the data, and a manifest of sizes and digests. It is written under
+another name, flushed, and renamed, so a crash leaves no half of it. The loop decides when to write
+one; ``writer`` writes it in the background.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Writes checkpoints beside training: one at a time, from a copy, by a thread of its own.
+"""Background writing of checkpoints: one at a time, from a copy, by a thread of its own.
 
-Training waits while the state is copied, and where the checkpoint before is not written yet. What a
-checkpoint is and when it is whole is ``checkpoint``'s; when to write one, the loop's.
+Training waits while the state is copied, and while the checkpoint before is being written.
+``checkpoint`` defines the files and when they are whole; the loop decides when to write one.
 """
 
 import logging

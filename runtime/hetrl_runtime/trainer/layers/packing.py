@@ -1,9 +1,9 @@
 """Rows of a pass as one sequence: no padding, and a prompt that rows share only once.
 
-Layers that look at one position at a time, nearly all of the work, then compute each token once,
+Layers that compute one position at a time, nearly all of the work, then compute each token once,
 and a response's last token, after which nothing is scored, not at all.
-Attention is the exception: it is given to transformers under a name of its own, and told by a
-``Pack`` what each row may see. What else was tried, and how fast that was: docs/decisions/0059.
+Attention is the exception: it is registered with transformers under a name of its own, and a
+``Pack`` says what each row may attend to. Alternatives and their speed: docs/decisions/0059.
 A group's prompt computed once is Prefix Grouper's (arXiv:2506.05433).
 
 Shapes: B trajectories, T positions, R response positions, N places of the packed sequence, M keys
@@ -203,7 +203,7 @@ def _mask_of(length: int, num_keys: int, device: torch.device) -> Tensor:
 
 
 def kernel_of(runs: Sequence[Run], device: torch.device) -> Kernel:
-    """Return what a kernel is told of the same places."""
+    """Return a kernel's arguments for the same places."""
 
     def ends(lengths: Iterable[int]) -> Tensor:
         return torch.tensor([*accumulate(lengths, initial=0)], dtype=torch.int32, device=device)

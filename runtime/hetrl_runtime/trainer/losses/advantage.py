@@ -1,6 +1,6 @@
-"""How much better a trajectory did than others of its prompt, as pure functions of tensors.
+"""Advantages of trajectories relative to their group, as pure functions of tensors.
 
-What a reward is, and what it is less for straying from the reference, is decided before.
+Rewards include any KL penalty.
 
 Shapes: B trajectories, G groups.
 """

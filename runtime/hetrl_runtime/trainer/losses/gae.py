@@ -1,6 +1,6 @@
 """Advantages token by token, from rewards and a critic's values, as pure functions of tensors.
 
-What a token's reward is, and what the critic learns from the returns, is decided elsewhere.
+The caller computes rewards; ``value_loss`` trains the critic on the returns.
 
 Shapes: B trajectories, R response positions; ``mask_BR`` is True where a token was sampled.
 What stands elsewhere is never read, whatever it is.

@@ -1,7 +1,7 @@
-"""What a critic's values make of a batch: returns to learn, and advantages to train the policy by.
+"""Returns and advantages of a batch from a critic's values.
 
-Pure. Every process computes it from the values of the whole batch, those that have no part of the
-critic as well. Who says the values is ``critic``'s.
+Pure. Every process computes them from the values of the whole batch, also without a part of the
+critic. ``critic`` computes the values.
 """
 
 # ruff: noqa: N803, N806, N815  # shapes: B trajectories, R response positions

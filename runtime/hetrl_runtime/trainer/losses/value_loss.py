@@ -1,7 +1,6 @@
-"""The critic's loss, and how good it is, as pure functions of tensors.
+"""The critic's loss, and its explained variance, as pure functions of tensors.
 
-What a token's loss counts in a minibatch is the same question as for the policy's, and
-answered there: ``loss.token_weights``.
+``policy_loss.token_weights`` weights each token's loss in a minibatch, as for the policy.
 
 Shapes: B trajectories, R response positions; ``mask_BR`` is True where there is a token.
 """

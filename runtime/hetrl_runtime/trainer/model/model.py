@@ -1,8 +1,8 @@
 """Models in training, and the policy: a Hugging Face causal LM, and its weights as bytes.
 
-Parameters are float32; what passes run in is ``precision``'s. How a model is cut among processes
-is ``parallel``'s; what the log-probabilities are for is left to the loss. The other model that a
-run may train is ``critic``'s.
+Parameters are float32; ``precision`` chooses the precision of passes. ``parallel`` splits a model
+among processes; ``losses`` use the log-probabilities. ``critic`` has the other model that a run may
+train.
 """
 
 # ruff: noqa: N806, N815  # shape suffixes: B trajectories, R response positions, V vocabulary
@@ -290,8 +290,8 @@ class Policy(TrainedModel):
     def to_safetensors(self) -> memoryview:
         """Return all weights as a safetensors file, in the precision the model came in.
 
-        It is written over when nobody holds it any more. To the leader; others must ask as well,
-        and get a file with nothing in it.
+        Its memory is reused when no view of it is left. Every process must call it; processes other
+        than the leader get an empty file.
         """
         tensors = self.gather(
             {name: each.detach() for name, each in self.named_parameters().items()},

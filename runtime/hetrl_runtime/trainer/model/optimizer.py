@@ -86,7 +86,7 @@ class Optimizer:
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` returned to the leader. No tensors: from the beginning.
 
-        Every process must ask; what others than the leader bring is not looked at.
+        Every process must ask; arguments of processes other than the leader are ignored.
         """
         first = next(iter(self._wholes))
         steps = self._model.share_with_all(tensors.get(f"{first}:{_STEP}", torch.zeros(())))

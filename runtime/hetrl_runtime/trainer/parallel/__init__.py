@@ -3,7 +3,7 @@
     replica 0:  stage 0 [tensor 0, tensor 1] ──hidden states──▶ stage 1 [tensor 0, tensor 1]
     replica 1:  stage 0 [tensor 0, tensor 1] ──▶ ...      gradients are summed across replicas
 
-What belongs here: places and their process groups, how a model is cut, how its passes run, and
-tensors gathered from and dealt out to where they lie. What does not: losses, batches and what
-a step is (``trainer``), and who starts which process (the launch contract's rank table).
+This package has places and their process groups, the split of a model, its passes, and the
+gathering and scattering of tensors. ``trainer`` has losses, batches and steps; the launch
+contract's rank table says which process starts where.
 """

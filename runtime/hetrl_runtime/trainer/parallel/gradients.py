@@ -1,4 +1,4 @@
-"""What is left to do for gradients after the last pass, so that they are the whole minibatch's."""
+"""Reduction of gradients after the last pass, to those of the whole minibatch."""
 
 from typing import Any
 

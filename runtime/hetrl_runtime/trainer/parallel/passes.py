@@ -1,7 +1,6 @@
-"""How replicas' parts of a minibatch become passes: what one forward computes at once.
+"""Passes of the replicas' parts of a minibatch: the rows that one forward computes at once.
 
-Every process knows the whole batch and everyone's part, so all agree on the passes without a
-word.
+Every process knows the whole batch and every part, so all agree on the passes without messages.
 """
 
 # ruff: noqa: N806  # shapes: B trajectories, R response positions

@@ -118,7 +118,7 @@ class Pipeline:
         return None
 
     def _pipeline_stage(self, like: Pass, num_places: int, *, is_trained: bool) -> PipelineStage:
-        """Return the stage for passes of one shape, which nobody then has to ask for."""
+        """Return the stage for passes of one shape, set up without exchanging shapes."""
         place = self._mesh.place
         num_rows, num_positions = like.batch.tokens_BT.shape
         hidden = torch.empty(

@@ -1,6 +1,6 @@
-"""Where a process stands among those that train one model; frozen, and pure.
+"""The place of a process among those that train one model: replica, stage and tensor rank.
 
-The groups in which it talks to others are ``mesh``'s.
+Frozen and pure. ``mesh`` makes the process groups.
 """
 
 from dataclasses import dataclass

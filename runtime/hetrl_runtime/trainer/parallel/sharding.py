@@ -36,7 +36,7 @@ def shard(stage: Stage, mesh: Mesh) -> None:
         fully_shard(block, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=reshards)
     fully_shard(stage, mesh=mesh.replicas, mp_policy=policy, reshard_after_forward=reshards)
     for part in _parts(stage):
-        # A pass's loss is its share of the minibatch's: gradients add up, whoever had how many.
+        # A pass's loss is its share of the minibatch's: gradients add up for any number of rows.
         part.set_gradient_divide_factor(1.0)
         # Gloo cannot scale while it sums.
         part.set_force_sum_reduction_for_comms(True)
@@ -60,7 +60,7 @@ def before_pass(stage: Stage, mode: TrainingMode, *, is_last: bool) -> None:
 
 
 def reshard(stage: Stage) -> None:
-    """Free weights gathered for passes, so that parameters are what this replica owns."""
+    """Free weights gathered for passes, so that parameters are this replica's shards."""
     for part in _parts(stage):
         part.reshard()
 

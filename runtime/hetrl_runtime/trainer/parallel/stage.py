@@ -2,7 +2,7 @@
 
 A stage is a model of fewer layers that takes hidden states where the whole one takes tokens,
 and gives them on where the whole one scores tokens; a whole model is the only stage of its
-kind. Whose turn it is, is ``pipeline``'s; what scores are for, the loss's.
+kind. ``pipeline`` schedules stages; ``losses`` use the scores.
 """
 
 # ruff: noqa: N803, N806  # shapes: B trajectories, T positions, R response positions

@@ -1,6 +1,6 @@
-"""Which models are trained in step with each other, each by processes of its own; frozen, pure.
+"""The models that are trained in lockstep, each by processes of its own; frozen, pure.
 
-The policy is the first of them. Where a process stands among those of one model is ``place``'s.
+The policy is the first. ``place`` has the place of a process among those of one model.
 """
 
 from dataclasses import dataclass

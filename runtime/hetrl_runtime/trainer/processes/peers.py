@@ -1,8 +1,8 @@
-"""The processes that train together: who leads, what the others are told, and what all say.
+"""Messages between the processes that train together: the leader's orders, and pooled values.
 
-Rank 0 leads: it alone talks to the coordinator, and tells the others what to do and on which
-batch. Which models they train is ``gang``'s, how they find each other ``meeting``'s; which part
-of a model and of each minibatch a process has, ``parallel``'s. With one process nothing is sent.
+Rank 0 leads: it alone talks to the coordinator, and sends the others their orders and batches.
+``gang`` says which models they train, and ``process_groups`` connects them; ``parallel`` says which
+part of a model and of each minibatch a process has. With one process nothing is sent.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""The groups that the processes of a gang form: once, at their start.
+"""The process groups of a gang, formed once at the start.
 
-Where those of several pods find each other is ``rendezvous``'s to say, what goes through the groups
-``peers``' and ``parallel``'s.
+``rendezvous`` connects the processes of several pods; ``peers`` and ``parallel`` use the groups.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Where the processes of a gang come together: at their leader, all of them as they live now.
+"""Rendezvous of the processes of a gang at their leader, with one instance of each.
 
-One that was started anew may find the store of a leader that has yet to notice its death. So a
-meeting is closed when all have come, with the names of those who did: who finds one that was closed
-without him waits for the next. What groups they form then is ``meeting``'s.
+A restarted process may find the store of a leader that has not noticed its failure yet. So a
+meeting is closed when all have come, with their names: a process that finds one closed without it
+waits for the next. ``process_groups`` forms the groups then.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""What rollout workers and the trainer ask of the coordinator.
+"""Clients of the coordinator for rollout workers and the trainer.
 
-How a worker follows a run is ``follower_client``'s. Both clients survive a coordinator's restart:
-calls are retried with growing pauses for ``Launch.startup_deadline_seconds``, and unacknowledged
-deliveries are sent again. What the answers mean for generation or training is left to the callers.
+``follower_client`` has what every worker shares. Both clients survive a coordinator's restart: they
+retry calls with backoff for ``Launch.startup_deadline_seconds``, and send unacknowledged deliveries
+again.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class WorkerClient(FollowerClient):
         try:
             return await self._deliveries.send(trajectory)
         finally:
-            # Another epoch may have lent us a trajectory of the same id.
+            # Another epoch may have leased us a trajectory of the same id.
             if trajectory.epoch == self._link.registration.epoch:
                 self._holding.discard(trajectory.id)
 

@@ -1,7 +1,7 @@
-"""A process's standing connection to the coordinator: known, kept alive, found again.
+"""A process's connection to the coordinator: registered, kept alive, re-established.
 
-It registers, sends heartbeats and retries calls while the coordinator restarts. What is
-asked over it is in ``coordinator_client``.
+It registers, sends heartbeats and retries calls while the coordinator restarts.
+``coordinator_client`` has the calls.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class CoordinatorLink:
         Raises:
             Refused: the coordinator is another job's.
             RunEnded: the run is over.
-            Unreachable: nobody answered within the deadline.
+            Unreachable: no coordinator answered within the deadline.
         """
         if resume is not None:
             self._resume = resume

@@ -1,6 +1,6 @@
-"""A process that follows a run: known to its coordinator, kept alive, told the news.
+"""A client that follows a run: registers, sends heartbeats, receives announcements.
 
-What else it asks of the coordinator is left to those who are more than that.
+Subclasses add further calls to the coordinator.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class FollowerClient:
 
     @property
     def registration(self) -> Registration:
-        """The epoch and version that the coordinator told us last."""
+        """The epoch and version that the coordinator reported last."""
         return self._link.registration
 
     async def __aenter__(self) -> Self:
@@ -83,12 +83,12 @@ class FollowerClient:
         """Give up leases that the coordinator has taken back."""
 
     def _leave_epoch(self) -> None:
-        """Give up what was lent in an epoch that is over."""
+        """Drop the leases of an epoch that is over."""
 
     async def _keep_alive(self) -> None:
         while True:
             epoch = self._link.registration.epoch
-            # Whatever is final is told to those who ask or listen.
+            # Final errors are raised to callers and listeners.
             with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
                 reply = await self._link.heartbeat(self._held())
                 self._take_back(codec.decode_ids(reply.withdrawn))

@@ -1,4 +1,4 @@
-"""Asking inference workers what their frozen models think of responses.
+"""A client of inference workers, whose frozen models score responses.
 
 Any of them gives the same answer, so a response goes to the one that has least to do for us, and to
 another where that fails: slow ones get less, and one that dies costs its answers under way.
@@ -55,7 +55,7 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question(Generic[Answer]):
-    """What is asked, of whoever does ``task``."""
+    """A request to the workers that do ``task``."""
 
     task: Task
     size: int
@@ -158,7 +158,7 @@ class InferenceClient:
             self._give_up_if_gone(question.task, asked_at=asked_at)
             address = self._next(question.task)
             if not address:
-                await self._until_somebody_may_be_asked()
+                await self._until_a_worker_may_be_asked()
                 continue
             found = await self._ask(address, question)
             if not isinstance(found, _Unanswered):
@@ -167,7 +167,7 @@ class InferenceClient:
         return None
 
     def _next(self, task: Task) -> str:
-        """Return who has least to do for us; empty where nobody may be asked now."""
+        """Return the worker with the fewest of our requests; empty if none may be asked now."""
         now = time.monotonic()
         awake = [
             address
@@ -210,7 +210,7 @@ class InferenceClient:
                 f"{self._problem}"
             )
 
-    async def _until_somebody_may_be_asked(self) -> None:
+    async def _until_a_worker_may_be_asked(self) -> None:
         """Wait for news, or for the first who rests, and at most a rest's time."""
         self._has_met.clear()
         with contextlib.suppress(TimeoutError):

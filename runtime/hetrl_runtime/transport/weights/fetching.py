@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Assembly:
-    """Puts chunks together again, in lent memory, and refuses what does not fit; no I/O."""
+    """Assembles chunks in a given buffer, and refuses what does not fit; no I/O."""
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
@@ -35,7 +35,7 @@ class Assembly:
         self.is_patches = first.is_patches
         self.base_sha256 = first.base_sha256
         total_bytes = min(max(0, first.total_bytes), MAX_WEIGHTS_BYTES)
-        # What is here already is let go of first: it may be what is lent.
+        # Drop the former view first: it may be of the buffer that is acquired.
         self._data = memoryview(bytearray())
         if total_bytes:
             self._data = self._buffers.acquire(total_bytes)
@@ -69,7 +69,7 @@ class Assembly:
         return ""
 
     def begin_stream(self) -> None:
-        """Take note that what comes next is from another stream."""
+        """Note that the next chunks are from another stream."""
         self._num_streams += bool(self._received_bytes)
 
     def finish(self) -> Snapshot | str:
@@ -118,7 +118,7 @@ async def fetch_weights(
 
     Waits until there are such weights; a broken stream is resumed and a corrupt chunk asked for
     again. Where weights cross regions they come as patches of ``base``, which was fetched before,
-    or of nothing. Whoever fetches version after version lends ``buffers``, to use memory again.
+    or of nothing. A caller that fetches version after version passes ``buffers``, to reuse memory.
     ``deadline_seconds`` is the start-up deadline by default.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where a worker that serves others listens, and what it is called by them.
+"""The address that a worker serves others on, and its name for them.
 
 Pods of a job have their names in one domain, the coordinator's. On one machine's loopback all
 processes share an address, so the port that a contract names may be another's.

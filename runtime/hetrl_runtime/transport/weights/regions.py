@@ -1,4 +1,4 @@
-"""Where numbers lie in a safetensors file, and how many bytes each has.
+"""Regions of numbers in a safetensors file, and the bytes of each number.
 
 Any bytes may be asked about: what is not safetensors is one region of single bytes.
 """
