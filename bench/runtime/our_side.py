@@ -1,6 +1,6 @@
 """Our engine and our learner on the task, in one process: one whole synchronous step a turn.
 
-Told by JSON in its first argument; what it says is ``turns``'. These are the parts that rollout
+Its first argument is JSON settings; ``turns`` has the output. These are the parts that rollout
 workers and trainers run; what moves trajectories and weights between processes is left out, as
 TRL has none. Weights go as the bytes that a trainer publishes and an engine takes.
 """

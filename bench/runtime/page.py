@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from bench.runtime.steps import CASES, LENT, ROUNDED
+from bench.runtime.steps import CASES, MEMORY_KEPT, ROUNDED
 from hetrl_runtime.compute.precision import cpu_multiplies_bfloat16
 
 ENGINES = {
@@ -74,9 +74,9 @@ as asked for earn something, so that their lengths stay mixed. TRL has no activa
 no reference model (β = 0), fused AdamW, and neither logs nor saves. Ours are the engine and the
 learner that workers and trainers run, in one process, synchronous, one minibatch a version; weights
 go as the bytes that a trainer publishes, which TRL needs not. Both are given the same prompts in
-one order. Where responses are short, both sides spend most of a step in the same products. "{lent}"
-is TRL with what our processes tell the C library (`memory.py`): no setting of its makers, and not
-what ours is held against.
+one order. Where responses are short, both sides spend most of a step in the same products. "{kept}"
+is TRL with our processes' settings of the C library (`memory.py`): no setting of its makers, and
+not what ours is held against.
 """
 _ROUNDED = """\
 "{rounded}" is not held against ours either: before it generates so, TRL turns the model that it
@@ -109,7 +109,7 @@ def _page(found: dict[str, Any]) -> Iterator[str]:
         yield _steps_row(case.size.name, case.lengths.name, found.get(f"steps-{case.name}"))
     yield ""
     yield from _tried(found)
-    yield _SIDES.format(lent=LENT)
+    yield _SIDES.format(kept=MEMORY_KEPT)
     yield from _beside_rounded(found)
     yield "## Generation alone"
     yield ""

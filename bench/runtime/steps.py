@@ -23,15 +23,15 @@ from hetrl_runtime.compute.precision import cpu_multiplies_bfloat16
 ORACLES = Path(".venv-oracles/bin/python")
 OURS = Path(sys.executable)
 
-LENT = "memory kept, as ours"
-"""TRL with what our own processes do about freed memory: no setting of its makers, so that it is
-told but not what ours is held against."""
+MEMORY_KEPT = "memory kept, as ours"
+"""TRL with our own processes' handling of freed memory: no setting of its makers, so that it is
+reported but not what ours is held against."""
 
 ROUNDED = "bfloat16, continuous batching"
 """TRL's fastest where layers are wide, and no setting that trains what ours does: before it
 generates so, it turns the model that it trains to bfloat16 for good, and AdamW's moments with it
 (``unwrapped_model.to(torch.bfloat16)`` in its ``GRPOTrainer``). It takes its turns, and is
-told beside the others."""
+reported with the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Case:
             yield ROUNDED, halved | continuous
         is_halved = cpu_multiplies_bfloat16() and self.size is LARGE
         likely = {"bf16": True} if is_halved else {"micro_batch_size": quarter}
-        yield LENT, plain | likely | {"keeps_memory": True}
+        yield MEMORY_KEPT, plain | likely | {"keeps_memory": True}
 
 
 CASES = (
@@ -183,7 +183,7 @@ def finalists_of(ways: dict[str, dict[str, object]], tried: dict[str, Sums | str
     """
     fastest: dict[object, tuple[float, str]] = {}
     for name, each in tried.items():
-        if isinstance(each, Sums) and name not in {LENT, ROUNDED}:
+        if isinstance(each, Sums) and name not in {MEMORY_KEPT, ROUNDED}:
             kind = ways[name]["continuous"]
             rated = (each.samples_per_cpu_second, name)
             fastest[kind] = max(rated, fastest.get(kind, rated))
@@ -207,7 +207,7 @@ def _in_turns(
 
 
 def side_of(name: str, settings: dict[str, object], cores: set[int]) -> Side:
-    """Return ours, or TRL's by any other name, as it was told; to be opened."""
+    """Return ours, or TRL's by any other name, with its settings; to be opened."""
     if name == "ours":
         return Side(OURS, ("bench.runtime.our_side",), settings, cores)
     return Side(ORACLES, ("bench.runtime.trl_side",), settings, cores)

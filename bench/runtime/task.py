@@ -1,4 +1,4 @@
-"""What all sides work on: words to answer, a reward, and models that answer at a set length.
+"""The task of all sides: words to answer, a reward, and models that answer at a set length.
 
 A prompt is a random word; a response of a length that was asked for earns the share of its letters
 that are the word's first. So rewards say something from the first step, and lengths stay in their

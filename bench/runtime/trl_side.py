@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer on the task, in the environment of TRL: one whole step a turn.
 
-Told by JSON in its first argument; what it says is ``turns``'. Its settings are what its makers
+Its first argument is JSON settings; ``turns`` has the output. Its settings are what its makers
 advise for speed: no activation checkpointing, no reference where beta is 0, no logging, fused
 AdamW. Which batch size, generation and precision are best here, the caller finds out.
 """

@@ -1,7 +1,7 @@
 """Turns of two sides: each is a process that does one step on request and reports its cost.
 
 A step here, a step there: what else runs on the machine falls on both alike. A turn is one line
-each way; what libraries print is not looked at.
+each way; output of libraries is ignored.
 """
 
 import json
@@ -34,13 +34,13 @@ class Turn:
 
 
 def await_turn() -> None:
-    """Wait to be told to go on; end with whoever would tell it."""
+    """Wait for the request of a turn; end when the parent ends."""
     if not sys.stdin.readline():
         sys.exit(0)
 
 
 def say(turn: Turn) -> None:
-    """Tell what one step took."""
+    """Report the cost of one step."""
     print(_MARK + json.dumps(asdict(turn)), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What grpc.aio takes by itself: sixty-four streams of messages that nobody looks at.
+"""Throughput of grpc.aio alone: sixty-four streams of messages that are not decoded.
 
 The same loop, scheduling, TLS, message size and load as ``load``'s, without decode, ledger and
 journal: the most that a coordinator in Python could do.

@@ -1,4 +1,4 @@
-"""How much of a model's weights a patch is, after a real step of training.
+"""Size of a patch relative to a model's weights, after a real step of training.
 
 Rewards and tokens are random: what a step changes depends on its gradients' signs and on the
 learning rate, and little on what is learned.

@@ -71,7 +71,7 @@ def trajectory_body(version: int) -> bytes:
 
 
 class Worker:
-    """One worker's connection, and what it was lent."""
+    """One worker's connection and its leases."""
 
     def __init__(self, number: int, launch: Launch, tally: Tally, bodies: dict[int, bytes]) -> None:
         self._process = f"rollout-{number}"
@@ -84,7 +84,7 @@ class Worker:
         self._underway: deque[tuple[TrajectoryId, float]] = deque()
 
     async def run(self, *, in_flight: int) -> None:
-        """Deliver what is lent, ``in_flight`` at once, until cancelled."""
+        """Deliver leased trajectories, ``in_flight`` at once, until cancelled."""
         # Without it gRPC would let workers of one process share a connection.
         async with open_channel(self._launch.coordinator, self._launch.tls) as channel:
             stub = CoordinatorStub(channel)

@@ -66,7 +66,7 @@ trajectory (512 response and 64 prompt tokens, their log-probabilities, versions
 message of its own and waits for its receipt before the next. The coordinator decodes, checks,
 enters it in the ledger, writes it to the journal, and hands batches of 1,024 to the trainer, which
 commits each; heartbeats and announcements go as in a run. *Bare* is a grpc.aio stream of messages
-of the same size over the same TLS and loop that are not looked at: the most that it could do.
+of the same size over the same TLS and loop that are not decoded: the most that it could do.
 """
 _MEMORY = """\
 ## Memory and journal

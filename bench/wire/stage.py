@@ -150,7 +150,7 @@ class Stage:
 
 @contextlib.contextmanager
 def peer(module: str, *arguments: str, core: int) -> Iterator[int]:
-    """Run a module that says when it is ready and ends with its standard input; lend its pid."""
+    """Run a module that says when it is ready and ends with its standard input; yield its pid."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What tracing costs the coordinator: `python -m bench.wire.traces`.
+"""Cost of tracing in the coordinator: `python -m bench.wire.traces`.
 
 A run without sockets, from lease to commit, as fast as it goes; its journal is on a real disk, and
 a collector in a process of its own takes the spans. Ways are turned about, so that what else the
@@ -110,7 +110,7 @@ def _a_run(launch: Launch) -> Iterator[Run]:
 
 
 def _version(run: Run) -> None:
-    """Lend and take in until a batch is full, and commit it."""
+    """Lease and accept until a batch is full, and commit it."""
     version = run.state.version
     body = trajectory_body(version)
     while not (batch := run.batch(now=time.monotonic())):
@@ -144,7 +144,7 @@ def _messages(lease: PromptLease, body: bytes) -> list[bytes]:
 
 @contextlib.contextmanager
 def _collector() -> Iterator[str]:
-    """Let a process of its own take spans, and look at none."""
+    """Run a collector that drops all spans, in a process of its own."""
     served = subprocess.Popen(
         [sys.executable, "-m", "bench.wire.traces", "collect"], stdout=subprocess.PIPE, text=True
     )

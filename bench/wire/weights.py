@@ -35,7 +35,7 @@ from hetrl_runtime.wire import hetrl_pb2 as pb
 
 STREAM_BYTES = 256 << 20
 NUM_READINGS = 16
-"""Of each side before its processes are started anew."""
+"""Readings of each side before its processes are restarted."""
 
 _FETCH = "/bare.Weights/Fetch"
 
@@ -143,7 +143,7 @@ def stream(turns: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _side(kind: str, weights: Path) -> Iterator[tuple[Launch, int]]:
-    """Serve a file; lend a reader's contract and the server's process."""
+    """Serve a file; yield a reader's contract and the server's process."""
     folder = weights.with_name(kind)
     folder.mkdir(exist_ok=True)
     launch = launch_in(folder)

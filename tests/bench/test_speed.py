@@ -15,7 +15,7 @@ from bench.runtime.floor import Measured, table
 from bench.runtime.paced import PacedEngine
 from bench.runtime.page import difference_of
 from bench.runtime.parts import Floor, decoders, shapes
-from bench.runtime.steps import LENT, ROUNDED, Sums, finalists_of
+from bench.runtime.steps import MEMORY_KEPT, ROUNDED, Sums, finalists_of
 from bench.runtime.task import LONG, SHORT, SMALL, Lengths, make_model, reward
 from bench.runtime.turns import Turn
 from hetrl_runtime.rollout.engine import Generation, GenerationRequest
@@ -104,7 +104,7 @@ def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() 
         "quarter": {"continuous": False},
         "died": {"continuous": False},
         "continuous": {"continuous": True},
-        LENT: {"continuous": False},
+        MEMORY_KEPT: {"continuous": False},
         ROUNDED: {"continuous": True},
     }
     tried = {
@@ -112,7 +112,7 @@ def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() 
         "quarter": a_rate(3.0),
         "died": "killed",
         "continuous": a_rate(1.0),
-        LENT: a_rate(9.0),
+        MEMORY_KEPT: a_rate(9.0),
         ROUNDED: a_rate(9.0),
     }
 

@@ -1,7 +1,6 @@
 """Proves that runs survive: `make proof-kill`, or one case of it with ``--case`` and ``--seed``.
 
-Here belong what is done to the real processes of a job (``strikes``, ``mishaps``, ``relays``),
-what keeps them running meanwhile (``keeper``), and what their records must say afterwards
-(``tail``, ``story``, ``verdict``). What the processes are, and how they start, is `hetrl run`'s:
-nothing of theirs is done anew here.
+``strikes``, ``mishaps`` and ``relays`` inject faults into the real processes of a job, ``keeper``
+supervises them, and ``tail``, ``story`` and ``verdict`` check their records afterwards. `hetrl run`
+defines the processes and starts them.
 """

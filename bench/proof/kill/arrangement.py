@@ -63,7 +63,7 @@ class Work:
 def make_claim(folder: Path, *, warm_up_steps: int = 600) -> Path:
     """Make the model and its problems once; what is there already stays."""
     if not (folder / "held-out.jsonl").exists():
-        # They import PyTorch, which whoever only watches processes need not wait for.
+        # They import PyTorch, which a process that only watches others need not wait for.
         from hetrl_runtime.tiny.model import make_model  # noqa: PLC0415
         from hetrl_runtime.tiny.warm_up import WarmUp  # noqa: PLC0415
 
@@ -143,7 +143,7 @@ def _group(plan: Plan, tasks: tuple[Task, ...], machines: list[str]) -> ReplicaG
 
 
 def launch_of(folder: RunFolder, process: str) -> Launch:
-    """Return what a process is told."""
+    """Return a process's launch contract."""
     return from_json((folder.contracts / f"{process}.json").read_text())
 
 

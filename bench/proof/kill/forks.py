@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.01
 
 
 def main() -> None:
-    """Fork what is asked for until nobody asks any more; kill what is left then."""
+    """Fork on request until the input ends; then kill the remaining processes."""
     for name in _HEAVY:
         import_module(name)
     running: set[int] = set()

@@ -83,7 +83,7 @@ class Keeper:
         self.kills: list[Kill] = []
         self.recoveries: list[tuple[Role, float]] = []
         self.failure: Exit | None = None
-        """The end that nobody starts again after."""
+        """The exit after which no process is started again."""
 
         self.groups: list[int] = []
         """Process groups of all that was started."""
@@ -155,7 +155,7 @@ class Keeper:
         if self.failure:
             return
         await self._until_ended(Role.TRAINER, seconds=FOLLOW_SECONDS)
-        # One that was struck as the run ended finds nobody, and is told to end by its supervisor.
+        # One that was killed as the run ended finds no coordinator; its supervisor stops it.
         with contextlib.suppress(HungError):
             for role in (Role.ROLLOUT, Role.INFERENCE):
                 await self._until_ended(role, seconds=DRAIN_SECONDS)
@@ -249,7 +249,7 @@ def _sign_of_life(command: Command) -> Callable[[pb.JournalEntry], bool]:
 
 
 def left_behind(groups: Iterable[int], *, timeout_seconds: float = 10.0) -> list[int]:
-    """Return the process groups that still have somebody in them.
+    """Return the process groups that still have processes in them.
 
     Waits for those that were killed a moment ago, and that init has still to bury.
     """

@@ -1,4 +1,4 @@
-"""Whether the weights that a trainer goes on from are those that its history made.
+"""Check that a trainer resumes from the weights that its history produced.
 
 Pure. The journal knows what was trained on; only the weights know what they have learned. A trainer
 logs the digest of each version that it publishes, and its first is of the checkpoint that it came

@@ -1,6 +1,6 @@
-"""What befalls runs: each plays one run to its end and says what else must have been so.
+"""Fault scenarios: each plays one run to its end and adds checks of its own.
 
-What must be so of every run, whatever befell it, is ``verdict``'s to find out.
+``verdict`` has the checks of every run.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def kills(count: int) -> Befalls:
 
 
 def kills_amid_broadcasts(count: int) -> Befalls:
-    """Strike likewise where the trainer broadcasts: whoever dies is a member of its rounds."""
+    """Strike likewise where the trainer broadcasts: each process is a member of its rounds."""
 
     async def befall(stage: Stage) -> None:
         await kills(count)(stage)
@@ -113,18 +113,18 @@ async def bad_streams(stage: Stage) -> None:
     keeper = stage.arranged()
     (trainer,) = (each.command.name for each in keeper.of_role(Role.TRAINER))
     first, second = (each.command.name for each in keeper.of_role(Role.ROLLOUT))
-    told = launch_of(stage.folder, trainer)
-    assert told.tls is not None
-    wire = Wire(to=told.coordinator, rng=stage.rng, cut_after_bytes=60_000)
-    slow = Wire(to=told.weights, rng=stage.rng, cut_after_bytes=8_000_000, bytes_per_second=2e7)
+    launch = launch_of(stage.folder, trainer)
+    assert launch.tls is not None
+    wire = Wire(to=launch.coordinator, rng=stage.rng, cut_after_bytes=60_000)
+    slow = Wire(to=launch.weights, rng=stage.rng, cut_after_bytes=8_000_000, bytes_per_second=2e7)
     twice = Relay(
-        to=told.coordinator,
-        tls=launch_of(stage.folder, "coordinator-0").tls or told.tls,
+        to=launch.coordinator,
+        tls=launch_of(stage.folder, "coordinator-0").tls or launch.tls,
         rng=stage.rng,
         lost_share=0.05,
         repeated=frozenset({"Deliver", "Commit", "Register", "Heartbeat"}),
     )
-    damaging = Relay(to=told.weights, tls=told.tls, rng=stage.rng, damaged_share=0.2)
+    damaging = Relay(to=launch.weights, tls=launch.tls, rng=stage.rng, damaged_share=0.2)
     async with contextlib.AsyncExitStack() as stack:
         cut, crawl, loss, damage = [
             await stack.enter_async_context(each.listening())

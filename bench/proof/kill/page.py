@@ -114,7 +114,7 @@ def _deaths(found: Mapping[Case, dict[str, Any]]) -> list[str]:
         *lines,
         "",
         f"Checkpoints were written every second step, beside training: {rewinds} at once. Versions "
-        "are taken back only where a trainer begins anew.",
+        "are taken back only where a trainer starts again.",
     ]
 
 

@@ -1,9 +1,8 @@
-"""What stands between two processes and treats what they say badly.
+"""Faulty proxies between two processes.
 
-``Wire`` passes bytes and knows nothing of them: it cuts connections and slows them down, under TLS
-as it is. ``Relay`` speaks the protocol with the job's own certificates: it says things twice, loses
-answers that were given, and damages weights. Both listen on a port that the contract of whoever
-dials is made to name.
+``Wire`` passes bytes without parsing them, TLS included: it cuts connections and slows them down.
+``Relay`` speaks the protocol with the job's own certificates: it repeats messages, drops answers
+and corrupts weights. Each listens on a port that is put into the client's contract.
 """
 
 import asyncio

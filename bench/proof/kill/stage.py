@@ -53,7 +53,7 @@ class Stage:
         return RunFolder(path=self.out.resolve())
 
     def arranged(self) -> Keeper:
-        """Fill the folder anew, or for the run that it has; return who will keep it going."""
+        """Fill the folder for a new run, or for the run in it; return its supervisor."""
         resumed = self._tail is not None
         folder, commands = arrange(self.out, self.claim, self.work, resumed=resumed)
         if self._tail is None:

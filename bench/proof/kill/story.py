@@ -1,4 +1,4 @@
-"""What a run's journal says was trained on, along the history that survives, and what it breaks.
+"""History of a run by its journal: what was trained on, and violations of invariants.
 
 Pure: entries come in with their times. A new epoch takes back every version above the one that
 its trainer came back with; what was consumed by these may be trained on again, once.
@@ -34,7 +34,7 @@ class Story:
     batch_size: int
     max_staleness: int
     journal_is_whole: bool = True
-    """Whether nothing of it was damaged: else a commit may be lost that nobody had heard of yet."""
+    """Whether it is undamaged: else a commit may be lost that no process had seen yet."""
 
     versions: list[Version] = field(default_factory=list)
     """Of the surviving history, from 1 on."""
@@ -73,7 +73,7 @@ class Story:
                 self.ending = entry.ended.reason
 
     def finish(self, *, steps: int, group_size: int) -> None:
-        """Look at the whole: nothing trained twice, no version missing, no prompt passed over."""
+        """Check the whole: nothing trained twice, no version missing, no prompt skipped."""
         if self.version != steps:
             self.violations.append(f"the history ends at version {self.version} of {steps}")
         times = Counter(each for version in self.versions for each in version.consumed)
@@ -105,7 +105,7 @@ class Story:
             self.violations.append(
                 f"epoch {begun.epoch} begins at version {begun.resume.version}, which nothing made"
             )
-        # A journal that was written anew says the same epoch again, at its newest version.
+        # A rewritten journal has the same epoch again, at its newest version.
         if lost > 0:
             self.lost_steps.append(lost)
             del self.versions[begun.resume.version :]
@@ -115,15 +115,15 @@ class Story:
         consumed = codec.decode_ids(committed.consumed)
         newest = self.versions[-1] if self.versions else None
         if newest and (newest.number, newest.consumed) == (committed.version, consumed):
-            # Nobody had heard of it when the journal lost it, and the trainer said it again.
+            # No process had seen it when the journal lost it, and the trainer sent it again.
             return
         self.num_commits += 1
         if committed.version != self.version + 1:
             self.violations.append(f"version {committed.version} follows version {self.version}")
             return
         for made in self._made:
-            # What the coordinator has by these names now may be others, sampled anew since: the
-            # trainer trained on what it was handed, which was looked at when it first said so.
+            # The coordinator may have other trajectories by these names now, sampled since: the
+            # trainer trained on what it was handed, which was checked at its first commit.
             if (made.number, made.consumed) == (committed.version, consumed):
                 self.versions.append(made)
                 return

@@ -1,4 +1,4 @@
-"""What must be so of every run, whatever befell it, read from what it left behind."""
+"""Checks of every run, whatever its faults, on the files that it left."""
 
 import json
 import subprocess
