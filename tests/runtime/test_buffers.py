@@ -1,4 +1,4 @@
-"""Memory that is lent again when nobody looks at it, and not before."""
+"""Memory that is reused when no view of it is left, and not before."""
 
 import mmap
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from hetrl_runtime.compute.buffers import Buffers
 SIZE_BYTES = 3 << 20
 
 
-def test_memory_that_nobody_holds_is_lent_again_as_it_was_left() -> None:
+def test_memory_without_views_is_reused_with_its_contents() -> None:
     buffers = Buffers()
     first = buffers.acquire(SIZE_BYTES)
     first[:4] = b"left"
@@ -38,7 +38,7 @@ def test_memory_that_nobody_holds_is_lent_again_as_it_was_left() -> None:
         ),
     ],
 )
-def test_memory_that_somebody_holds_is_not_lent(holding: Callable[[memoryview], object]) -> None:
+def test_memory_with_a_view_is_not_reused(holding: Callable[[memoryview], object]) -> None:
     buffers = Buffers()
     memory = buffers.acquire(SIZE_BYTES)
     address = address_of(memory)
@@ -52,7 +52,7 @@ def test_memory_that_somebody_holds_is_not_lent(holding: Callable[[memoryview], 
     assert address_of(buffers.acquire(SIZE_BYTES)) == address
 
 
-def test_memory_of_another_size_is_given_back() -> None:
+def test_memory_of_another_size_is_freed() -> None:
     buffers = Buffers()
     for num_bytes in (SIZE_BYTES, 2 * SIZE_BYTES, 0, 1):
         memory = buffers.acquire(num_bytes)

@@ -86,7 +86,7 @@ def test_one_that_fails_ends_the_others_and_says_how_the_pod_ends() -> None:
     assert run_together([partial(fail_on_the_second, rank) for rank in RANKS]) == 3
 
 
-def test_all_are_told_to_stop(tmp_path: Path) -> None:
+def test_signal_stops_all_processes(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     launch = a_launch(tmp_path, state_path=str(folder))
 
@@ -119,7 +119,7 @@ def test_what_comes_while_they_are_started_reaches_those_that_are_not_yet(
     assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
-def test_what_runs_beside_is_told_to_stop_when_the_pods_own_work_is_done(tmp_path: Path) -> None:
+def test_colocated_program_is_stopped_when_the_pods_own_work_is_done(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     launch = a_launch(tmp_path, state_path=str(folder))
 

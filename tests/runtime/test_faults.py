@@ -41,7 +41,7 @@ def test_every_point_is_passed_at_one_place():
     assert passed == dict.fromkeys(Point, 1)
 
 
-def test_a_process_dies_where_it_is_told_to_and_not_before():
+def test_process_dies_at_the_named_point_and_not_before():
     program = "from hetrl_runtime.process.faults import Point, passing\n" + "".join(
         f"passing(Point.{name}); print('{name}', flush=True)\n"
         for name in ("RESTORED", "REGISTERED", "RESTORED", "RESTORED")

@@ -1,5 +1,5 @@
-"""What stays with a process: freed memory, counted in pages that the system had to hand out, and
-what was loaded, counted in objects that are searched for garbage."""
+"""Memory that a process keeps: freed memory, counted in page faults, and loaded objects, counted in
+objects that are searched for garbage."""
 
 import os
 import platform
@@ -43,7 +43,7 @@ def faults_of(way: str) -> int:
 @pytest.mark.slow
 def test_blocks_that_are_made_over_and_over_are_of_the_same_pages() -> None:
     assert faults_of("keep") < PAGES_OF_ALL_ROUNDS / 20
-    assert faults_of("as it is") > PAGES_OF_ALL_ROUNDS / 2, "then nobody need keep anything"
+    assert faults_of("as it is") > PAGES_OF_ALL_ROUNDS / 2, "then there is no need to keep anything"
 
 
 LOADED = """

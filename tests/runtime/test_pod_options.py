@@ -14,7 +14,7 @@ from hetrl_runtime.process.pod_options import ordinal
         pytest.param("from-hostname", "job-trainer-4.job.default.svc", 4, id="full domain name"),
     ],
 )
-def test_a_pods_number_is_given_or_read_off_its_hostname(monkeypatch, given, hostname, expected):
+def test_ordinal_is_an_option_or_read_from_the_hostname(monkeypatch, given, hostname, expected):
     monkeypatch.setattr(socket, "gethostname", lambda: hostname)
 
     assert ordinal(given) == expected

@@ -1,4 +1,4 @@
-"""What layers compute in, by device and model."""
+"""Precision of layers, by device and model."""
 
 import pytest
 import torch

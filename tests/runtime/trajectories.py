@@ -20,8 +20,8 @@ def a_trajectory(
     num_prompt_tokens: int = 5,
     is_scored: bool = False,
 ) -> SampledTrajectory:
-    """A trajectory whose tokens were sampled by the given versions, and looked at by a reference
-    where it ``is_scored``."""
+    """Return a trajectory with tokens of the given versions; a reference has scored it if
+    ``is_scored``."""
     size = len(versions)
     return SampledTrajectory(
         group=group,

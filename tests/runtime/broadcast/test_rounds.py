@@ -1,4 +1,4 @@
-"""Who takes part in a broadcast, and when it begins."""
+"""Members and start of broadcast rounds."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_when_all_of_the_last_round_are_here_nobody_else_is_waited_for() -> None
     [
         pytest.param((who("a"),), id="one left"),
         pytest.param((who("a"), who("b"), who("c")), id="one joined"),
-        pytest.param((who("a"), who("b", instance="second")), id="one was started anew"),
+        pytest.param((who("a"), who("b", instance="second")), id="one was restarted"),
     ],
 )
 def test_other_members_meet_in_another_group(then: tuple[Attendant, ...]) -> None:
@@ -58,7 +58,7 @@ def test_other_members_meet_in_another_group(then: tuple[Attendant, ...]) -> Non
     assert second.group != first.group
 
 
-def test_who_was_started_anew_takes_the_place_of_what_it_was() -> None:
+def test_restarted_worker_replaces_its_former_instance() -> None:
     gathering = a_gathering(who("a"), who("a", instance="second"))
     gathering.leave(who("a"))
     assert gathering.begin().attendants == (who("a", instance="second"),)
@@ -70,12 +70,12 @@ def test_who_leaves_is_not_invited() -> None:
     assert gathering.begin().attendants == (who("b"),)
 
 
-def test_after_a_failure_the_same_members_meet_anew() -> None:
+def test_after_a_failure_the_same_members_form_a_new_group() -> None:
     gathering = a_gathering(who("a"))
     first = gathering.begin()
     gathering.fail()
     gathering.enter(who("a"), now=1.0)
-    # Nobody is expected any more.
+    # No member is expected any more.
     assert gathering.seconds_left(now=1.0) == GATHER_SECONDS
     assert gathering.begin().group != first.group
 

@@ -35,7 +35,7 @@ def a_state(
 def lease(
     state: RunState, count: int, *, process: str = WORKER, version: int | None = None
 ) -> list[TrajectoryId]:
-    """Lend to a worker that is, by default, as new as the trainer."""
+    """Lease to a worker that is, by default, as new as the trainer."""
     worker_version = state.version if version is None else version
     leases = state.lease(process, worker_version=worker_version, max_trajectories=count, now=0.0)
     assert not isinstance(leases, WorkerBehind)

@@ -125,7 +125,7 @@ async def test_a_run_goes_from_registration_to_its_last_step(tmp_path: Path) -> 
     assert json.loads((state / "progress.json").read_text())["step"] == "5"
 
 
-async def test_who_waits_with_older_weights_is_told_to_ask_with_the_newer(tmp_path: Path) -> None:
+async def test_worker_that_waits_with_older_weights_must_ask_with_the_newer(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, steps=5, max_staleness=1, global_batch_size=4)
 
     async with a_coordinator(launch):
@@ -133,9 +133,9 @@ async def test_who_waits_with_older_weights_is_told_to_ask_with_the_newer(tmp_pa
             asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)
         )
         async with WorkerClient(launch, process="rollout-0") as client:
-            lent = [lease async for lease in everything(client)]
+            leases = [lease async for lease in everything(client)]
             waiting = asyncio.create_task(client.lease(version=0, max_trajectories=1))
-            for lease in lent:
+            for lease in leases:
                 for identity in lease.ids:
                     await client.deliver(
                         a_trajectory(*identity, epoch=lease.epoch, process="rollout-0")
@@ -270,7 +270,7 @@ async def test_who_has_not_heard_of_the_end_hears_it_from_a_restarted_coordinato
         await coordinator
 
     async with a_coordinator(launch) as coordinator:
-        # It might have left at once: its journal names nobody.
+        # It might have left at once: its journal names no process.
         await asyncio.sleep(1.0)
         with pytest.raises(RunEnded, match="steps are done"):
             await asyncio.to_thread(train, launch, resume=ResumePoint(), until=1)

@@ -73,7 +73,7 @@ def test_sigterm_stops_it_without_a_result(tmp_path: Path) -> None:
     assert not (tmp_path / "state" / "result.json").exists()
 
 
-def test_a_run_that_cannot_go_on_ends_with_3_and_its_reason_last(tmp_path: Path) -> None:
+def test_run_that_fails_for_good_ends_with_3_and_its_reason_last(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     Path(launch.data.prompts).unlink()
     process = a_process(launch, tmp_path)

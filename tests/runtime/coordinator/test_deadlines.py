@@ -24,7 +24,7 @@ HEALTHY = SignsOfLife(
             {"trainer_seen_at": None, "workers_seen_at": None},
             "StartupDeadlineExceeded",
             "the trainer and any rollout worker did not register",
-            id="nobody ever",
+            id="no process ever",
         ),
         pytest.param(
             {"trainer_seen_at": 930.0},
@@ -42,13 +42,13 @@ HEALTHY = SignsOfLife(
             {"inference_needed_since": 930.0},
             "StartupDeadlineExceeded",
             "any inference worker did not register within 60 s",
-            id="nobody to ask ever",
+            id="no inference worker ever",
         ),
         pytest.param(
             {"inference_needed_since": 500.0, "inference_seen_at": 930.0},
             "InferenceFailed",
             "nothing was heard of any inference worker for 70 s",
-            id="nobody to ask any more",
+            id="no inference worker any more",
         ),
         pytest.param(
             {"batch_out_since": 930.0},
@@ -64,7 +64,7 @@ HEALTHY = SignsOfLife(
         ),
     ],
 )
-def test_a_run_that_hangs_is_given_up_with_its_reason(
+def test_run_that_hangs_fails_with_its_reason(
     changes: dict[str, float | None], reason: str, words: str
 ) -> None:
     signs = replace(HEALTHY, **changes)  # type: ignore[arg-type]  # a table of fields
@@ -97,5 +97,5 @@ def test_a_run_that_hangs_is_given_up_with_its_reason(
         "no plan has them any more",
     ],
 )
-def test_patience_lasts_as_long_as_it_should(signs: SignsOfLife) -> None:
+def test_run_does_not_fail_before_its_deadline(signs: SignsOfLife) -> None:
     assert verdict(signs, now=1000.0, deadline_seconds=60.0) is None

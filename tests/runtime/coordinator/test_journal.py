@@ -81,7 +81,7 @@ def a_state() -> RunState:
     return RunState(algorithm, max_concurrent=100, lease_seconds=20.0)
 
 
-def test_history_in_short_rebuilds_the_state(tmp_path: Path) -> None:
+def test_compacted_history_rebuilds_the_state(tmp_path: Path) -> None:
     state = a_state()
     state.begin(ResumePoint(), epoch=5)
     leases = state.lease("w", worker_version=0, max_trajectories=9, now=0.0)

@@ -1,4 +1,4 @@
-"""What people are told: figures, and in words what holds the run up."""
+"""Progress reports: figures, and the reason why the run waits."""
 
 from collections import deque
 from dataclasses import replace
@@ -50,7 +50,7 @@ BUSY = RunSnapshot(
         "nothing",
         "no trainer",
         "no workers",
-        "nobody to ask",
+        "no inference worker",
         "the end",
         "the batch",
         "the bound",
@@ -116,7 +116,7 @@ def test_rates_and_idle_shares_are_of_the_last_seconds() -> None:
     assert member.idle_ratio == pytest.approx(4 / 15)
 
 
-def test_a_restarted_process_counts_anew() -> None:
+def test_restarted_process_starts_its_counts_again() -> None:
     member = a_member("rollout-0")
     member.hear(ProcessStatus(generated_tokens=5000), now=0.0)
     member.hear(ProcessStatus(generated_tokens=10), now=1.0)

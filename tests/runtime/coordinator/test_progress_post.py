@@ -64,7 +64,7 @@ async def test_a_report_carries_the_job_the_figures_and_the_token(
     assert 14.0 < post.wait_seconds <= 15.0
 
 
-async def test_the_token_is_read_anew_each_time(tmp_path: Path, token_file: Path) -> None:
+async def test_token_is_read_for_every_post(tmp_path: Path, token_file: Path) -> None:
     authority = Authority(tmp_path / "ours")
     took: list[tuple[str, Any]] = []
 

@@ -65,7 +65,7 @@ def register(
 def generate(
     run: Run, *, now: float, reward: Callable[[TrajectoryId], float] = lambda _: 1.0
 ) -> list[TrajectoryId]:
-    """Lend and deliver until the bound is full."""
+    """Lease and deliver until the bound is full."""
     done: list[TrajectoryId] = []
     while True:
         leases = run.lease(WORKER, worker_version=run.state.version, max_trajectories=8, now=now)
@@ -103,7 +103,7 @@ def be_alive(run: Run, *, now: float) -> None:
         run.heartbeat(process, ProcessStatus(), (), now=now)
 
 
-def test_nothing_is_lent_before_a_trainer_says_where_to_begin(tmp_path: Path) -> None:
+def test_nothing_is_leased_before_a_trainer_registers(tmp_path: Path) -> None:
     with a_run(a_launch(tmp_path)) as run:
         register(run, Role.ROLLOUT)
 
@@ -299,8 +299,8 @@ def test_groups_that_were_left_out_stay_so_after_a_restart(tmp_path: Path) -> No
         assert {each.id for each in again.state.buffered()} == {each.id for each in before}
         register(again, Role.ROLLOUT, now=2.0)
         train(again, now=2.0)
-        lent = generate(again, now=3.0, reward=by_chance)
-        assert not {each.group for each in lent} & {each.group for each in before}
+        leased = generate(again, now=3.0, reward=by_chance)
+        assert not {each.group for each in leased} & {each.group for each in before}
 
 
 def test_a_run_in_which_no_group_teaches_anything_ends_and_says_so(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_after_the_last_version_a_run_waits_for_the_trainers_word(tmp_path: Path
         a_finished_run(run)
         assert run.ending is None
         assert run.lease(WORKER, worker_version=2, max_trajectories=1, now=2.0) == ()
-        # The last checkpoint takes long; nobody generates meanwhile, and that is no failure.
+        # The last checkpoint takes long; no worker generates meanwhile, and that is no failure.
         be_alive(run, now=99.0)
         run.tick(now=99.0)
         assert run.ending is None

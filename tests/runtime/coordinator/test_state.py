@@ -14,14 +14,14 @@ from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, le
 from tests.runtime.trajectories import a_trajectory, delivered
 
 
-def test_the_bound_limits_what_is_lent() -> None:
+def test_bound_limits_leases() -> None:
     state = a_state(max_staleness=1, batch_size=4)
 
     assert len(lease(state, 100)) == 8
     assert lease(state, 100) == []
 
 
-def test_workers_limit_what_is_lent() -> None:
+def test_workers_limit_leases() -> None:
     state = a_state(max_concurrent=3)
 
     assert len(lease(state, 100)) == 3
@@ -34,7 +34,7 @@ def test_each_version_lets_one_more_batch_in() -> None:
     assert len(lease(state, 100)) == 8
 
 
-def test_a_worker_too_far_behind_is_told_what_it_needs() -> None:
+def test_worker_too_far_behind_gets_the_version_that_it_needs() -> None:
     state = a_state(max_staleness=1)
     for _ in range(3):
         step(state)
@@ -204,7 +204,7 @@ def test_deliveries_of_an_earlier_epoch_are_fenced_off() -> None:
     assert deliver(state, identity) is Outcome.FENCED
 
 
-def test_a_prompt_that_fails_too_often_is_given_up() -> None:
+def test_prompt_that_fails_too_often_is_dropped() -> None:
     state = a_state(group_size=2)
     for _ in range(MAX_FAILURES):
         group, member = lease(state, 1)[0]
@@ -238,7 +238,7 @@ def test_a_commit_that_is_sent_twice_counts_once() -> None:
         (2, [TrajectoryId(9, 0)], "was not in the batch"),
         (2, "twice", "named twice"),
     ],
-    ids=["a version is left out", "a stranger", "the same twice"],
+    ids=["a version is left out", "an unknown one", "the same twice"],
 )
 def test_a_commit_that_does_not_follow_is_refused(
     version: int, extra: list[TrajectoryId] | str, complaint: str

@@ -1,4 +1,4 @@
-"""What the strict check is for: a run without it beside one with it."""
+"""Effect of the strict check: runs with it and without it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class SlowWorkers:
     waiting: list[tuple[int, TrajectoryId, int]] = field(default_factory=list)
 
     def work(self) -> None:
-        """Lend what there is; deliver the quick at once and the slow when their time comes."""
+        """Lease all there is; deliver the quick at once and the slow when they are due."""
         version = self.state.version
         due = [each for each in self.waiting if each[0] <= version]
         self.waiting = [each for each in self.waiting if each[0] > version]
@@ -58,7 +58,7 @@ def staleness_trained_on(*, checks_consumption: bool, max_staleness: int) -> Cou
     return histogram
 
 
-# On-policy nothing is in flight beyond the batch that is waited for: nobody can be late.
+# On-policy nothing is in flight beyond the batch that is waited for: none can be late.
 @pytest.mark.parametrize("max_staleness", [1, 2, 4])
 def test_without_the_strict_check_the_bound_is_violated_and_with_it_never(
     max_staleness: int,

@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served() -> Iterator[tuple[Hub, str]]:
-    """Serve a hub that has nothing yet; lend it and its address."""
+    """Serve a hub that has nothing yet; yield it and its address."""
     hub = Hub()
     with serving(type("Bound", (Handler,), {"hub": hub})) as address:
         yield hub, address

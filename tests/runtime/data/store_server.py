@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served() -> Iterator[tuple[Bucket, str]]:
-    """Serve a bucket that has nothing yet; lend it and its address."""
+    """Serve a bucket that has nothing yet; yield it and its address."""
     bucket = Bucket()
     with serving(type("Bound", (Handler,), {"bucket": bucket})) as address:
         yield bucket, address

@@ -16,7 +16,7 @@ MATH = Fields(question="problem", answer="answer")
 
 
 def a_shard(path: Path, numbers: range, *, rows_per_group: int = 4, **changes: object) -> Path:
-    """A file in the form of MATH-500, with columns that nobody asked for."""
+    """A file in the form of MATH-500, with columns that are not used."""
     columns = {
         "problem": [f"What is {n} + 1?" for n in numbers],
         "solution": ["By addition." for _ in numbers],

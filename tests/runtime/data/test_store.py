@@ -107,7 +107,7 @@ def test_a_coordinator_that_comes_back_without_the_files_fetches_them_again(
     assert questions(fetch("train.jsonl", tmp_path)) == ["1 + 1?"]
 
 
-def test_a_run_does_not_go_on_with_other_data(bucket: Bucket, tmp_path: Path) -> None:
+def test_run_refuses_changed_data(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
     where = fetch("train.jsonl", tmp_path)
     assert isinstance(where, Path)
@@ -119,7 +119,7 @@ def test_a_run_does_not_go_on_with_other_data(bucket: Bucket, tmp_path: Path) ->
     )
 
 
-def test_a_run_of_other_data_in_the_same_folder_starts_anew(bucket: Bucket, tmp_path: Path) -> None:
+def test_run_of_other_data_in_the_same_folder_starts_again(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"data/a-0.parquet": shard(1), "data/b-0.parquet": shard(2)}
     fetch("data/a-*.parquet", tmp_path)
 
@@ -173,7 +173,7 @@ def test_one_that_may_not_read_is_not_asked_again(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket.objects = {"train.jsonl": lines(1)}
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "stranger")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unknown")
 
     assert isinstance(fetch("train.jsonl", tmp_path), Unusable)
     assert len(bucket.asked) == 1

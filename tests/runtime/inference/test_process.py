@@ -92,7 +92,7 @@ async def test_it_says_what_the_whole_model_does_and_ends_with_the_run(
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2])
-async def test_one_that_is_told_to_stop_does_so_well(
+async def test_worker_that_is_stopped_exits_cleanly(
     tmp_path: Path, a_model: ModelFiles, num_ranks: int
 ) -> None:
     launch = a_run(tmp_path, a_model, num_ranks=num_ranks)

@@ -1,4 +1,4 @@
-"""Who waits for a frozen model, and who is next."""
+"""The queue of requests to a frozen model."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What the metrics port answers, over real sockets."""
+"""The metrics port, over real sockets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_a_pod_is_ready_when_all_of_its_programs_are_and_stays_so_when_one_is_do
     launch, port = a_launch(tmp_path), free_port()
     with MetricsServer(CollectorRegistry(), replace(launch, more_metrics_ports=(port,))) as first:
         first.say_ready()
-        assert answer(first, "/readyz")[0] == 503, "nobody answers for the other program"
+        assert answer(first, "/readyz")[0] == 503, "the other program is not ready"
 
         with MetricsServer(CollectorRegistry(), replace(launch, metrics_port=port)) as beside:
             assert answer(first, "/readyz")[0] == 503

@@ -1,4 +1,4 @@
-"""What reward code is refused, asked of a real kernel: each attempt is one system call."""
+"""Confinement of reward code by a real kernel: each attempt is one system call."""
 
 import json
 import subprocess

@@ -22,7 +22,7 @@ def listed(*lines: str) -> set[int]:
     }
 
 
-# Whoever adds a number here decides that code of a stranger may make the call.
+# A number here allows untrusted code to make the call.
 ALLOWED = {
     X86_64: listed(
         "0 1 3-8 10-15 17-21 23-25 32-39 60 63 78 79 89 96-100 102 104 107 108 110 127 128 130",
@@ -44,7 +44,7 @@ FALLS_BACK = {435, 437, *range(463, 601)}
 def verdict(
     machine: str, number: int, *arguments: int, architecture: int | None = None
 ) -> tuple[int, bool]:
-    """Run the filter; return its verdict and whether an argument was looked at."""
+    """Run the filter; return its verdict and whether it depends on an argument."""
     code = program(filter_of(machine, pid=PID))
     steps = [struct.unpack_from("HBBI", code, at) for at in range(0, len(code), 8)]
     passed = [each & 0xFFFFFFFFFFFFFFFF for each in (*arguments, *[0] * 6)][:6]
@@ -69,14 +69,14 @@ def verdict(
                 raise AssertionError(f"no such operation: {operation:#x}")
 
 
-def told(machine: str, number: int) -> int | str:
+def decision(machine: str, number: int) -> int | str:
     found, has_looked = verdict(machine, number)
     return DEPENDS if has_looked else found
 
 
 @pytest.mark.parametrize("machine", [X86_64, AARCH64])
 def test_filter_decides_each_number_as_listed(machine: str) -> None:
-    found = {number: told(machine, number) for number in range(601)}
+    found = {number: decision(machine, number) for number in range(601)}
 
     assert {number for number in found if found[number] == ALLOW} == ALLOWED[machine]
     assert {number for number in found if found[number] == DEPENDS} == CONDITIONAL[machine]
@@ -198,7 +198,7 @@ FOLDER = {X86_64: 0x10000, AARCH64: 0x4000}
         *((TGKILL, (pid, pid, 10), False) for pid in (0, -1, 1, PID + 1)),
     ],
 )
-def test_filter_looks_at_arguments(
+def test_filter_checks_arguments(
     call: tuple[tuple[str, int | None], ...], arguments: tuple[int, ...], is_allowed: bool
 ) -> None:
     wanted = ALLOW if is_allowed else REFUSE

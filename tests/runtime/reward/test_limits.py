@@ -1,4 +1,4 @@
-"""What one response and one process may use, and the end of a process that uses more."""
+"""Limits of one response and one process, and the end of a process that exceeds them."""
 
 import asyncio
 import logging

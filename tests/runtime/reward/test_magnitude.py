@@ -22,7 +22,7 @@ from hetrl_runtime.reward.mathematics import score
         r"\boxed{\frac{" + r"\left( [" * 5 + "1",
     ],
 )
-def test_what_nobody_could_write_down_is_told_from_its_text(text):
+def test_mathematics_too_large_is_detected_from_its_text(text):
     assert is_beyond_reason(text)
     assert score(text, "18") == 0.0
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder need before they are collected."""
+"""Set-up that the tests of this folder need before collection."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a response should have been: one plain forward pass over the whole sequence."""
+"""The expected response: one plain forward pass over the whole sequence."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

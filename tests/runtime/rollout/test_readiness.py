@@ -1,4 +1,4 @@
-"""When a worker says that it is ready: with its model loaded, whoever else is there."""
+"""Readiness of a worker: its model is loaded, whichever other processes run."""
 
 import asyncio
 from contextlib import suppress
@@ -58,7 +58,7 @@ async def test_a_worker_is_alive_while_it_loads_and_ready_once_it_could_generate
     model = ModelFiles(source=str(save_tiny_qwen3(tmp_path / "model", seed=1)))
     launch = replace(a_launch(tmp_path, role=Role.ROLLOUT, model=model), metrics_port=port)
 
-    # No coordinator listens: a worker that waited for one could be ready for nobody's sake.
+    # No coordinator listens: a worker that waited for one would never be ready.
     working = asyncio.create_task(worker.work(launch, ordinal=0))
     await until_it_answers(port, "/healthz", 200)
     assert await asyncio.to_thread(status_of, port, "/readyz") == 503

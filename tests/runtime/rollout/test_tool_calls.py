@@ -27,8 +27,8 @@ def prompts_of(path: Path, *, chat_template: str | None = None) -> PromptFormat:
     return PromptFormat(path, [Tool.CALCULATOR])
 
 
-def told(prompts: PromptFormat, turn: str) -> str:
-    """What the model is told after it has written ``turn``."""
+def result_text(prompts: PromptFormat, turn: str) -> str:
+    """Return the text that follows ``turn``."""
     assert prompts.calls
     tokens = make_tokenizer(max_tokens=2048).encode(turn)
     return prompts.decode(prompts.calls.result_of(tokens))
@@ -70,7 +70,7 @@ def test_an_engine_stops_at_the_end_of_a_response_and_of_a_call(tmp_path):
     ],
 )
 def test_a_call_is_answered_with_its_result_or_what_is_wrong(turn, result, tmp_path):
-    assert told(prompts_of(tmp_path), turn) == f"<tool_response>{result}</tool_response>"
+    assert result_text(prompts_of(tmp_path), turn) == f"<tool_response>{result}</tool_response>"
 
 
 def test_a_chat_template_closes_the_turn_and_opens_the_next(tmp_path):
@@ -80,7 +80,7 @@ def test_a_chat_template_closes_the_turn_and_opens_the_next(tmp_path):
 
     assert isinstance(first, tuple)
     assert prompts.decode(first) == "You have calculator.\n[user]12*12=\n[assistant]"
-    assert told(prompts, "<tool_call>12*12</tool_call>") == (
+    assert result_text(prompts, "<tool_call>12*12</tool_call>") == (
         "\n[user]<tool_response>144</tool_response>\n[assistant]"
     )
 

@@ -159,7 +159,7 @@ async def test_a_weight_change_interrupts_between_tokens_and_each_token_keeps_it
     engine: InferenceEngine, folders: dict[int, Path]
 ) -> None:
     # Responses that do not stop by themselves within a thousand tokens would be luck, so many
-    # are asked for, and those that were cut by the change are looked at.
+    # are requested, and those that the change interrupted are checked.
     prompts = some_prompts(31)
     long = [
         asyncio.ensure_future(engine.generate(a_request(f"long {i}", prompt, max_tokens=1000)))

@@ -1,4 +1,4 @@
-"""What must hold of a response in which a tool was called, whichever engine sampled it."""
+"""Checks of a response with tool calls, for every engine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ def has_called(response: Generation) -> bool:
 
 
 def check_turns(response: Generation, prompts: PromptFormat) -> None:
-    """What a tool wrote follows a call, is a result, and was sampled by nobody."""
+    """Check that a tool's text follows a call, is a result, and was not sampled."""
     assert prompts.calls
     by_tools = [version == TOOL_VERSION for version in response.versions]
     assert not by_tools[0]

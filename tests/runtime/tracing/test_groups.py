@@ -125,7 +125,7 @@ def test_a_trajectory_is_leased_buffered_and_consumed_within_its_group(tmp_path:
     assert all(each.links == (STEP.split("-")[2],) for each in traced.collector.named("consume"))
 
 
-def test_how_long_a_worker_waited_for_its_lease_is_told(tmp_path: Path) -> None:
+def test_span_has_the_time_that_a_worker_waited_for_its_lease(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         # Two batches are all that the bound admits.
         leases = traced.lease(8, now=10.0)
@@ -152,7 +152,7 @@ def test_who_asked_long_ago_did_not_wait_since(tmp_path: Path) -> None:
     assert set(waits) == {0.0}
 
 
-def test_an_expired_lease_and_what_came_of_it_are_told_on_one_span(tmp_path: Path) -> None:
+def test_expired_lease_and_its_outcome_are_on_one_span(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         (lease,) = traced.lease(2, now=0.0)
         traced.run.tick(now=LEASE_SECONDS + 1)
@@ -171,7 +171,7 @@ def test_an_expired_lease_and_what_came_of_it_are_told_on_one_span(tmp_path: Pat
     assert first.attributes["hetrl.outcome"] == group.attributes["hetrl.outcome"] == "unfinished"
 
 
-def test_a_prompt_that_is_given_up_ends_its_trace(tmp_path: Path) -> None:
+def test_dropped_prompt_ends_its_trace(tmp_path: Path) -> None:
     with a_traced_run(tmp_path) as traced:
         for _ in range(3):
             (lease,) = traced.lease(1, now=0.0)

@@ -16,7 +16,7 @@ BOUND = StalenessBound(max_staleness=2)
         pytest.param([], False, id="nothing was sampled"),
     ],
 )
-def test_the_strict_check_looks_at_the_oldest_token(versions, is_admitted):
+def test_strict_check_uses_the_oldest_token(versions, is_admitted):
     trajectory = a_trajectory(versions=versions)
 
     checked = check([trajectory], bound=BOUND, version=5)
@@ -30,7 +30,7 @@ def test_a_token_from_the_future_is_an_error():
         check([a_trajectory(versions=[6])], bound=BOUND, version=5)
 
 
-def test_shuffling_deals_the_same_rewards_out_anew():
+def test_shuffling_permutes_the_same_rewards():
     rewards = [float(each) for each in range(50)]
 
     dealt = shuffled(rewards, seed=1, version=3)

@@ -98,7 +98,7 @@ def test_a_second_checkpoint_waits_for_the_first(writer_to, disk):
 
 
 @pytest.mark.parametrize("wait", ["begin", "finish", "check"])
-def test_a_disk_that_hangs_is_given_up_at_the_deadline_by_name(writer_to, disk, wait):
+def test_disk_that_hangs_fails_at_the_deadline_by_name(writer_to, disk, wait):
     writer, folder = writer_to(deadline_seconds=0.05)
     begin(writer, 1, disk.save_model)
     assert disk.begun.wait(TIMEOUT_SECONDS)
@@ -109,7 +109,7 @@ def test_a_disk_that_hangs_is_given_up_at_the_deadline_by_name(writer_to, disk, 
 
 
 @pytest.mark.parametrize("wait", ["begin", "finish", "check"])
-def test_what_goes_wrong_beside_training_is_told_to_training(writer_to, wait):
+def test_error_of_the_writer_is_raised_in_training(writer_to, wait):
     writer, folder = writer_to()
 
     def fail(_: Path) -> None:

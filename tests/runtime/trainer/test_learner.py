@@ -173,7 +173,7 @@ def test_a_kl_term_is_zero_at_the_reference_and_grows_with_distance(tiny_model):
 
 
 @pytest.mark.slow
-def test_a_kl_term_in_the_reward_makes_what_strayed_farther_rarer(tiny_model):
+def test_kl_term_in_the_reward_makes_far_responses_rarer(tiny_model):
     algorithm = {
         "kl_coefficient": 1.0,
         "kl_placement": KlPlacement.REWARD,
@@ -240,10 +240,12 @@ def test_a_checkpoint_written_while_training_goes_on_knows_nothing_of_that(tiny_
 
 
 def train_as_rank(rank: int, launch: Launch, batch: Batch) -> torch.Tensor:
-    """What one replica does: the leader gives orders, the other follows; both return weights."""
-    is_given = Task.REFERENCE_INFERENCE in launch.inference_tasks
-    has_reference = launch.algorithm.kl_coefficient > 0 and not is_given
-    learner = a_learner(launch, rank=rank, has_reference=has_reference, is_reference_given=is_given)
+    """Train as one replica: the leader gives orders, the other follows; both return weights."""
+    is_precomputed = Task.REFERENCE_INFERENCE in launch.inference_tasks
+    has_reference = launch.algorithm.kl_coefficient > 0 and not is_precomputed
+    learner = a_learner(
+        launch, rank=rank, has_reference=has_reference, is_reference_given=is_precomputed
+    )
     with learner._peers as peers:
         learner.restore(None)
         for version in (10, 11):

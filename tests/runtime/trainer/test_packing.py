@@ -129,8 +129,10 @@ def test_members_of_a_group_are_in_one_pass_while_there_is_room() -> None:
     assert sorted(parts) == [[group] * 4 for group in range(3)]
 
 
-def test_kernels_for_variable_lengths_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No GPU here: the kernel is stood in for by its definition, on what it is told."""
+def test_kernels_for_variable_lengths_get_the_same_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No GPU here: its definition replaces the kernel, on the same arguments."""
     batch = a_batch([(4, [2, 5]), (1, [3]), (4, [2, 1])])
     pack = packed(batch, num_places=batch.num_places + 2)
     kernel = packing.kernel_of(pack.runs, CPU)
@@ -180,7 +182,7 @@ def defined_varlen(  # noqa: PLR0917  # as the kernel has them
     return torch.cat(found)
 
 
-def test_the_kernel_accepts_what_it_is_told() -> None:
+def test_kernel_accepts_its_arguments() -> None:
     with FakeTensorMode():
         query, key, value = (torch.empty(7, heads, 64, dtype=torch.bfloat16) for heads in (4, 2, 2))
         ends = torch.tensor([0, 3, 7], dtype=torch.int32)

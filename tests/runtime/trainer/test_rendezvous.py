@@ -46,7 +46,7 @@ def test_all_that_come_share_a_store_whoever_is_first(
     assert [each.result().get("said") for each in followers] == [b"hello", b"hello"]
 
 
-def test_one_that_was_started_anew_passes_by_a_meeting_that_was_closed_without_it(
+def test_restarted_process_skips_a_meeting_that_was_closed_without_it(
     pool: ThreadPoolExecutor, address: Address
 ) -> None:
     first = a_leader(pool, address, num_ranks=2)

@@ -41,7 +41,7 @@ def test_work_is_finished_and_the_next_wait_does_not_begin(stop):
     assert work == ["done"]
 
 
-def test_what_is_worth_finishing_is_given_its_time(stop):
+def test_work_worth_finishing_gets_its_time(stop):
     with stop.interrupts(after_seconds=60):
         os.kill(os.getpid(), signal.SIGTERM)
 

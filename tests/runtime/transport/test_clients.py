@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def begin(launch: Launch) -> TrainerClient:
-    """Register a trainer, so that prompts may be lent; the caller closes it."""
+    """Register a trainer, so that prompts may be leased; the caller closes it."""
     client = TrainerClient(launch, process="trainer-0")
     client.__enter__()
     client.register(ResumePoint())
@@ -33,7 +33,7 @@ def end(client: TrainerClient) -> None:
 
 
 async def leased(client: WorkerClient, count: int) -> list[TrajectoryId]:
-    """Ask until so many trajectories are lent."""
+    """Lease trajectories until there are ``count``."""
     found: list[TrajectoryId] = []
     while len(found) < count:
         leases = await client.lease(version=0, max_trajectories=count - len(found))

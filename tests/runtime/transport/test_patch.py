@@ -114,7 +114,7 @@ def test_patches_are_chained_for_those_who_are_behind_and_long_ways_forgotten() 
     versions = [weights(moved=number * 1e-6) for number in range(5)]
     patches = Patches()
     patches.add(versions[0])
-    # Nobody asked yet: nothing is made.
+    # No reader has asked yet: no patch is made.
     patches.add(versions[1])
     assert patches.ways().payload(patch.digest(versions[0])).base_sha256 == b""
     sizes = []

@@ -47,16 +47,16 @@ def a_member(process: str, *, region: str = "away", seen_at: float = 0.0) -> Mem
 
 
 @pytest.mark.parametrize(
-    ("asks", "told"),
+    ("asks", "expected"),
     [
         pytest.param("first", "", id="the relay asks the trainer"),
         pytest.param("second", "first:7401", id="another of its region asks the relay"),
         pytest.param("elsewhere", "", id="another region has a relay of its own"),
         pytest.param("near", "", id="over fast links the trainer is asked"),
-        pytest.param("stranger", "", id="who is not registered is told of none"),
+        pytest.param("unknown", "", id="an unregistered process gets none"),
     ],
 )
-def test_the_first_of_a_region_is_its_relay(asks: str, told: str) -> None:
+def test_the_first_of_a_region_is_its_relay(asks: str, expected: str) -> None:
     members = Members()
     for member in (
         a_member("near", region=""),
@@ -65,7 +65,7 @@ def test_the_first_of_a_region_is_its_relay(asks: str, told: str) -> None:
         a_member("elsewhere", region="far"),
     ):
         members.enter(member)
-    assert members.relay_for(asks, since=0.0) == told
+    assert members.relay_for(asks, since=0.0) == expected
 
 
 def test_a_relay_that_falls_silent_or_leaves_is_followed_by_the_next() -> None:
@@ -83,17 +83,17 @@ async def test_a_version_that_somebody_holds_stays_as_it_is_while_others_come(
     launch = a_launch(tmp_path)
     with weight_source(launch, process="rollout-0") as source, trainer(launch, 0) as server:
         held = (await source.fetch(news(0), have_version=-1)).data
-        let_go = set()
+        released = set()
         for version in (1, 2, 3):
             server.publish(Snapshot(version=version, data=DATA[version]))
             fetched = await source.fetch(news(version), have_version=version - 1)
             assert fetched.data == DATA[version]
-            let_go.add(address_of(fetched.data))
+            released.add(address_of(fetched.data))
             del fetched
 
         assert held == DATA[0]
-        assert len(let_go) == 1, "memory that nobody holds is used again"
-        assert address_of(held) not in let_go
+        assert len(released) == 1, "memory without views is reused"
+        assert address_of(held) not in released
 
 
 async def test_what_a_relay_fetched_needs_no_trainer_any_more(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ async def test_a_relay_that_is_behind_gives_nothing_until_it_is_not(
     ):
         with trainer(launch, 2):
             await first.fetch(news(2), have_version=1)
-        told = replace(later, relay_address=str(first.relay))
-        waiting = asyncio.create_task(second.fetch(told, have_version=1))
+        relayed = replace(later, relay_address=str(first.relay))
+        waiting = asyncio.create_task(second.fetch(relayed, have_version=1))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
 

@@ -1,4 +1,4 @@
-"""What is told from a trajectory's versions."""
+"""Properties of a trajectory's versions."""
 
 import numpy as np
 import pytest
