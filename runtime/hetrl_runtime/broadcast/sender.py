@@ -1,7 +1,7 @@
 """The trainer's end of a broadcast: workers attend by gRPC, one thread runs round after round.
 
 Publishing does not wait for it, so training goes on while weights travel. An error is reported to
-all members of the round, which then fetch the same weights by ``transport.fetching``.
+all members of the round, which then fetch the same weights by ``transport.weights.fetching``.
 """
 
 import logging

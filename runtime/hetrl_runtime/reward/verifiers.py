@@ -25,7 +25,7 @@ def verifier(name: str) -> Verifier:
     """
     found = entry_points(group=GROUP)
     if name not in found.names:
-        # Those with options of their own are made of these, by ``judge`` and ``confined``.
+        # Those with options of their own are made of these, by ``judge`` and ``confinement``.
         known = ", ".join(sorted({*found.names, *Reward}))
         raise ValueError(f"data.reward must be one of {known}, got {name!r}")
     chosen: Verifier = found[name].load()

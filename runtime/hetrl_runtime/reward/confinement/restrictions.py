@@ -1,6 +1,6 @@
 """Giving up what reward code must not have, before it is loaded: for this process, for good.
 
-``system_calls`` and ``filters`` say which system calls are left, ``landlock`` and ``readable``
+``system_calls`` and ``seccomp_filter`` say which system calls are left, ``landlock`` and ``readable``
 which files, ``limits`` how much. None of it needs a privilege, so it holds in a pod as on a
 laptop, and for root. How much processor time one response may use is the parent's to watch.
 """

@@ -1,7 +1,7 @@
 """The system calls that reward code may make, on each architecture, and with which arguments.
 
 A call that is neither here nor in ``call_numbers`` is refused, so a new kernel opens no new way.
-``filters`` translates the list.
+``seccomp_filter`` translates the list.
 """
 
 from hetrl_runtime.reward.confinement.call_numbers import ALWAYS_ALLOWED, Numbers
