@@ -43,7 +43,7 @@ def a_gpu() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one member is in its group."""
+    """The place of one member in its group."""
 
     group: str
     rank: int
@@ -54,8 +54,8 @@ class Place:
 class Group:
     """One member's end of a process group; rank 0 sends, the others receive.
 
-    A call that fails says so by RuntimeError, and the group is of no use any more. Letting go of it
-    closes its connections, so that the others' calls fail too.
+    A call that fails raises RuntimeError, and the group cannot be used any more. Dropping it closes
+    its connections, so that the others' calls fail too.
     """
 
     def __init__(self, store: Store, place: Place) -> None:

@@ -42,7 +42,7 @@ class Round:
 
 
 class Gathering:
-    """Those that wait for a round to begin, and the group that the last one left behind."""
+    """The workers that wait for a round to begin, and the group of the last round."""
 
     def __init__(self, *, trainer: str, gpu: str) -> None:
         """Begin without members.

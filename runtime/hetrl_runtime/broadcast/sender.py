@@ -134,7 +134,7 @@ class Sender:
                     each.outcome = outcome
                 self._changed.notify_all()
             if outcome.problem:
-                # This waits for what is still on its way to those who are gone.
+                # This waits for transfers to members that are gone.
                 self._group = None
 
     def _next(self) -> _Begun | None:

@@ -57,6 +57,6 @@ def _is_unused(buffer: mmap.mmap) -> bool:
     except BufferError:
         return False
     except SystemError:
-        # Some systems resize no memory at all; that is said after this.
+        # Systems that cannot resize memory raise this, after the check for views.
         return True
     return True

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Ingest:
-    """Takes trajectories in, one by one."""
+    """The ingest of one run's trajectories, one by one."""
 
     def __init__(
         self,

@@ -1,13 +1,13 @@
 """The coordinator's side of the protocol: messages in, ``Run`` asked, messages out.
 
-What waits for what::
+Waiting calls::
 
     Lease      waits for capacity, or newer weights of the worker   unblocked by: room, any change
     NextBatch  waits for whole groups of the current version        unblocked by: batch, any change
     Watch      waits for news                                       unblocked by: any change
 
-A change is a commit, an expiry, a registration or the end. Deliveries, of which there are thousands
-a second, unblock only those for whom they can have made a difference, and not one by one.
+A change is a commit, an expiry, a registration or the end. Thousands of deliveries a second unblock
+only the calls that they can affect, and in batches.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ Answer = TypeVar("Answer")
 
 
 class CoordinatorService(CoordinatorServicer):
-    """Serves one run; all calls are on one event loop."""
+    """The gRPC service of one run; all calls are on one event loop."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -100,8 +100,8 @@ class CoordinatorService(CoordinatorServicer):
     async def Register(  # noqa: N802  # the names are the protocol's
         self, request: pb.RegisterRequest, context: Context
     ) -> pb.RegisterReply:
-        """Enter a process of this job, and no other's."""
-        await self._refuse_strangers(request, context)
+        """Register a process of this job; refuse those of other jobs."""
+        await self._refuse_other_jobs(request, context)
         await self._abort_if_ended(context)
         try:
             resume = codec.decode_resume(request.resume) if request.HasField("resume") else None
@@ -165,7 +165,7 @@ class CoordinatorService(CoordinatorServicer):
     async def Deliver(  # noqa: N802
         self, requests: AsyncIterator[pb.Trajectories], _context: Context
     ) -> AsyncIterator[pb.DeliveryReceipts]:
-        """Take trajectories in and acknowledge each."""
+        """Accept or refuse trajectories and acknowledge each."""
         async for part in requests:
             receipts = self._run.deliver(part.trajectories, now=time.monotonic())
             await self._written()
@@ -301,7 +301,7 @@ class CoordinatorService(CoordinatorServicer):
     def _is_over(self, epoch: int) -> bool:
         return self._run.ending is not None or epoch != self._run.state.epoch
 
-    async def _refuse_strangers(self, request: pb.RegisterRequest, context: Context) -> None:
+    async def _refuse_other_jobs(self, request: pb.RegisterRequest, context: Context) -> None:
         asked = JobIdentity(
             namespace=request.job.namespace, name=request.job.name, uid=request.job.uid
         )

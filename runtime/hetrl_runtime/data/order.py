@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 @dataclass(slots=True)
 class PassOrder:
-    """Which prompt is the n-th, counted over all passes."""
+    """The index of the n-th prompt, counted over all passes."""
 
     num_prompts: int
     seed: int

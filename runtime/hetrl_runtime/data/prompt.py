@@ -18,14 +18,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unusable:
-    """Why a file cannot be trained on; names the file and, where there is one, the line."""
+    """The reason why a file cannot be trained on; names the file and any line."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Which fields of a record hold the problem and its solution; GSM8K's by default."""
+    """Fields of a record with the problem and its solution; GSM8K's by default."""
 
     question: str = "question"
     answer: str = "answer"

@@ -26,7 +26,7 @@ from hetrl_runtime.wire.trajectory import TOOL_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """What came of an evaluation; the fields are those of its JSON."""
+    """The result of an evaluation; the fields are those of its JSON."""
 
     accuracy: float
     """Share of all problems answered with the full reward, those that were too long included."""

@@ -1,4 +1,4 @@
-"""The inference worker: says what a frozen model thinks of responses, on GPUs of its own.
+"""The inference worker: scores responses with frozen models, on GPUs of its own.
 
     rollout workers ── prompt and response ──▶ turns ─▶ model ─▶ log-probabilities ──▶ back
 

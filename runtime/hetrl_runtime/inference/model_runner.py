@@ -11,7 +11,7 @@ from hetrl_runtime.inference.request_queue import AnswerT, AskedT, FrozenModel, 
 
 
 class ModelRunner(Generic[AskedT, AnswerT]):
-    """Runs one model over queued requests, on one event loop."""
+    """A runner of one model over queued requests, on one event loop."""
 
     def __init__(self, model: FrozenModel[AskedT, AnswerT], *, note: Callable[[], None]) -> None:
         """Call ``note`` at the beginning and end of every pass."""

@@ -43,7 +43,7 @@ class AskedReward:
 
 
 class InferenceService(InferenceServicer):
-    """Answers for one run; all calls are on one event loop."""
+    """The gRPC service of one run; all calls are on one event loop."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class InferenceService(InferenceServicer):
         self, request: pb.ReferenceRequest, context: Context
     ) -> pb.ReferenceReply:
         """Return the reference's log-probabilities of a response."""
-        await self._refuse_strangers(request.job, context)
+        await self._refuse_other_jobs(request.job, context)
         asked = self._reference
         if asked is None:
             await _not_here(context, Task.REFERENCE_INFERENCE)
@@ -77,7 +77,7 @@ class InferenceService(InferenceServicer):
         self, request: pb.RewardRequest, context: Context
     ) -> pb.RewardReply:
         """Return the reward model's score of a response."""
-        await self._refuse_strangers(request.job, context)
+        await self._refuse_other_jobs(request.job, context)
         asked = self._reward
         if asked is None:
             await _not_here(context, Task.REWARD_INFERENCE)
@@ -102,7 +102,7 @@ class InferenceService(InferenceServicer):
         self._metrics.seconds.observe(time.monotonic() - asked_at)
         return found
 
-    async def _refuse_strangers(self, job: pb.JobIdentity, context: Context) -> None:
+    async def _refuse_other_jobs(self, job: pb.JobIdentity, context: Context) -> None:
         asked = JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid)
         if asked != self._job:
             details = f"this worker is of job {self._job}, not {asked}"

@@ -38,7 +38,7 @@ REPORT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Those that one pod has, loaded."""
+    """The loaded models of one pod."""
 
     reference: ReferenceModel | None = None
     reward: RewardModel | None = None

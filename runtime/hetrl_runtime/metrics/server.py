@@ -28,7 +28,7 @@ _ASKING_SECONDS = 1.0
 
 
 class MetricsServer:
-    """Serves a registry on ``Launch.metrics_port`` from a thread; use it as a context manager."""
+    """A server of a registry on ``Launch.metrics_port``; use it as a context manager."""
 
     def __init__(self, registry: CollectorRegistry, launch: Launch) -> None:
         """Listen at once, and show the process's own memory, time and start beside its series.

@@ -2,7 +2,7 @@
 
 
 class Activity:
-    """Adds up the seconds with something to do, and those without.
+    """The sums of busy and idle seconds.
 
     ``now`` is of any steady clock and passed in.
     """

@@ -14,7 +14,7 @@ DIE_AT = "HETRL_DIE_AT"
 
 @unique
 class Point(StrEnum):
-    """What has just happened."""
+    """A point that a process has just reached."""
 
     # In the coordinator
     LEASE_DECIDED = "lease-decided"

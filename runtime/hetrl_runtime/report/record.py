@@ -83,7 +83,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """What one evaluation found."""
+    """The result of one evaluation."""
 
     correct: int
     problems: int

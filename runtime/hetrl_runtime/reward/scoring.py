@@ -53,7 +53,7 @@ def scorer_of(data: DataSpec, *, private: str = "") -> "VerifierPool | ConfinedC
 
 
 class VerifierPool:
-    """Asks the verifier of a job; use it as an async context manager."""
+    """A pool of processes that run a job's verifier; use it as an async context manager."""
 
     def __init__(self, data: DataSpec) -> None:
         """Choose the verifier.

@@ -11,7 +11,7 @@ from hetrl_runtime.transport.weights.regions import Bytes
 
 
 class FinishReason(StrEnum):
-    """Why a response ended: at a stop token, or at its limit."""
+    """The reason why a response ended: a stop token, or its limit."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -19,7 +19,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """What an engine is started with."""
+    """Settings of an engine."""
 
     model: str
     """A local folder, or a hub id ``owner/name``."""
@@ -89,7 +89,7 @@ class InferenceEngine(Protocol):
     """Generates for many requests at once, under weights that change on the way.
 
     At a change every running sequence is interrupted between two tokens, keeps what it has,
-    and goes on under the new weights: the keys and values of all its tokens so far are
+    and continues under the new weights: the keys and values of all its tokens so far are
     computed again, so that each later token is sampled from exactly the distribution that
     the new policy gives to the whole prefix. No forward pass sees half-changed weights.
     """

@@ -56,7 +56,7 @@ ANNOUNCEMENT_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What a worker works with, each part opened and closed by the command."""
+    """The equipment of a worker, each part opened and closed by the command."""
 
     engine: InferenceEngine
     prompts: PromptFormat

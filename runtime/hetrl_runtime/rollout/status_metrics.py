@@ -5,7 +5,7 @@ from hetrl_runtime.wire.values import ProcessStatus
 
 
 class StatusSeries:
-    """Turns successive statuses into Prometheus series; counters get what was added since."""
+    """Prometheus series of successive statuses; counters get the differences."""
 
     def __init__(self, metrics: RolloutMetrics) -> None:
         self._metrics = metrics

@@ -96,7 +96,7 @@ def _broadcast(launch: Launch, process: str, ordinal: int) -> Broadcast | None:
 
 @asynccontextmanager
 async def _asked(launch: Launch, process: str) -> AsyncIterator[InferenceClient | None]:
-    """Yield whom to ask what frozen models think of responses, where rollouts must."""
+    """Yield the client of inference workers, if rollouts need one."""
     if not launch.inference_tasks:
         yield None
         return

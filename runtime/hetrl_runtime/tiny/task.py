@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Task(StrEnum):
-    """What a tiny model may be made to learn."""
+    """A task that a tiny model can learn."""
 
     ARITHMETIC = "arithmetic"
     """Sums with a carry: ``sums``."""
@@ -20,7 +20,7 @@ class Task(StrEnum):
 
 
 class Split(StrEnum):
-    """What a problem may be used for."""
+    """The use of a problem: training or evaluation."""
 
     TRAIN = "train"
     HELD_OUT = "held-out"
@@ -39,6 +39,6 @@ class Problem(Protocol):
 
 
 def split_of(question: str, *, held_out_of_256: int) -> Split:
-    """Return which side of the fence a problem is on, for everyone and for good."""
+    """Return the split of a problem: training or held out, always the same."""
     digest = hashlib.sha256(question.encode()).digest()
     return Split.HELD_OUT if digest[0] < held_out_of_256 else Split.TRAIN

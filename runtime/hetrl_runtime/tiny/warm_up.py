@@ -23,7 +23,7 @@ from hetrl_runtime.tiny.warm_up_data import IGNORED, Lessons
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """How long and on what."""
+    """The schedule and data of a warm-up."""
 
     steps: int = 600
     batch_size: int = 64
@@ -42,7 +42,7 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpResult:
-    """What came of it."""
+    """The result of a warm-up."""
 
     num_parameters: int
     loss: float

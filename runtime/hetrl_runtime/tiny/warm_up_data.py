@@ -27,10 +27,10 @@ IGNORED = -100
 
 
 class Lessons(Protocol):
-    """Where batches come from."""
+    """A source of training batches."""
 
     def sample(self, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return tokens and labels of so many worked problems, drawn at random."""
+        """Return tokens and labels of worked problems, drawn at random."""
 
 
 class SumLessons:

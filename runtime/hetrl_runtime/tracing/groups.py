@@ -67,7 +67,7 @@ def group_traces(tracer: Tracer, *, job_uid: str) -> GroupTraces:
 
 @dataclass(slots=True, kw_only=True)
 class _Way:
-    """Where one trajectory of a traced group is."""
+    """The state of one trajectory of a traced group."""
 
     span: Span
     accepted_at: float = 0.0

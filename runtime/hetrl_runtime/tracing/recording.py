@@ -53,7 +53,7 @@ _NO_CONTEXT = Context()
 
 
 class ExportingTracer(Tracer):
-    """Sends what it begins to a collector."""
+    """A tracer that sends its spans to a collector."""
 
     def __init__(self, spec: TracesSpec, *, resource: Mapping[str, str]) -> None:
         """Start the thread that sends.
@@ -175,7 +175,7 @@ class RecordedSpan(Span):
 
 
 class _Clock:
-    """Turns monotonic seconds into the time of day, alike for all spans of one tree.
+    """A conversion of monotonic seconds to the time of day, alike for all spans of one tree.
 
     Both clocks are read for each tree: over days they drift apart.
     """

@@ -40,7 +40,7 @@ ACTOR_FIGURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What a version's minibatches have in common; what no row of this rank's needs is zero."""
+    """Targets shared by a version's minibatches; zero where no row of this rank needs them."""
 
     proximal_BR: Tensor | None
     """None: of one minibatch, whose own forward pass says it."""

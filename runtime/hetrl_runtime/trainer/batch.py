@@ -220,7 +220,7 @@ def minibatches(batch: Batch, *, count: int, seed: int, version: int) -> Iterato
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """How many tokens one trajectory of a batch has, and whose prompt is the same."""
+    """The token counts of one trajectory of a batch, and its prompt's identity."""
 
     number: int
     first: int

@@ -45,7 +45,7 @@ def shuffled(rewards: Sequence[float], *, seed: int, version: int) -> list[float
 
 
 class SignalWatch:
-    """Counts steps in a row in which no group's rewards differed."""
+    """A count of steps in a row in which no group's rewards differed."""
 
     def __init__(self, *, max_steps: int = 10) -> None:
         """Give up after ``max_steps``: one step may have easy or hopeless prompts only."""

@@ -18,7 +18,7 @@ def learner_of(launch: Launch, rank: Rank, peers: Peers, *, device: torch.device
     """Load what a process trains and asks.
 
     Raises:
-        ModelError: a model is not there, cannot be loaded, or cannot be split as it is asked.
+        ModelError: a model is not there, cannot be loaded, or cannot be split as requested.
     """
     is_reference_given = Task.REFERENCE_INFERENCE in launch.inference_tasks
     return Learner(

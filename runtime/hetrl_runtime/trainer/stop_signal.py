@@ -7,11 +7,11 @@ from types import FrameType
 
 
 class StopRequested(Exception):  # noqa: N818  # the name says what to do
-    """Someone wants this process to end."""
+    """A request to end this process."""
 
 
 class StopSignal:
-    """Remembers SIGTERM and SIGINT; for the main thread, which Python delivers them to."""
+    """A record of SIGTERM and SIGINT; for the main thread, which Python delivers them to."""
 
     def __init__(self) -> None:
         self.is_set = False

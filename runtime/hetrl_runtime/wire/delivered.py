@@ -10,7 +10,7 @@ from hetrl_runtime.wire.trajectory import TrajectoryId
 
 
 class DeliveredTrajectory(NamedTuple):
-    """What the coordinator knows of a trajectory; ``codec.decode_trajectory`` reads the rest."""
+    """The coordinator's view of a trajectory; ``codec.decode_trajectory`` reads the rest."""
 
     id: TrajectoryId
     epoch: int

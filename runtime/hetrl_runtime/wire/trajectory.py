@@ -22,7 +22,7 @@ EQUAL_REWARDS = 1e-6
 
 
 class TrajectoryId(NamedTuple):
-    """Which trajectory: the member of a prompt's group.
+    """The identity of a trajectory: its prompt's group, and its member number.
 
     ``group`` counts prompts from the first of the first pass over the data, so that an id
     never comes twice in a run.

@@ -34,7 +34,7 @@ _SMALL_OR_NEGATIVE = bytes((*range(0x3A), *range(0x80, 0xFF)))
 
 
 class ResponseSeen(NamedTuple):
-    """How long a response is, which versions sampled it, and how often a tool wrote in it."""
+    """A response's length, the versions that sampled it, and its number of tool results."""
 
     num_tokens: int
     oldest_version: int

@@ -13,7 +13,7 @@ from hetrl_runtime.wire.trajectory import TrajectoryId
 
 
 class Outcome(StrEnum):
-    """What became of a delivered trajectory; also the label of ``hetrl_trajectories_total``."""
+    """The outcome of a delivered trajectory; also the label of ``hetrl_trajectories_total``."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """Where training stands in the data: kept in a checkpoint, given back at the next start.
+    """The position of training in the data: kept in a checkpoint, given back at the next start.
 
     The default is the beginning. Opaque to the trainer: every commit returns a new one.
     """
@@ -107,7 +107,7 @@ class PromptLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceEndpoint:
-    """Where somebody is asked what frozen models think of responses."""
+    """The address and tasks of an inference worker."""
 
     address: str
     tasks: tuple[str, ...]
@@ -132,7 +132,7 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """What a process says of itself with each heartbeat; counters since it started."""
+    """The status of a process in each heartbeat; counters since it started."""
 
     version: int = 0
     running: int = 0
@@ -151,7 +151,7 @@ class ProcessStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """How one training step went."""
+    """The report of one training step."""
 
     step_seconds: float = 0.0
     wait_seconds: float = 0.0
@@ -163,7 +163,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended: a reason in one word, and a message in a sentence."""
+    """The end of a run: a reason in one word, and a message in a sentence."""
 
     reason: str
     message: str = ""

@@ -134,7 +134,7 @@ def test_chunks_put_together_are_the_whole(data: bytes, chunk_bytes: int, offset
 def test_halves_of_two_publications_of_one_version_are_not_put_together() -> None:
     assembly = Assembly(Buffers())
     for data in (b"weights of a trainer", b"WEIGHTS AFTER A KILL"):
-        assembly.go_on()
+        assembly.begin_stream()
         for chunk in chunks(
             Snapshot(version=1, data=data),
             sha256=digest(data),

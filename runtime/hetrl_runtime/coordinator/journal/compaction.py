@@ -1,4 +1,4 @@
-"""A journal rewritten in short by a thread, while its owner goes on writing the long one.
+"""Compaction of a journal by a thread, while its owner goes on writing the long one.
 
 The thread writes the outcome of history up to an offset, then copies what the long journal has
 got since; the owner copies the rest and changes over. What stands in a journal, and when it is

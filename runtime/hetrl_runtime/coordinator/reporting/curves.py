@@ -16,7 +16,7 @@ _FIGURES = ("reward_mean", "step_seconds", "wait_seconds", "samples_per_second",
 
 
 class Curves:
-    """Writes event files into a folder."""
+    """A writer of event files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         """Make the folder.

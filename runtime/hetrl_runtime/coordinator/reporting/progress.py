@@ -85,7 +85,7 @@ class _Batch:
 
 
 class Progresses:
-    """Remembers the last steps and draws figures from them."""
+    """The last steps of a run, and figures computed from them."""
 
     def __init__(self, *, total_steps: int, predicted_step_seconds: float | None) -> None:
         self._total_steps = total_steps

@@ -28,7 +28,7 @@ _MAX_SAMPLE_CHARS = 4000
 
 
 class ReportFiles:
-    """Writes the files; half a line that a crash left is taken away at the next start."""
+    """A writer of the files; the next start removes half a line that a crash left."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Accepted trajectories on their way to a batch, by group.
+"""Accepted trajectories that wait for a batch, by group.
 
 Only whole groups are trained on, because GRPO's advantage compares the members of a group.
-Which trajectories may enter is decided in ``state``.
+``state`` decides which trajectories may enter.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from hetrl_runtime.wire.trajectory import TrajectoryId
 
 
 class Buffer:
-    """Groups that fill up, and their way out: the oldest sampled first."""
+    """Groups that fill up and leave as batches, the oldest sampled first."""
 
     def __init__(self, *, group_size: int) -> None:
         self._group_size = group_size
@@ -30,7 +30,7 @@ class Buffer:
         return chain.from_iterable(members.values() for members in self._groups.values())
 
     def add(self, trajectory: DeliveredTrajectory) -> None:
-        """Put in a trajectory that is not there yet."""
+        """Add a trajectory that is not in the buffer yet."""
         members = self._groups.setdefault(trajectory.group, {})
         if trajectory.member in members:
             raise ValueError(f"trajectory {trajectory.id} is in the buffer already")
@@ -39,7 +39,7 @@ class Buffer:
         self._num_whole += len(members) == self._group_size
 
     def remove(self, identity: TrajectoryId) -> bool:
-        """Take one trajectory out for good; tell whether it was there."""
+        """Remove one trajectory; return whether it was there."""
         members = self._groups.get(identity.group)
         if members is None or identity.member not in members:
             return False
@@ -51,7 +51,7 @@ class Buffer:
         return True
 
     def remove_group(self, group: int) -> tuple[TrajectoryId, ...]:
-        """Take a group out for good; return what it had."""
+        """Remove a group; return its trajectories."""
         members = self._groups.pop(group, {})
         self._num_whole -= len(members) == self._group_size
         self._size -= len(members)
@@ -60,7 +60,7 @@ class Buffer:
     def remove_where(
         self, applies: Callable[[DeliveredTrajectory], bool]
     ) -> tuple[TrajectoryId, ...]:
-        """Take out every trajectory that a rule applies to."""
+        """Remove every trajectory that a rule applies to; return their ids."""
         removed = tuple(each.id for each in self if applies(each))
         for identity in removed:
             self.remove(identity)
@@ -73,7 +73,7 @@ class Buffer:
 
     @property
     def num_in_whole_groups(self) -> int:
-        """Count the trajectories in whole groups, at no cost."""
+        """The number of trajectories in whole groups; cheap."""
         return self._group_size * self._num_whole
 
     def num_ready(self, *, version: int) -> int:

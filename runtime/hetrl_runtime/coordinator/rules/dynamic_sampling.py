@@ -16,7 +16,7 @@ the trainer waits where none is left out."""
 
 
 class DynamicSampling:
-    """Checks each whole group; without dynamic sampling in the job, every group passes."""
+    """A check of each whole group; without dynamic sampling in the job, every group passes."""
 
     def __init__(self, algorithm: AlgorithmSpec) -> None:
         self._is_asked = algorithm.dynamic_sampling

@@ -17,7 +17,7 @@ MOST_GIVEN_UP = 50
 
 
 class FailureBudget:
-    """Counts prompts given up since a trajectory was last accepted."""
+    """A count of prompts given up since a trajectory was last accepted."""
 
     def __init__(self, prompts: Prompts) -> None:
         """Begin with the run's prompts; fewer than ``MOST_GIVEN_UP`` are each tried once."""

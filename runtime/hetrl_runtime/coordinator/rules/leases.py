@@ -35,7 +35,7 @@ class Leases:
         return identity in self._leases
 
     def holder(self, identity: TrajectoryId) -> str:
-        """Return the worker that has a trajectory, or nothing."""
+        """Return the worker that has a trajectory, or an empty string."""
         lease = self._leases.get(identity)
         return lease.process if lease else ""
 
@@ -56,7 +56,7 @@ class Leases:
         self._leases.update(dict.fromkeys(ids, lease))
 
     def extend(self, ids: Iterable[TrajectoryId], *, process: str, now: float) -> None:
-        """Prolong those of the leases that are this worker's."""
+        """Extend those of the leases that are this worker's."""
         for identity in ids:
             lease = self._leases.get(identity)
             if lease and lease.process == process:
@@ -67,19 +67,19 @@ class Leases:
                 )
 
     def end(self, identity: TrajectoryId) -> bool:
-        """Take one lease back; tell whether there was one."""
+        """End one lease; return whether there was one."""
         return self._leases.pop(identity, None) is not None
 
     def end_expired(self, *, now: float) -> tuple[TrajectoryId, ...]:
-        """Take back what ran out."""
+        """End expired leases; return their trajectories."""
         return self._end_where(lambda lease: lease.expires_at <= now)
 
     def end_of_process(self, process: str) -> tuple[TrajectoryId, ...]:
-        """Take back everything from a worker that is gone."""
+        """End the leases of a worker that is gone; return their trajectories."""
         return self._end_where(lambda lease: lease.process == process)
 
     def end_older_than(self, worker_version: int) -> tuple[TrajectoryId, ...]:
-        """Take back what was begun with weights older than a version."""
+        """End leases of weights older than a version; return their trajectories."""
         return self._end_where(lambda lease: lease.worker_version < worker_version)
 
     def _end_where(self, applies: Callable[[Lease], bool]) -> tuple[TrajectoryId, ...]:

@@ -26,7 +26,7 @@ class Member:
     """Where it would serve weights to others of its region; empty: nowhere."""
 
     inference: InferenceEndpoint | None = None
-    """Where it is asked what frozen models think of responses, if that is what it does."""
+    """Its inference endpoint, if it is an inference worker."""
 
     needs_reference: bool = False
     """Whether what this trainer trains on must come with a reference's words."""

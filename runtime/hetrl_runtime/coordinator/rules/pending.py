@@ -30,7 +30,7 @@ class Pending:
         self._waiting.discard(identity)
 
     def take(self, limit: int) -> list[TrajectoryId]:
-        """Take out the first members, at most so many."""
+        """Remove and return the first members, up to a limit."""
         taken: list[TrajectoryId] = []
         while self._waiting and len(taken) < limit:
             identity = heapq.heappop(self._queue)

@@ -128,7 +128,7 @@ class RunState:
 
     @property
     def num_ready(self) -> int:
-        """Trajectories in whole groups, of which the next batch may be made."""
+        """Trajectories in whole groups that the next batch may use."""
         return self._buffer.num_ready(version=self.version)
 
     @property
@@ -200,7 +200,7 @@ class RunState:
     ) -> Committed | CommitRefused:
         """Move to the next version.
 
-        Groups of which anything was consumed are done; groups discarded whole are made again.
+        Groups with a consumed member are done; groups discarded whole are made again.
         """
         if version == self.version:
             return self._already_committed()

@@ -21,7 +21,7 @@ class CodeError(ValueError):
 
 
 class ConfinedCode:
-    """Asks the function of a file; use it as an async context manager."""
+    """A client of the function of a file; use it as an async context manager."""
 
     def __init__(self, reward: PythonReward, *, private: str = "") -> None:
         """Prepare to ask.

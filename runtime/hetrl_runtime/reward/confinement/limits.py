@@ -35,5 +35,5 @@ def set_limits(*, memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def may_dump_core() -> bool:
-    """Whether a crash of this process would still be handed to a program of the machine."""
+    """Tell whether a crash of this process would still be handed to a program of the machine."""
     return resource.getrlimit(resource.RLIMIT_CORE)[0] != _NO_CORE_BYTES

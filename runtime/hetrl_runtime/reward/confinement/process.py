@@ -33,7 +33,7 @@ class FunctionError(ValueError):
 
 
 class ConfinedProcess:
-    """Answers one question at a time until it is closed."""
+    """A process that answers one question at a time until it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, life_seconds: int) -> None:
         self._process = process

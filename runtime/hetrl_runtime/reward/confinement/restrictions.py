@@ -1,8 +1,8 @@
-"""Giving up what reward code must not have, before it is loaded: for this process, for good.
+"""Irrevocable restrictions of this process before it loads reward code.
 
-``system_calls`` and ``seccomp_filter`` say which system calls are left, ``landlock`` and ``readable``
-which files, ``limits`` how much. None of it needs a privilege, so it holds in a pod as on a
-laptop, and for root. How much processor time one response may use is the parent's to watch.
+``system_calls`` and ``seccomp_filter`` restrict system calls, ``landlock`` and ``readable`` files,
+and ``limits`` resources. None of it needs a privilege, so it holds in a pod as on a laptop, and for
+root. The parent limits the processor time of one response.
 """
 
 import os
@@ -24,7 +24,7 @@ class UnconfinableError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a process that runs reward code is held to."""
+    """Restrictions of a process that runs reward code."""
 
     memory_bytes: int
     life_cpu_seconds: int

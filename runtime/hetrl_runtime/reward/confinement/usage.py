@@ -21,7 +21,7 @@ GRACE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a process has used since its start."""
+    """Resources that a process has used since its start."""
 
     cpu_seconds: float
     """Of all processors together."""

@@ -81,7 +81,7 @@ class KeyValueBuffers:
 
 @dataclass(frozen=True, slots=True)
 class DecodeCache:
-    """What attention layers see as their cache while one token a row is decoded."""
+    """The cache of attention layers while one token a row is decoded."""
 
     buffers: KeyValueBuffers
     rows: Tensor
@@ -105,7 +105,7 @@ class DecodeCache:
 
 @dataclass(frozen=True, slots=True)
 class PrefillCache:
-    """What attention layers see as their cache while whole prefixes are computed."""
+    """The cache of attention layers while whole prefixes are computed."""
 
     buffers: KeyValueBuffers
     first_row: int

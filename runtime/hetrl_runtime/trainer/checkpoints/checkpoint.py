@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """Where one run keeps its checkpoints. Only one process may write here."""
+    """The checkpoints of one run. Only one process may write here."""
 
     def __init__(self, root: Path, *, keep_last: int) -> None:
         self.root = root

@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What kernels for variable lengths ask for: where rows end."""
+    """Arguments of kernels for variable lengths: the ends of rows."""
 
     query_ends: Tensor
     key_ends: Tensor

@@ -19,7 +19,7 @@ _VARIANCE_FLOOR = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What was better than expected, and what to expect; zero where there is no token."""
+    """Advantages and returns; zero where there is no token."""
 
     advantages_BR: Tensor
     returns_BR: Tensor

@@ -21,7 +21,7 @@ from hetrl_core.job.algorithm import LossAggregation, StaleWeights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """How far one step may move the policy."""
+    """Bounds of one step's change of the policy."""
 
     low: float = 0.2
     high: float = 0.28

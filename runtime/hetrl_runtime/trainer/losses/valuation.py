@@ -19,7 +19,7 @@ from hetrl_runtime.trainer.losses.value_loss import explained_variance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Valuation:
-    """What the critic said of a batch as the step found it, and what follows from that; whole."""
+    """The critic's values of a whole batch before the step, with returns and advantages."""
 
     values_BR: Tensor
     returns_BR: Tensor

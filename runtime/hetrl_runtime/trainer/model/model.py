@@ -54,7 +54,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenScores:
-    """What the policy says of each sampled token."""
+    """The policy's scores of each sampled token."""
 
     log_probs_BR: Tensor
     entropies_BR: Tensor

@@ -27,7 +27,7 @@ Scored = tuple[Pass, Scores]
 
 
 class Runner(Protocol):
-    """Runs passes, forward only or forward and backward."""
+    """A runner of passes, forward only or forward and backward."""
 
     def score(self, passes: Sequence[Pass]) -> Iterator[Scored]:
         """Yield passes with what is said of them; none but on the last stage."""

@@ -18,7 +18,7 @@ from hetrl_runtime.trainer.parallel.stage import Stage
 
 
 def shards(mesh: Mesh) -> bool:
-    """Whether a split divides weights among replicas."""
+    """Tell whether a split divides weights among replicas."""
     split = mesh.place.split
     return split.mode.sharding is not Sharding.NONE and split.num_replicas > 1
 
@@ -43,7 +43,7 @@ def shard(stage: Stage, mesh: Mesh) -> None:
 
 
 def is_sharded(stage: Stage) -> bool:
-    """Whether replicas hold only parts of the stage's weights."""
+    """Tell whether replicas hold only parts of the stage's weights."""
     return isinstance(stage, FSDPModule)
 
 

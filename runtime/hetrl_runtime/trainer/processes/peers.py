@@ -25,7 +25,7 @@ from hetrl_runtime.trainer.processes.process_groups import meet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the leader wants of every rank: to train one version, to save it, or else to stop."""
+    """An order of the leader to every rank: train one version, save it, or else stop."""
 
     version: int
     batch: Batch | None = None
@@ -80,9 +80,9 @@ class Peers:
         return dealt(rows, self.place.split.shares)
 
     def pooled(self, said: Tensor) -> Tensor:
-        """Return the sum of what all processes say; of a stage's tensor ranks, one is heard.
+        """Return the sum of all processes' values, with one of each stage's tensor ranks.
 
-        ``said`` is on the CPU, and stays as it is.
+        ``said`` is on the CPU, and is not changed.
         """
         found = said.clone() if self.place.speaks else torch.zeros_like(said)
         if self._control:

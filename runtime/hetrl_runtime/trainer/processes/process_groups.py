@@ -27,7 +27,7 @@ its connections, which they notice at once."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """What processes that have met talk through."""
+    """The process groups of processes that have met."""
 
     control: Any
     """All processes, over CPUs, for as long as a wait for orders may be."""

@@ -74,7 +74,7 @@ class CoordinatorLink:
             process: our name in the run.
             role: what we do.
             relay: where we would serve weights to others of our region.
-            inference: where we are asked what frozen models think of responses.
+            inference: our inference endpoint, if we are an inference worker.
             needs_reference: whether we train on what comes with a reference's words alone.
         """
         self.launch = launch

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Deliveries:
-    """What a worker has handed over and the coordinator has not acknowledged yet."""
+    """Deliveries of a worker that the coordinator has not acknowledged yet."""
 
     def __init__(self, link: CoordinatorLink) -> None:
         self._link = link
@@ -72,7 +72,7 @@ class Deliveries:
             log.info("delivery stream lost, sending again: %s", error.details())
             return error
         finally:
-            # Else gRPC would wait for the next message of a broken stream for ever.
+            # Else gRPC would wait for the next message of a broken stream forever.
             outbox.put_nowait(None)
         return None
 

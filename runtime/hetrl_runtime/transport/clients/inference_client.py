@@ -95,7 +95,7 @@ class InferenceClient:
         await asyncio.gather(*(each.channel.close() for each in self._workers.values()))
 
     def meet(self, endpoints: Iterable[InferenceEndpoint]) -> None:
-        """Take note of who is there now; who is not any more is not waited for."""
+        """Update the known workers; do not wait for those that are gone."""
         there = {each.address: frozenset(each.tasks) for each in endpoints}
         for address in self._workers.keys() - there.keys():
             self._part_from(self._workers.pop(address))
@@ -108,7 +108,7 @@ class InferenceClient:
     async def reference_log_probs(
         self, sampled: SampledTrajectory, *, is_wanted: Callable[[], bool]
     ) -> LogProbs | None:
-        """Return what the reference thinks of each token of a response.
+        """Return the reference's log-probability of each token of a response.
 
         None when it is not wanted any more, which is asked before every try.
 
@@ -219,7 +219,7 @@ class InferenceClient:
 
 
 class _Unanswered:
-    """Somebody else is to be asked."""
+    """A signal to ask another worker."""
 
 
 def _log_probs(data: bytes, num_response_tokens: int) -> LogProbs | str:

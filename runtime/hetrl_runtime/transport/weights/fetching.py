@@ -93,7 +93,7 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which weights a reader asks for; of a relay nothing older, and of no other epoch."""
+    """The weights that a reader asks for; from a relay nothing older, and of no other epoch."""
 
     have_version: int = -1
     least_version: int = 0

@@ -50,7 +50,7 @@ class Unfit:
 def make(result: Bytes, *, base: Bytes | None = None) -> bytes:
     """Return the patch that turns a base into a result; both are whole files.
 
-    A base of another shape is of no use, and the patch is then one that needs none.
+    With a base of another shape the patch is one that needs no base.
     """
     if base is not None and not are_alike(base, result):
         base = None

@@ -1,7 +1,7 @@
 """The patches between a trainer's last versions, for readers over slow links.
 
 Nothing is made before the first such reader asks; from then on each version costs one patch, made
-beside training, and the version before is let go of. What a patch is, is ``patch``'s.
+beside training, and the version before is released. ``patch`` defines the format.
 """
 
 import threading
@@ -18,10 +18,10 @@ from hetrl_runtime.transport.weights.regions import Bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What makes the newest version of what a reader has."""
+    """The payload that updates a reader's base to the newest version."""
 
     base_sha256: bytes
-    """Empty: it needs nothing."""
+    """Empty: it needs no base."""
 
     data: bytes
 
@@ -57,7 +57,7 @@ class Ways:
 
 
 class Patches:
-    """Makes patches as versions come; its caller sees to it that calls come one at a time."""
+    """The patches of recent versions; callers serialize calls."""
 
     def __init__(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="weights-patches")

@@ -3,8 +3,8 @@
     trainer ── patches, slow ──▶ relay ── whole, fast ──▶ the other workers of the region
        └─────────────── where the relay fails them ───────────────▶┘
 
-Every worker whose weights cross regions can be the relay; who is, the coordinator says with each
-announcement. What a relay serves is of the epoch that it was fetched in: it may hear of a new one
+Every worker whose weights cross regions can be the relay; each announcement of the coordinator
+names it. A relay serves weights of the epoch that it fetched them in: it may learn of a new epoch
 later than its readers.
 """
 
@@ -53,7 +53,7 @@ def weight_source(
 
 
 class WeightSource:
-    """Where a worker gets weights: by broadcast, from its region's relay or from the trainer."""
+    """The weight source of a worker: broadcast, its region's relay or the trainer."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class WeightSource:
         self._broadcast = broadcast
         self._buffers = Buffers()
         self._base: Snapshot | None = None
-        """What came last, of which the next are changes where they cross regions."""
+        """The last weights: the base of the next patch across regions."""
 
     @property
     def relay(self) -> Address | None:

@@ -61,7 +61,7 @@ class Snapshot:
 
 
 class WeightServer:
-    """Serves the newest snapshot to rollout workers, from threads of its process.
+    """A server of the newest snapshot to rollout workers, in threads of its process.
 
     That is the trainer's, or a worker's that fetched it for others. Use it as a context manager;
     ``publish`` a snapshot per version. Readers of an older one finish it undisturbed.
