@@ -24,7 +24,7 @@ def by_definition(
     rewards: list[float], values: list[float], *, discount: float, trace_decay: float
 ) -> list[float]:
     """Σ_k (γλ)^k δ_{t+k} over the tokens alone."""
-    later = [*values[1:], 0.0]
+    later = [*values[1:], 0.0][: len(values)]
     errors = [r + discount * n - v for r, n, v in zip(rewards, later, values, strict=True)]
     decay = discount * trace_decay
     return [sum(decay**k * error for k, error in enumerate(errors[t:])) for t in range(len(errors))]
