@@ -1,5 +1,4 @@
-"""Prompts on disk: reading them, saying what is wrong with a file, and their order.
+"""Prompts on disk: reading, validation and order.
 
-Chat templates and tokenisation belong to the rollout workers, which have the tokenizer; who
-gets which prompt is the coordinator's business.
+The rollout workers have the tokenizer, and apply chat templates; the coordinator assigns prompts.
 """

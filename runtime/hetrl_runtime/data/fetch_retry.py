@@ -44,6 +44,6 @@ def fetch_with_retries(
         left_seconds = give_up_at - time.monotonic()
         if not found.may_pass or left_seconds <= 0:
             return Unusable(message=found.message)
-        log.warning("asked again: %s", found.message)
+        log.warning("fetch retried: %s", found.message)
         if stop.wait(min(_PAUSE_SECONDS, left_seconds)):
             return Unusable(message=f"stopped; {found.message}")

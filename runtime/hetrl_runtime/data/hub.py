@@ -69,7 +69,7 @@ def _snapshot(dataset: HubDataset, files: str, *, revision: str) -> Path | Faile
         cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
         said = " ".join(str(cause or error).split())
         return Failed(
-            message=f"data set {dataset} cannot be had from the hub: {said}",
+            message=f"data set {dataset} cannot be fetched from the hub: {said}",
             may_pass=_may_pass(cause or error),
         )
     return Path(str(folder))

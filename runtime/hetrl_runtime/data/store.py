@@ -177,7 +177,7 @@ class _Copy:
 
     def _failed(self, error: Exception, *, may_pass: bool) -> Failed:
         said = " ".join(str(error).split("\n\nDebug source")[0].split())
-        return Failed(message=f"{self._uri} cannot be had: {said}", may_pass=may_pass)
+        return Failed(message=f"{self._uri} cannot be fetched: {said}", may_pass=may_pass)
 
     def _pinned(self) -> dict[str, str]:
         """Return the objects that this run has read before, and what tells their versions apart."""

@@ -1,9 +1,8 @@
 """The inference worker: scores responses with frozen models, on GPUs of its own.
 
-    rollout workers ── prompt and response ──▶ turns ─▶ model ─▶ log-probabilities ──▶ back
+    rollout workers ── prompt and response ──▶ queue ─▶ model ─▶ log-probabilities ──▶ back
 
-What belongs here: whose turn it is, the model, and the service that is asked. What does not: who
-asks and when (``rollout``), how a model is cut and computed (``trainer.parallel``), and what the
-answers are for (``trainer``). It keeps nothing: a response that is asked about again, of this
-worker or of another, has the same answer.
+This package has the request queue, the model and the gRPC service. ``rollout`` sends the requests,
+``trainer.parallel`` splits and computes a model, and ``trainer`` uses the answers. It is stateless:
+a repeated request, to this worker or to another, gets the same answer.
 """

@@ -14,7 +14,7 @@ class Activity:
         self._since = now
 
     def observe(self, *, is_busy: bool, now: float) -> None:
-        """Count the time until now by what held before, and take note of what holds next."""
+        """Add the time until now to the former state, and set the next state."""
         elapsed_seconds = max(0.0, now - self._since)
         if self._is_busy:
             self.busy_seconds += elapsed_seconds

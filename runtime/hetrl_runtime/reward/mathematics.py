@@ -1,7 +1,7 @@
 """The ``math`` verifier: whether two answers mean the same number, set or expression.
 
-The judgement is Hugging Face's math-verify. What is judged is what a response says after its
-last ``####``, as in GSM8K, or all of it where it has none.
+Hugging Face's math-verify compares the text after a response's last ``####``, as in GSM8K, or the
+whole response if it has none.
 """
 
 import re

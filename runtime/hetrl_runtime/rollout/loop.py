@@ -303,7 +303,7 @@ class RolloutLoop:
         return reward
 
     async def _judged(self, sampled: SampledTrajectory, answer: str) -> float | None:
-        """Return what the verifier or the reward model says of what was written last."""
+        """Return the reward of the last turn, by the verifier or the reward model."""
         final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
         response = self._prompts.decode(final)
         if self._scorer:

@@ -36,5 +36,5 @@ def _downloaded(model: ModelFiles) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         revision = f" at revision {model.revision}" if model.revision else ""
         raise ModelNotFoundError(
-            f"model {model.source}{revision} cannot be had from the hub: {error}"
+            f"model {model.source}{revision} cannot be fetched from the hub: {error}"
         ) from error

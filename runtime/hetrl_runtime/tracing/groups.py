@@ -27,7 +27,7 @@ class GroupTraces:
     """Traces none."""
 
     def waits(self, process: str, *, now: float) -> None:
-        """Take note that a worker asked and was given nothing."""
+        """Record that a worker asked and got no lease."""
 
     def leased(
         self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
@@ -37,16 +37,16 @@ class GroupTraces:
         return leases
 
     def expired(self, ids: Iterable[TrajectoryId]) -> None:
-        """Take note of leases that ran out."""
+        """Record expired leases."""
 
     def accepted(self, trajectory: DeliveredTrajectory, *, now: float) -> None:
-        """Take note of a trajectory that is in the buffer."""
+        """Record a trajectory that entered the buffer."""
 
     def refused(self, identity: TrajectoryId, outcome: Outcome, reason: str) -> None:
-        """Take note of a delivery that was not taken."""
+        """Record a refused delivery."""
 
     def handed_out(self, batch: Iterable[DeliveredTrajectory], *, now: float) -> None:
-        """Take note of a batch on its way to the trainer."""
+        """Record a batch that goes to the trainer."""
 
     def consumed(
         self, batch: Sequence[DeliveredTrajectory], *, version: int, step: str, now: float

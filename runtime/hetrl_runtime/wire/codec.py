@@ -146,7 +146,7 @@ def _parsed(data: bytes) -> pb.Trajectory | Malformed:
     try:
         return pb.Trajectory.FromString(data)
     except DecodeError as error:
-        # It does not even say whose it is.
+        # It has no readable id.
         reason = f"{len(data)} bytes that are no trajectory: {error}"
         return Malformed(id=TrajectoryId(-1, -1), epoch=0, process="", reason=reason)
 

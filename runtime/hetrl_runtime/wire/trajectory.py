@@ -1,7 +1,6 @@
 """One sampled response, as every process of a run sees it.
 
-Whether it may be trained on is the staleness rule's business, and who may deliver it the
-coordinator's.
+The staleness rule decides whether it may be trained on; the coordinator, who may deliver it.
 """
 
 from dataclasses import dataclass, field

@@ -110,7 +110,7 @@ def test_what_cannot_be_had_is_said(
     )
 
     assert isinstance(found, Unusable)
-    assert found.message.startswith(f"data set {dataset} cannot be had from the hub: ")
+    assert found.message.startswith(f"data set {dataset} cannot be fetched from the hub: ")
 
 
 def test_files_that_are_not_there_are_named(hub: Hub, tmp_path: Path) -> None:

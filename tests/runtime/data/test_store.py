@@ -137,7 +137,7 @@ def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("files", "status", "said"),
     [
-        pytest.param("none.jsonl", [], "s3://sums/none.jsonl cannot be had: ", id="no object"),
+        pytest.param("none.jsonl", [], "s3://sums/none.jsonl cannot be fetched: ", id="no object"),
         pytest.param(
             "data/none-*.parquet",
             [],
@@ -145,12 +145,12 @@ def test_a_store_that_is_busy_is_asked_again(bucket: Bucket, tmp_path: Path) -> 
             id="no object of a pattern",
         ),
         pytest.param(
-            "train.jsonl", [403] * 50, "s3://sums/train.jsonl cannot be had: ", id="forbidden"
+            "train.jsonl", [403] * 50, "s3://sums/train.jsonl cannot be fetched: ", id="forbidden"
         ),
         pytest.param(
             "train.jsonl",
             [503] * 500,
-            "s3://sums/train.jsonl cannot be had: ",
+            "s3://sums/train.jsonl cannot be fetched: ",
             id="down for too long",
         ),
     ],

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 _COPY_BYTES = 1 << 20
 _SHORT_BYTES = 1 << 20
-"""So little is left to the owner, who must not stand still for long."""
+"""Bytes that the owner may copy at the end: it must not block for long."""
 
 
 class Compaction:

@@ -92,7 +92,7 @@ def step_record(
     report: StepReport,
     progress: pb.Progress,
 ) -> dict[str, Any]:
-    """Return what there is to say of the version just committed."""
+    """Return the step record of the version just committed."""
     return {
         "step": progress.step,
         "version": progress.version,

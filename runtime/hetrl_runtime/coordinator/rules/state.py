@@ -286,7 +286,7 @@ class RunState:
         return Outcome.ACCEPTED
 
     def fail(self, failed: FailedTrajectory) -> Outcome:
-        """Take note of a failed try; its prompt is given up after ``MAX_FAILURES``."""
+        """Count a failed try; its prompt is given up after ``MAX_FAILURES``."""
         if refusal := self._refusal(failed.id, failed.epoch, failed.process):
             return refusal
         self._failures[failed.group] += 1

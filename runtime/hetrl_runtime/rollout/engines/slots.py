@@ -2,7 +2,7 @@
 
 The tensor half of continuous batching: rows ``0..n-1`` of every tensor are the running
 sequences; a finished row is filled from the end, so one decode step never computes for an
-empty place. Threads, futures and weight files are left to ``transformers.py``.
+empty place. ``transformers.py`` has threads, futures and weight files.
 
 A prompt is prefilled up to its last token but one; the last token is then decoded like any
 other. So sampling happens in one place, and going on after a weight change is a prefill too.

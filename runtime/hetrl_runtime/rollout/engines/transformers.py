@@ -2,7 +2,7 @@
 
 Its torch loop owns the model and runs in a thread of its own, so that the event loop stays
 free; commands reach it through an inbox that it empties between two forward passes, which
-is also where weights change. The batch itself is left to ``slots.py``. Meant for small
+is also where weights change. ``slots.py`` has the batch. Meant for small
 models and for machines without vLLM: keys and values are padded, not paged.
 """
 

@@ -1,10 +1,11 @@
-"""Layers for training on CPUs: fewer ways through memory, and products in bfloat16.
+"""Layers for training on CPUs: fewer passes over memory, and products in bfloat16.
 
-A small model's training is a walk through memory, little of which is near a CPU: a tensor less
-that is written and read counts as much as a product (decision 0095). So norms and rotations
+Training a small model is bound by memory bandwidth: one tensor less to write and read counts as
+much as a product (decision 0095). So norms and rotations
 have gradients of their own. Sums stay float32: autocast would have norms and attention in bfloat16
-as well, which a CPU computes more slowly. Where products pay, ``precision`` tells; how packed
-rows attend is ``packing``'s; an engine's layers, which have no gradients, are ``served_weights``'.
+as well, which a CPU computes more slowly. ``precision`` says where bfloat16 products pay;
+``packing`` has attention of packed rows; ``served_weights`` has an engine's layers, which have no
+gradients.
 
 Shapes: N tokens, D features.
 """

@@ -23,7 +23,7 @@ class Estimate:
 
     advantages_BR: Tensor
     returns_BR: Tensor
-    """The advantages plus the values: what the critic should have said."""
+    """The advantages plus the values: the critic's targets."""
 
 
 @torch.no_grad()

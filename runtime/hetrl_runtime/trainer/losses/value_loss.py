@@ -26,7 +26,7 @@ def clipped_value_loss(
 ) -> ValueLoss:
     """Return half the squared error of every value, the larger of free and held.
 
-    Held within ``clip`` of what the critic said when the step began, ``old_BR``, a value gains
+    Held within ``clip`` of the critic's values when the step began, ``old_BR``, a value gains
     nothing by going further::
 
         loss = max((V - R)², (clip(V, V_old - clip, V_old + clip) - R)²) / 2

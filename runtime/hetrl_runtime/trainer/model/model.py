@@ -140,7 +140,7 @@ class TrainedModel:
         )
 
     def _forward(self, passes: Sequence[Pass]) -> Iterator[Scored]:
-        """Yield what the head says of each pass, without gradients; nothing but on last stages.
+        """Yield the head's output of each pass, without gradients; only on last stages.
 
         All of it must be taken before anything else is asked of the model.
         """
@@ -171,7 +171,7 @@ class TrainedModel:
     def gather(
         self, mine: Mapping[str, Tensor], dtype: torch.dtype = torch.float32
     ) -> dict[str, Tensor]:
-        """Return whole tensors on the CPU, of which ``mine`` are what lies here by name.
+        """Return whole tensors on the CPU; ``mine`` has the parts of this process by name.
 
         To the leader; nothing to others, which must ask as well.
         """
@@ -252,7 +252,7 @@ class Policy(TrainedModel):
         return self._published_dtype != torch.float32
 
     def score(self, passes: Sequence[Pass]) -> Iterator[tuple[Pass, TokenScores]]:
-        """Yield what the policy says of each pass, without gradients; nothing but on last stages.
+        """Yield the policy's scores of each pass, without gradients; only on last stages.
 
         All of it must be taken before anything else is asked of the policy.
         """

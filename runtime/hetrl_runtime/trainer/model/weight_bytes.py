@@ -36,7 +36,7 @@ class WeightBytes:
     def of(self, tensors: Mapping[str, Tensor]) -> memoryview:
         """Return a file of tensors, which are on the CPU and contiguous.
 
-        It stays as it is for as long as anyone holds it, or a part of it.
+        It does not change while a view of it, or of a part of it, exists.
 
         Raises:
             ValueError: a tensor has numbers of a kind that no model has.

@@ -14,7 +14,7 @@ from hetrl_runtime.trainer.parallel.tensors import local
 
 
 class Mesh:
-    """Groups along each axis of the split, of which this process is in one each.
+    """Groups along each axis of the split; this process is in one of each.
 
     Every process must make it at the same time; those that have no part of it ``stand_by``.
     """

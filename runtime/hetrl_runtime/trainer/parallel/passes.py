@@ -73,7 +73,7 @@ def cut(
 
 
 def by_row(found: Iterable[tuple[Pass, Tensor]], batch: Batch) -> Tensor:
-    """Return what was said of passes' tokens in the places of the whole batch ``(B, R)``.
+    """Return the values of passes' tokens in the places of the whole batch ``(B, R)``.
 
     On the CPU. Rows of no pass are zero.
     """

@@ -30,7 +30,7 @@ class Runner(Protocol):
     """A runner of passes, forward only or forward and backward."""
 
     def score(self, passes: Sequence[Pass]) -> Iterator[Scored]:
-        """Yield passes with what is said of them; none but on the last stage."""
+        """Yield passes with their scores; only on the last stage."""
         ...
 
     def backward(self, passes: Sequence[Pass], loss: Loss) -> None:

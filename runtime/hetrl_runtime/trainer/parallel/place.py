@@ -59,7 +59,7 @@ class Place:
 
     @property
     def speaks(self) -> bool:
-        """Whether what it says of its rows counts: tensor ranks of a stage would all say it."""
+        """Whether its values count in sums: all tensor ranks of a stage have the same values."""
         return self.is_last_stage and self.tensor_rank == 0
 
     @property

@@ -152,13 +152,13 @@ class Stage(nn.Module):
         }
 
     def partial_gradients(self) -> Iterator[Tensor]:
-        """Yield gradients of which each tensor rank has its own heads' part."""
+        """Yield gradients that are divided by heads among tensor ranks."""
         for name, parameter in self.model.named_parameters():
             if name in self._partial and parameter.grad is not None:
                 yield parameter.grad
 
     def shared_by_ends(self) -> nn.Parameter | None:
-        """Return the matrix of which both ends of the pipeline have a copy, where there is one."""
+        """Return the matrix that both ends of the pipeline share, if any."""
         if self._is_first is self._is_last or not self._ties:
             return None
         found = self.model.model.embed_tokens if self._is_first else self.model.lm_head

@@ -35,7 +35,7 @@ class Exchange:
     def __init__(
         self, place: Place, wholes: Mapping[str, Whole], group: dist.ProcessGroup | None
     ) -> None:
-        """Take note of every tensor of the model, the same on all processes; ``group`` is those."""
+        """Register every tensor of the model, the same on all processes of ``group``."""
         self._place = place
         self.wholes = wholes
         self._group = group
@@ -107,7 +107,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def divided_like(target: Tensor, mine: Tensor) -> Tensor:
-    """Return a tensor of which ``mine`` is the part here, divided as ``target`` is."""
+    """Return a distributed tensor with the local part ``mine``, divided as ``target`` is."""
     if not isinstance(target, DTensor):
         return mine
     return DTensor.from_local(

@@ -191,7 +191,7 @@ class TrainerClient:
         return self._run(self._register(resume))
 
     def report(self, status: ProcessStatus) -> None:
-        """Set what the next heartbeats say of this process."""
+        """Set the status that the next heartbeats send."""
         self._link.status = status
 
     def next_batch(self, *, version: int) -> list[SampledTrajectory]:

@@ -53,7 +53,7 @@ class FollowerClient:
         await self._link.close()
 
     def report(self, status: ProcessStatus) -> None:
-        """Set what the next heartbeats say of this process."""
+        """Set the status that the next heartbeats send."""
         self._link.status = status
 
     async def announcements(self) -> AsyncIterator[Announcement]:
