@@ -3,7 +3,7 @@
     sender   bytes ─▶ buffer ─▶ broadcast ──┐
     receiver bytes ◀─ buffer ◀─ broadcast ◀─┘   two buffers: one travels while one is copied
 
-Groups stand beside torch's default one, so they come and go while a model trains.
+Groups are separate from torch's default one, so they come and go while a model trains.
 """
 
 from collections import deque

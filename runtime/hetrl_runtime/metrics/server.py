@@ -31,14 +31,14 @@ class MetricsServer:
     """A server of a registry on ``Launch.metrics_port``; use it as a context manager."""
 
     def __init__(self, registry: CollectorRegistry, launch: Launch) -> None:
-        """Listen at once, and show the process's own memory, time and start beside its series.
+        """Listen at once, and add series of the process: memory, time and start.
 
         Raises:
             OSError: the port is taken.
         """
         self._is_ready = threading.Event()
         self._is_pod_ready = False
-        self._ports_beside = launch.more_metrics_ports
+        self._other_ports = launch.more_metrics_ports
         self._metrics: WSGIApplication = make_wsgi_app(registry)
         try:
             self._server = make_server(
@@ -82,7 +82,7 @@ class MetricsServer:
     def _all_are_ready(self) -> bool:
         # Once: a program that fails later takes the pod with it, and one that ends well is done.
         if not self._is_pod_ready and self._is_ready.is_set():
-            self._is_pod_ready = all(map(_says_ready, self._ports_beside))
+            self._is_pod_ready = all(map(_says_ready, self._other_ports))
         return self._is_pod_ready
 
     def __enter__(self) -> Self:

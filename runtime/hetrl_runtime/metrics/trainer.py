@@ -42,7 +42,7 @@ class TrainerMetrics:
         )
         self.checkpoint_seconds = Histogram(
             "hetrl_trainer_checkpoint_seconds",
-            "Writing a checkpoint, beside training.",
+            "Writing a checkpoint, during training.",
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )

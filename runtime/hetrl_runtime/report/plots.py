@@ -71,7 +71,7 @@ def reward(record: Record) -> Figure:
 
 
 def staleness(record: Record) -> Figure:
-    """Draw how stale the trajectories were when they were trained on, beside the bound."""
+    """Draw how stale the trajectories were when they were trained on, with the bound."""
     figure, axes = _figure("staleness when trained on, in policy versions", "trajectories")
     bound = record.launch.algorithm.max_staleness
     counts = record.staleness

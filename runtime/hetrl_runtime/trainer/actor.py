@@ -68,7 +68,7 @@ class Actor:
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold in addition to the policy's files.
 
-        To the leader; others must ask as well, and get nothing.
+        Every process must call it; only the leader gets the result.
         """
         return self.optimizer.state()
 

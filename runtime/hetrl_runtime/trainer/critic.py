@@ -70,7 +70,7 @@ class Critic:
     def state(self) -> dict[str, Tensor]:
         """Return all that a checkpoint must hold: weights in float32, and the optimizer's state.
 
-        To the leader; others must ask as well, and get nothing.
+        Every process must call it; only the leader gets the result.
         """
         parameters = self.model.named_parameters().items()
         weights = self.model.gather({name: each.detach() for name, each in parameters})

@@ -85,9 +85,9 @@ class Learner:
             self.actor.restore(state, checkpoint.weights if checkpoint else {}, source)
 
     def state(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold beside the policy's files, a critic included.
+        """Return what a checkpoint must hold in addition to the policy's files, a critic included.
 
-        To the leader; others must ask as well, and get nothing.
+        Every process must call it; only the leader gets the result.
         """
         found = self.actor.state() if self.actor else {}
         if not self._has_critic:
@@ -99,7 +99,7 @@ class Learner:
     def weights(self) -> memoryview:
         """Return the policy's weights as ``Policy.to_safetensors`` does; nothing where it is not.
 
-        To the leader; others must ask as well.
+        For the leader; the other processes must call it as well.
         """
         return self.actor.policy.to_safetensors() if self.actor else memoryview(b"")
 
@@ -128,27 +128,27 @@ class Learner:
                 self.actor.step(batch, parts, whole, targets, version=version - self._warm_up_steps)
             if self.critic and valuation:
                 self.critic.step(batch, parts, whole, valuation, version=version)
-        found = self._of_actor(len(shares), version) if version >= self._warm_up_steps else {}
+        metrics = self._of_actor(len(shares), version) if version >= self._warm_up_steps else {}
         if valuation:
-            found |= self._of_critic(len(shares), version) | valuation.figures(batch)
-        return found
+            metrics |= self._of_critic(len(shares), version) | valuation.figures(batch)
+        return metrics
 
     def _compute_targets(
         self, batch: Batch, shares: list[list[Tensor]]
     ) -> tuple[Targets, Valuation | None]:
         """Compute the batch's targets before the first minibatch moves a model."""
         parts = [torch.cat(each) for each in zip(*shares, strict=True)]
-        charges = self._has_reference and self._algorithm.kl_placement is KlPlacement.REWARD
+        penalizes = self._has_reference and self._algorithm.kl_placement is KlPlacement.REWARD
         # Separate models score the batch at the same time, before any process waits for others.
         proximal_BR = None
-        if self.actor and (charges or (len(shares) > 1 and not self._is_near_behaviour)):
+        if self.actor and (penalizes or (len(shares) > 1 and not self._is_near_behaviour)):
             proximal_BR = self.actor.policy.log_probs(batch, parts)
         zeros_BR = torch.zeros_like(batch.behaviour_BR)
         by_reference_BR = self._reference.log_probs(batch, parts) if self._reference else zeros_BR
         by_critic_BR = self.critic.values(batch, parts) if self.critic else zeros_BR
 
         reference_BR = self._reference_log_probs(batch, parts, by_reference_BR)
-        kl_penalty_BR = self._kl_penalty(batch, proximal_BR, reference_BR) if charges else None
+        kl_penalty_BR = self._kl_penalty(batch, proximal_BR, reference_BR) if penalizes else None
         valuation = (
             self._valuation(batch, by_critic_BR, kl_penalty_BR) if self._has_critic else None
         )

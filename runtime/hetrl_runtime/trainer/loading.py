@@ -45,8 +45,8 @@ def _trains_critic(launch: Launch, rank: Rank) -> bool:
 
 def _has_reference(launch: Launch, rank: Rank, peers: Peers) -> bool:
     """Tell whether a process is one of those that have the reference, if trainers have it."""
-    beside = {each.task for each in launch.ranks if each.ordinal == rank.ordinal}
-    is_here = not peers.gang.is_apart or Task.REFERENCE_INFERENCE in beside
+    colocated = {each.task for each in launch.ranks if each.ordinal == rank.ordinal}
+    is_here = not peers.gang.is_apart or Task.REFERENCE_INFERENCE in colocated
     return is_here and launch.algorithm.kl_coefficient > 0
 
 

@@ -76,8 +76,8 @@ def training_ranks(launch: Launch, ordinal: int) -> list[Rank]:
     Raises:
         ValueError: it has none, or other tasks than a trainer's processes do.
     """
-    beside = {Task.ACTOR_GENERATION, Task.REWARD_INFERENCE}
-    tasks = launch.tasks_of(ordinal) - beside
+    colocated = {Task.ACTOR_GENERATION, Task.REWARD_INFERENCE}
+    tasks = launch.tasks_of(ordinal) - colocated
     if tasks not in {*TRAINS, *TRAINS_CRITIC}:
         raise ValueError(
             f"pod {launch.pod_set}-{ordinal} has {named(tasks) or 'no'} ranks; a trainer's pod has "

@@ -88,7 +88,7 @@ class PromptLease:
     members: tuple[int, ...]
     question: str
     answer: str
-    """For the verifier, which runs beside the engine."""
+    """For the verifier, which runs in the rollout worker."""
 
     traceparents: tuple[str, ...] = ()
     """Names of the members' spans; empty where the group is not traced."""

@@ -47,7 +47,7 @@ def readable(file: Path, *, private: Path | None) -> list[Path]:
     """Return the files and folders that the code of ``file`` may read.
 
     Python's are those of this process. A folder counts with all below it, so ``/`` is left out
-    wherever it occurs, and a folder above ``private`` is replaced by what it has beside that.
+    wherever it occurs, and a folder above ``private`` is replaced by its other entries.
     """
     python = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *sys.path)
     fixed = [*_LIBRARIES, *_MACHINE]
@@ -59,10 +59,10 @@ def readable(file: Path, *, private: Path | None) -> list[Path]:
     chosen = [path for path in chosen if path.resolve() != Path("/")]
     if private is None:
         return chosen
-    return [part for path in chosen for part in _beside(path, private.resolve())]
+    return [part for path in chosen for part in _siblings(path, private.resolve())]
 
 
-def _beside(path: Path, private: Path) -> Iterator[Path]:
+def _siblings(path: Path, private: Path) -> Iterator[Path]:
     real = path.resolve()
     if real.is_relative_to(private):
         return
@@ -70,4 +70,4 @@ def _beside(path: Path, private: Path) -> Iterator[Path]:
         yield path
     elif not path.is_symlink():  # A link could lead back to a folder above it, without end.
         for entry in path.iterdir():
-            yield from _beside(entry, private)
+            yield from _siblings(entry, private)

@@ -173,7 +173,7 @@ class TrainedModel:
     ) -> dict[str, Tensor]:
         """Return whole tensors on the CPU; ``mine`` has the parts of this process by name.
 
-        To the leader; nothing to others, which must ask as well.
+        Every process must call it; only the leader gets the result.
         """
         return self.exchange.gather(mine, dtype, is_sharded=sharding.is_sharded(self.stage))
 

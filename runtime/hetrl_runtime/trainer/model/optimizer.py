@@ -63,7 +63,7 @@ class Optimizer:
     def state(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold, by parameter: ``<name>:exp_avg`` and the like.
 
-        To the leader; others must ask as well, and get nothing. Whole tensors, whatever the
+        Every process must call it; only the leader gets the result. Whole tensors, whatever the
         split, so that another split can go on from them. Where the model's files are less
         precise than its weights in training, these are among them: ``<name>:master``.
         """
@@ -86,7 +86,7 @@ class Optimizer:
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` returned to the leader. No tensors: from the beginning.
 
-        Every process must ask; arguments of processes other than the leader are ignored.
+        Every process must call it; arguments of processes other than the leader are ignored.
         """
         first = next(iter(self._wholes))
         steps = self._model.share_with_all(tensors.get(f"{first}:{_STEP}", torch.zeros(())))

@@ -92,14 +92,14 @@ class Peers:
     def to_leader(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return to the leader what the model that it has no part of put together, else nothing.
 
-        Every process must ask; where there is one model, each gets its own back.
+        Every process must call it; where there is one model, each gets its own back.
         """
         return self._carried(tensors, comes_from_leader=False)
 
     def from_leader(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return what the leader has to the one that leads the other model, else nothing.
 
-        Every process must ask; where there is one model, each gets its own back.
+        Every process must call it; where there is one model, each gets its own back.
         """
         return self._carried(tensors, comes_from_leader=True)
 

@@ -1,7 +1,7 @@
 """The patches between a trainer's last versions, for readers over slow links.
 
 Nothing is made before the first such reader asks; from then on each version costs one patch, made
-beside training, and the version before is released. ``patch`` defines the format.
+during training, and the version before is released. ``patch`` defines the format.
 """
 
 import threading
