@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.job.job import JobSpec
+from hetrl_api.job.job import HetRLJobSpec
 from hetrl_api.job.lifecycle import Gang
 from hetrl_api.job.model import SecretRef
 from hetrl_api.job.runtime import Toleration
@@ -39,7 +39,7 @@ def attributes_read() -> frozenset[str]:
 def refused() -> set[str]:
     return {
         rule.field.rpartition(".")[2]
-        for part in parts(JobSpec)
+        for part in parts(HetRLJobSpec)
         for rule in part.rules
         if "not supported yet" in rule.message
     }
@@ -47,7 +47,7 @@ def refused() -> set[str]:
 
 FIELDS = [
     pytest.param(name, field.alias or name, id=f"{part.__name__}.{name}")
-    for part in parts(JobSpec)
+    for part in parts(HetRLJobSpec)
     if part not in WHOLE
     for name, field in part.model_fields.items()
 ]

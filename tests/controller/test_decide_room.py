@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_api.job.job import JobSpec
+from hetrl_api.job.job import HetRLJobSpec
 from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
@@ -134,7 +134,7 @@ def test_job_without_another_machine_waits_in_words_until_there_is_room() -> Non
 
 
 def test_search_for_room_slows_down_and_deadlines_count_on() -> None:
-    limit = JobSpec.model_fields["startup_deadline_seconds"].default
+    limit = HetRLJobSpec.model_fields["startup_deadline_seconds"].default
     cluster = a_crowd(*(each.name for each in A100S.machines))
 
     run(cluster, seconds=limit - 20)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.job.job import JobSpec
+from hetrl_api.job.job import HetRLJobSpec
 from hetrl_api.job.lifecycle import FailurePolicy
 from hetrl_operator.model import reasons
 from tests.controller.reasons import CONDITIONS, DEADLINES, EVENTS, REASONS
@@ -78,7 +78,7 @@ def test_each_deadline_is_reached(field: str, test: str) -> None:
 def test_no_deadline_is_left_out() -> None:
     times = {
         field.alias or name
-        for model in (JobSpec, FailurePolicy)
+        for model in (HetRLJobSpec, FailurePolicy)
         for name, field in model.model_fields.items()
         if "econds" in name
     }

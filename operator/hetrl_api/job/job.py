@@ -40,7 +40,7 @@ def _never_changes(field: str) -> Rule:
     )
 
 
-class JobSpec(ApiModel):
+class HetRLJobSpec(ApiModel):
     """What to train, on what, and how."""
 
     model: Model
@@ -145,7 +145,7 @@ class HetRLJob(ApiModel):
     api_version: Literal["hetrl.dev/v1alpha1"]
     kind: Literal["HetRLJob"]
     metadata: Metadata
-    spec: JobSpec
+    spec: HetRLJobSpec
     """What to train, on what, and how."""
 
     status: JobStatus | None = None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetrl_api.job.conditions import Condition, ConditionStatus
-from hetrl_api.job.job import JobSpec
+from hetrl_api.job.job import HetRLJobSpec
 from hetrl_operator.model.conditions import condition, holds
 from hetrl_operator.model.observed import Observed, PodSeen
 from hetrl_operator.model.pods import names_and_reasons
@@ -71,7 +71,7 @@ def _deadlines(seen: Observed, now: "datetime") -> tuple[_Deadline, ...]:
     return tuple(each for each in found if each)
 
 
-def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
+def _startup(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadline | None:
     """Count from when everything was created, or from when the job last stopped running."""
     status = seen.job.status
     created = condition(status, ConditionType.RESOURCES_CREATED)
@@ -99,7 +99,7 @@ def _startup(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | N
     )
 
 
-def _unschedulable(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
+def _unschedulable(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadline | None:
     """Count from when a plan was asked for, or from when the first pod found no node."""
     limit = written.unschedulable_deadline_seconds
     if limit is None:
@@ -134,7 +134,7 @@ def _lacks_gpus(planned: Condition) -> bool:
     return planned.reason not in {Reason.PLANNING, Reason.SUSPENDED}
 
 
-def _active(seen: Observed, written: JobSpec, now: "datetime") -> _Deadline | None:
+def _active(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadline | None:
     start, limit = seen.job.status.start_time, written.active_deadline_seconds
     if start is None or limit is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hetrl_api.job.job import JobSpec as WrittenSpec
+from hetrl_api.job.job import HetRLJobSpec as WrittenSpec
 from hetrl_api.job.status import JobStatus
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan, Prediction
