@@ -1,7 +1,7 @@
-"""Words and rules of heterogeneous RL training, shared by everyone who must agree.
+"""Values and rules of heterogeneous RL training that operator and runtime share.
 
-Here belong values (frozen, validated when they are made) and pure rules over them: the
-fleet, the job, the plan, the staleness bound, and what one pod is told at its start.
-Nothing here reads a file, a clock, a socket or a random number, and nothing imports
-torch, kopf or a Kubernetes client.
+This package holds values (frozen, validated when they are made) and pure rules over them: the
+fleet, the job, the plan, the staleness bound, and the launch contract of a pod. Nothing here reads
+a file, a clock, a socket or a random number, and nothing imports torch, kopf or a Kubernetes
+client.
 """

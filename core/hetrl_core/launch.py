@@ -1,4 +1,4 @@
-"""What one pod is told at its start: the contract between those who start and those who run.
+"""The launch contract: all that a pod reads at its start.
 
 The operator writes it into a ConfigMap, ``hetrl run`` into a file; every process of the
 runtime reads it and nothing else. Adding a field with a default keeps old files readable;
@@ -19,16 +19,16 @@ from hetrl_core.task import TRAINING_TASKS, Role, Task
 CONTRACT_VERSION = 2
 
 TERMINAL_EXIT_CODE = 3
-"""A process that ends with it has said why on its last line, and must not be started again.
+"""A process that ends with it has said why on its last line, and must not be restarted.
 
-One that is told to stop before its work is done ends with another code than 0 where that
+A process that is asked to stop before its work is done ends with another code than 0 where that
 matters, so that a coordinator's 0 always means that the run is done.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -39,7 +39,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobIdentity:
-    """Which run a process belongs to; a coordinator refuses workers of any other."""
+    """The run that a process belongs to; a coordinator refuses workers of any other."""
 
     namespace: str
     name: str
@@ -66,7 +66,7 @@ class ModelFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressTarget:
-    """Where the coordinator reports progress, and as whom."""
+    """The URL and credentials for progress reports of the coordinator."""
 
     url: str
     token_file: str
@@ -75,7 +75,7 @@ class ProgressTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Everything that the pods of one pod set are told. A pod adds only its ordinal."""
+    """The launch contract of the pods of one pod set. A pod adds only its ordinal."""
 
     job: JobIdentity
     pod_set: str

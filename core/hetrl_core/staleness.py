@@ -1,9 +1,8 @@
-"""How far a trajectory may lag behind the policy that trains on it.
+"""The staleness bound: how far a trajectory may lag behind the policy that trains on it.
 
-Two rules, asked by the coordinator, the trainer and the simulator alike. Admission is a
-rate limit: it keeps fresh work from becoming stale on average. The strict check looks at
-each trajectory once more when it is consumed, because a single long response can outlive
-any rate limit. Who keeps the counts, and where, is left to the callers.
+Coordinator, trainer and simulator use the same two rules. Admission is a rate limit: it keeps fresh
+work from becoming stale on average. The strict check tests each trajectory again when it is
+consumed, because a single long response can outlive any rate limit. Callers keep the counts.
 """
 
 from collections.abc import Sequence
@@ -63,7 +62,7 @@ class StalenessBound:
         return max(0, min(by_workers, by_bound))
 
     def oldest_useful_version(self, ledger: Ledger, *, batch_size: int) -> int:
-        """Return the oldest weights with which new work would be of use, below zero at first."""
+        """Return the oldest weights whose new work would not be too stale; negative at first."""
         return (ledger.accepted + ledger.running) // max(1, batch_size) - self.max_staleness
 
     def admits(self, staleness: int) -> bool:

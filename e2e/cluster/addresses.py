@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from e2e.cluster.errors import ClusterError
 
-# RFC 2544 sets this range aside for tests, so it hides nobody's office or home network.
+# RFC 2544 sets this range aside for tests, so it hides no office or home network.
 TEST_NETWORK = ipaddress.ip_network("198.18.0.0/15")
 SLOTS = 32
 NODES_MAX = 7

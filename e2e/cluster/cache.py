@@ -1,4 +1,4 @@
-"""Where built tools, images and cluster state live: a folder outside the checkout.
+"""The cache of built tools, images and cluster state: a folder outside the checkout.
 
 Everything here is content-addressed or owned by one named cluster, so a fresh clone finds what an
 earlier one built. `build` and `images` fill it, `state` keeps running clusters in it.

@@ -171,9 +171,9 @@ class Cluster:
             raise CommandFailedError([name, *arguments], done.stderr or done.stdout)
         return done.stdout
 
-    def _local_state(self, wish: str) -> ClusterState:
+    def _local_state(self, action: str) -> ClusterState:
         if self.state is None:
-            raise ClusterError(f"cannot {wish} on an attached cluster: {self.kubeconfig}")
+            raise ClusterError(f"cannot {action} on an attached cluster: {self.kubeconfig}")
         return self.state
 
 

@@ -20,7 +20,7 @@ READY_SECONDS = 60.0
 LOOPBACK = "127.0.0.1"
 # The controllers' defaults, 20 and 50 requests a second, would be what a load test measures.
 UNTHROTTLED = ("--kube-api-qps=500", "--kube-api-burst=1000")
-NODE_PATIENCE_SECONDS = 10
+NODE_GRACE_SECONDS = 10
 """After a lease's end a node is taken for lost; Kubernetes' own 50 s is 40 and these."""
 
 AUDIT_POLICY = """\
@@ -98,7 +98,7 @@ class ControlPlane:
                 f"--listen-peer-urls={peer}",
                 f"--initial-advertise-peer-urls={peer}",
                 f"--initial-cluster=default={peer}",
-                # A test cluster that loses its machine is made anew; fsync is half the boot time.
+                # Test clusters need no durability; fsync is half the boot time.
                 "--unsafe-no-fsync",
             ],
         )
@@ -164,7 +164,7 @@ class ControlPlane:
                 f"--root-ca-file={self.authority.certificate}",
                 f"--service-account-private-key-file={token_key.key}",
                 "--use-service-account-credentials",
-                f"--node-monitor-grace-period={node_lease_seconds + NODE_PATIENCE_SECONDS}s",
+                f"--node-monitor-grace-period={node_lease_seconds + NODE_GRACE_SECONDS}s",
                 "--leader-elect=false",
                 *UNTHROTTLED,
             ],

@@ -1,4 +1,4 @@
-"""What goes wrong with a local cluster; every message says what to do or shows the log.
+"""Errors of a local cluster; every message says what to do or shows the log.
 
 ClusterError          could not be started, reached or changed
   └─ CommandFailedError    kubectl or helm said no, which may be what a test wants to see

@@ -24,10 +24,9 @@ STAGES = (
     "pod/fast/pod-ready.yaml",
     "pod/fast/pod-delete.yaml",
 )
-# Of its own, kwok never looks again at a pod that it has set running. A kubelet does: what is lost
-# of a pod's status it writes anew. Lost it is where no container runs and is ready, waits for a
-# reason or has ended. Addresses stay: kwok has new ones every time, and of each family a pod may
-# have one.
+# By default, kwok ignores a pod that it has set running. A kubelet restores a pod's status. The
+# status is lost where no container runs and is ready, waits for a reason or has ended. Addresses
+# stay: kwok has new ones every time, and a pod may have one of each family.
 READY_AGAIN = """\
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage

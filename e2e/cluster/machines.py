@@ -1,7 +1,7 @@
-"""What a node of the local cluster stands for: a GPU kind, a count, a region; and its labels.
+"""Machines that nodes of the local cluster stand for: GPU kind, count, region; and their labels.
 
-Both the real nodes and kwok's fake ones wear the labels that NVIDIA's GPU feature discovery and a
-cloud provider would put on, which is all that the operator looks at.
+Both the real nodes and kwok's fake ones have the labels that NVIDIA's GPU feature discovery and a
+cloud provider would set; the operator reads no others.
 """
 
 from __future__ import annotations

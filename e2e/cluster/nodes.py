@@ -112,7 +112,7 @@ def load_archive(state: ClusterState, archive: Path) -> None:
 
 
 def lose_node(state: ClusterState, name: str) -> None:
-    """Kill all that a node runs, as when its power is cut: no pod is told, and none comes back."""
+    """Kill all that a node runs, as a power cut does: no pod gets a signal, none comes back."""
     names = [each.name for each in state.processes.recorded()]
     state.processes.stop(*(each for each in names if f"{each}-".startswith(f"{name}-")))
 

@@ -45,7 +45,7 @@ class ClusterState:
 
     @property
     def is_abandoned(self) -> bool:
-        """Tell whether nobody will stop it: its owner died, or the machine restarted."""
+        """Return whether it has no owner left: the owner died, or the machine restarted."""
         if self.owner is not None:
             return not self.owner.is_running
         return not any(process.is_running for process in self.processes.recorded())

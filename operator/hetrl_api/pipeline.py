@@ -1,4 +1,4 @@
-"""A pipeline told by its rates, as `hetrl simulate -p` reads it: no plan, no fleet, no cluster.
+"""A pipeline described by its rates, as `hetrl simulate -p` reads it: no plan, no fleet.
 
 A plain document without a kind: it is never stored in a cluster.
 """

@@ -1,4 +1,4 @@
-"""``hetrl plan``: what would run where, and what to expect of it. Nothing is created."""
+"""``hetrl plan``: a plan of a job, and its prediction. Creates nothing."""
 
 import json
 import sys
@@ -16,9 +16,9 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job
 from hetrl_cli.picture.option import checked, write_picture
+from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.plan import show_frontier, show_plan
 from hetrl_cli.topology_option import asked_fleet
-from hetrl_cli.waiting import planning
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.capabilities import obstacles
@@ -110,8 +110,8 @@ def command(
     if frontier_points:
         _frontier(fleet, job, points=frontier_points, output=output, runnable=runnable)
         return
-    with planning(job.planning.time_budget_seconds) as is_over:
-        outcome = plan(fleet, job, should_stop=is_over, runnable_only=runnable or is_compared)
+    with planning_progress(job.planning.time_budget_seconds) as should_stop:
+        outcome = plan(fleet, job, should_stop=should_stop, runnable_only=runnable or is_compared)
     if isinstance(outcome, Infeasible):
         _refuse(outcome, output=output, left_out=left_out)
     else:
@@ -129,7 +129,7 @@ def command(
 def _compare(
     found: Plan, job: JobSpec, other: str, *, context: str | None, notes: Sequence[str]
 ) -> None:
-    # Only here is a cluster's job asked about.
+    # Only --diff needs a connection to a cluster.
     from hetrl_cli.cluster.connection import connect  # noqa: PLC0415
     from hetrl_cli.tables.difference import show_difference  # noqa: PLC0415
 
@@ -145,8 +145,8 @@ def _compare(
 def _frontier(
     fleet: ClusterSnapshot, job: JobSpec, *, points: int, output: str, runnable: bool
 ) -> None:
-    with planning(points * job.planning.time_budget_seconds) as is_over:
-        found = frontier(fleet, job, points=points, runnable_only=runnable, should_stop=is_over)
+    with planning_progress(points * job.planning.time_budget_seconds) as should_stop:
+        found = frontier(fleet, job, points=points, runnable_only=runnable, should_stop=should_stop)
     if isinstance(found, Infeasible):
         _refuse(found, output=output, left_out=())
     elif output == "table":
@@ -157,7 +157,7 @@ def _frontier(
 
 
 def _assumed(fleet: ClusterSnapshot) -> tuple[str, ...]:
-    """Say which regions are planned with a network that nobody described."""
+    """Say which regions are planned with a default network."""
     pairs = fleet.unlinked_regions
     if not pairs:
         return ()

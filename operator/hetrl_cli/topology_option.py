@@ -1,4 +1,4 @@
-"""What ``--topology`` names: a file, standard input, or ``preset:NAME`` for a fleet that ships."""
+"""The option ``--topology``: a file, standard input, or ``preset:NAME`` for a preset fleet."""
 
 import asyncio
 from pathlib import Path

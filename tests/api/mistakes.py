@@ -68,7 +68,7 @@ INVALID_JOBS = [
         "got mode Manual",
     ),
     _case(
-        "a plan that nobody follows",
+        "a plan without mode Manual",
         {"spec.planning.planRef": "mine"},
         "spec.planning.planRef must be set if and only if spec.planning.mode is Manual, "
         "got mode Auto",

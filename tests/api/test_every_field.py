@@ -20,7 +20,7 @@ WHOLE = {
     SecretRef: "spec.model.secretRef is refused",
     Gang: "spec.scheduling.gang is refused",
 }
-"""Parts whose fields nobody reads one by one, and why."""
+"""Parts whose fields are not read one by one, and why."""
 
 ONE_CHOICE = {"transport", "throughput"}
 """Fields that need no reader: every value but the one that we act on is refused."""

@@ -1,4 +1,4 @@
-"""What an earlier release accepted, this one accepts: users' objects outlive the operator."""
+"""Objects that an earlier release accepted: this one accepts them too."""
 
 import re
 import tarfile

@@ -92,12 +92,12 @@ def test_what_a_lost_history_trained_on_may_be_trained_on_again():
     [
         pytest.param("start 1", [], id="said again by who made it"),
         pytest.param(
-            "start 2", ["2/0 was 2 versions old at version 2, the bound is 1"], id="made anew"
+            "start 2", ["2/0 was 2 versions old at version 2, the bound is 1"], id="made again"
         ),
     ],
 )
 def test_a_version_that_a_damaged_journal_forgot_is_as_old_as_it_was_made(trainer, violations):
-    """The coordinator's buffer has another 2/0 by then, which nobody trained on."""
+    """The coordinator's buffer has another 2/0 by then, which was not trained on."""
     story = story_of(
         [*GOOD, an_epoch(2, 2, trainer=trainer), accepted(2, version=0), committed(3, 2)],
         steps=3,

@@ -31,7 +31,7 @@ def a_strike(role: Role) -> Strike:
 async def be_struck(stage: Stage) -> None:
     keeper = stage.arranged()
     (trainer,) = keeper.of_role(Role.TRAINER)
-    # With weights published that nobody has counted, and in the middle of a checkpoint.
+    # With published weights that are not counted yet, and in the middle of a checkpoint.
     trainer.dies_at.extend(["version-published:3", "checkpoint-written"])
     async with stage.kept(keeper):
         for role in (Role.ROLLOUT, Role.INFERENCE, Role.COORDINATOR):

@@ -75,7 +75,7 @@ def test_every_case_has_a_name_of_its_own_and_a_job_that_the_api_accepts():
         ),
     ],
 )
-def test_a_run_is_told_what_it_falls_short_of(name, found, wrong):
+def test_run_reports_what_it_falls_short_of(name, found, wrong):
     shortcomings = named(name).shortcomings(GOOD | found)
 
     assert (", ".join(shortcomings)).startswith(wrong)

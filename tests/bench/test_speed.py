@@ -1,4 +1,4 @@
-"""What stands in for GPUs in the bench of splits, and the task of all sides."""
+"""The stand-in for GPUs in the bench of splits, and the task of all sides."""
 
 import asyncio
 import random
@@ -98,7 +98,7 @@ def a_rate(samples_per_cpu_second: float) -> Sums:
     )
 
 
-def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() -> None:
+def test_finalists_are_trls_fastest_with_and_without_continuous_batching() -> None:
     ways: dict[str, dict[str, object]] = {
         "whole": {"continuous": False},
         "quarter": {"continuous": False},
@@ -119,7 +119,7 @@ def test_trls_fastest_with_and_without_continuous_batching_go_on_to_the_turns() 
     assert finalists_of(ways, tried) == ["quarter", "continuous"]
 
 
-def test_where_none_of_trls_settings_ran_that_is_told() -> None:
+def test_finalists_of_no_setting_that_ran_raise() -> None:
     with pytest.raises(RuntimeError, match="killed"):
         finalists_of({"whole": {"continuous": False}}, {"whole": "killed"})
 
@@ -152,8 +152,10 @@ def test_a_table_of_floors_holds_each_side_against_the_parts_of_ours() -> None:
         trl_floor=replace(floor, training=2.5),
     )
 
-    text = table([found, found])
+    printed = table([found, found])
 
-    assert "| whole | 4 | 7.5 |" in text
-    assert "| these together | 3 | 4 |" in text
-    assert "1.88 times ours, 3.00 times its products, and 2.50 times all these parts of it" in text
+    assert "| whole | 4 | 7.5 |" in printed
+    assert "| these together | 3 | 4 |" in printed
+    assert (
+        "1.88 times ours, 3.00 times its products, and 2.50 times all these parts of it" in printed
+    )

@@ -1,4 +1,4 @@
-"""What the tables are made of: kept records, plans played, ratios under changed figures."""
+"""Sources of the tables: kept records, simulated plans, ratios under changed figures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_kept_layout_is_the_same_and_costs_the_same() -> None:
     assert to_layout(from_layout(layout)) == layout
 
 
-def test_a_record_is_made_once_and_anew_when_asked(tmp_path: Path) -> None:
+def test_record_is_made_once_and_again_on_request(tmp_path: Path) -> None:
     made = []
 
     def make() -> dict[str, int]:

@@ -13,7 +13,7 @@ from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split
 from hetrl_runtime.tiny.warm_up import WarmUp
-from tests.repo.told import ROOT
+from tests.repo.documented_commands import ROOT
 
 HETRL = Path(sys.executable).with_name("hetrl")
 

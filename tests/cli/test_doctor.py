@@ -163,7 +163,7 @@ NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}
         ),
     ],
 )
-def test_container_without_image_is_told_as_the_jobs_or_as_others(
+def test_container_without_image_is_reported_as_the_jobs_or_as_others(
     container: str, about: str, expected: str
 ) -> None:
     status = {"name": container, "image": "x", "ready": False, "state": NO_IMAGE}
@@ -221,7 +221,7 @@ def a_queued_job(*conditions: str) -> dict[str, Any]:
         pytest.param(
             (a_queue("team", message="clusterQueue gpus does not exist"),),
             (),
-            "LocalQueue team admits nobody: clusterQueue gpus does not exist",
+            "LocalQueue team admits no jobs: clusterQueue gpus does not exist",
             id="inactive",
         ),
         pytest.param(
@@ -322,7 +322,7 @@ def ward(hospital: Cluster) -> dict[str, str]:
     hospital.add_kinds(ROOT / "crds")
     make_sick(hospital)
     found["sick"] = found_by(hospital.kubeconfig, "sick")
-    found["stranger"] = found_by(hospital.kubeconfig_for("stranger"))
+    found["outsider"] = found_by(hospital.kubeconfig_for("outsider"))
     return found
 
 
@@ -420,7 +420,7 @@ def container_status(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
             "claim weights is not bound: the cluster has no default StorageClass",
             id="no storage class",
         ),
-        pytest.param("stranger", "you may not create hetrljobs, patch hetrljobs", id="forbidden"),
+        pytest.param("outsider", "you may not create hetrljobs, patch hetrljobs", id="forbidden"),
         pytest.param(
             "sick",
             "sick-coordinator-0 is not ready: the 2 other pods cannot reach it",
@@ -448,9 +448,7 @@ def test_kinds_of_this_release_are_taken_for_what_they_are(ward: dict[str, str])
 
 
 @pytest.mark.cluster
-def test_what_the_asker_may_not_see_is_told_and_not_guessed(
-    hospital: Cluster, ward: dict[str, str]
-) -> None:
-    assert "node plain" not in ward["stranger"]
-    done = hetrl(hospital.kubeconfig_for("stranger"), "-n", "ward")
-    assert "not looked at  nodes: " in done.stdout
+def test_forbidden_facts_are_named_and_not_guessed(hospital: Cluster, ward: dict[str, str]) -> None:
+    assert "node plain" not in ward["outsider"]
+    done = hetrl(hospital.kubeconfig_for("outsider"), "-n", "ward")
+    assert "not checked  nodes: " in done.stdout

@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from e2e.cluster.cluster import Cluster
-from hetrl_cli.jobs.standing import Standing, ago, span
+from hetrl_cli.jobs.job_view import JobView, ago, span
 from hetrl_cli.jobs.status import listed, of_plan, of_plans
 from hetrl_cli.jobs.top import steps, summary
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
@@ -58,9 +58,9 @@ RUNNING = {
 }
 
 
-def a_standing(status: dict[str, Any] | None = None, *, name: str = "tiny") -> Standing:
+def a_job_view(status: dict[str, Any] | None = None, *, name: str = "tiny") -> JobView:
     job = a_job({"metadata.name": name, "metadata.namespace": "team"})
-    return Standing(job | {"status": status} if status else job)
+    return JobView(job | {"status": status} if status else job)
 
 
 def printed(table: object) -> str:
@@ -85,7 +85,7 @@ def test_an_age_counts_from_what_the_server_wrote() -> None:
 
 
 def test_a_running_job_is_listed_with_what_it_does() -> None:
-    (row,) = printed(listed([a_standing(RUNNING)], with_namespace=True)).splitlines()[1:]
+    (row,) = printed(listed([a_job_view(RUNNING)], with_namespace=True)).splitlines()[1:]
     for cell in (
         "team",
         "Running",
@@ -104,7 +104,7 @@ def test_a_running_job_is_listed_with_what_it_does() -> None:
 
 def test_inference_pods_are_listed_where_a_job_has_some() -> None:
     apart = RUNNING | {"inference": {"replicas": 4, "readyReplicas": 3}}
-    jobs = [a_standing(RUNNING), a_standing(apart, name="apart")]
+    jobs = [a_job_view(RUNNING), a_job_view(apart, name="apart")]
 
     for table in (listed, steps):
         head, *rows = printed(table(jobs, with_namespace=False)).splitlines()
@@ -120,10 +120,10 @@ def test_inference_pods_that_are_awaited_are_said_to_be() -> None:
         "reason": "Starting",
         "message": "0 of 1",
     }
-    assert a_standing({"conditions": [starts]}).why == "Starting: 0 of 1"
+    assert a_job_view({"conditions": [starts]}).why == "Starting: 0 of 1"
 
 
-def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> None:
+def test_plan_is_shown_with_the_result_of_the_last_replan() -> None:
     last = {
         "time": datetime.now(UTC).isoformat(),
         "plan": "tiny-plan",
@@ -131,15 +131,15 @@ def test_a_plan_is_told_with_what_became_of_the_last_search_for_another() -> Non
         "outcome": "TooDear",
         "message": "gains 3 samples/s",
     }
-    rows = dict(of_plan(a_standing(RUNNING | {"lastReplan": last})))
+    rows = dict(of_plan(a_job_view(RUNNING | {"lastReplan": last})))
 
     assert rows["price"] == "3.50 $/h"
     assert rows["another plan"].endswith("ago, for FleetChanged: TooDear; gains 3 samples/s")
-    assert "another plan" not in dict(of_plan(a_standing(RUNNING)))
-    assert of_plan(a_standing()) == []
+    assert "another plan" not in dict(of_plan(a_job_view(RUNNING)))
+    assert of_plan(a_job_view()) == []
 
 
-def test_plans_of_the_past_are_told_with_why_they_went() -> None:
+def test_previous_plans_are_shown_with_why_they_were_replaced() -> None:
     spec = {"numGPUs": 8, "prediction": {"samplesPerSecond": 96.125, "dollarsPerHour": 22.9}}
     past = {
         REPLACED_AT: datetime.now(UTC).isoformat(),
@@ -149,7 +149,7 @@ def test_plans_of_the_past_are_told_with_why_they_went() -> None:
         {"metadata": {"name": name, "annotations": notes}, "spec": spec}
         for name, notes in (("tiny-plan", {}), ("tiny-old", past), ("tiny-new", {}))
     ]
-    job = a_standing(RUNNING | {"plan": {"name": "tiny-plan", "hash": "0"}})
+    job = a_job_view(RUNNING | {"plan": {"name": "tiny-plan", "hash": "0"}})
 
     _, _, followed, old, new = printed(of_plans(job, plans)).splitlines()
 
@@ -158,14 +158,14 @@ def test_plans_of_the_past_are_told_with_why_they_went() -> None:
     assert new.rstrip().endswith("-"), "what is neither followed nor past says nothing"
 
 
-def test_a_job_that_nobody_looked_at_yet_is_pending() -> None:
-    (row,) = printed(listed([a_standing()], with_namespace=False)).splitlines()[1:]
+def test_job_without_status_is_pending() -> None:
+    (row,) = printed(listed([a_job_view()], with_namespace=False)).splitlines()[1:]
     assert row.split()[:2] == ["tiny", "Pending"]
 
 
 def test_the_job_that_ends_first_is_on_top() -> None:
     late = RUNNING | {"progress": {"etaSeconds": 1e6, "step": 1, "totalSteps": 20}}
-    jobs = [a_standing(name="waits"), a_standing(late, name="late"), a_standing(RUNNING)]
+    jobs = [a_job_view(name="waits"), a_job_view(late, name="late"), a_job_view(RUNNING)]
     names = [line.split()[0] for line in printed(steps(jobs, with_namespace=False)).splitlines()]
     assert names[1:] == ["tiny", "late", "waits"]
     assert printed(summary(jobs)).strip() == "3 jobs, 2 running: 12.5 samples/s, 7.00 $/h"
@@ -175,7 +175,7 @@ def test_the_job_that_ends_first_is_on_top() -> None:
     ("kind", "expected"), [("Complete", True), ("Failed", False), ("Running", None)]
 )
 def test_a_job_has_ended_once_it_is_complete_or_failed(kind: str, expected: bool | None) -> None:
-    assert a_standing({"conditions": [{"type": kind, "status": "True"}]}).has_succeeded is expected
+    assert a_job_view({"conditions": [{"type": kind, "status": "True"}]}).has_succeeded is expected
 
 
 # On a real API server.
@@ -246,7 +246,7 @@ def test_a_job_is_submitted_seen_suspended_resumed_and_scaled(served: Cluster) -
 
 
 @pytest.mark.cluster
-def test_events_are_told_oldest_first(served: Cluster) -> None:
+def test_events_are_printed_oldest_first(served: Cluster) -> None:
     submitted(served, "eventful")
     uid = field(served, "eventful", ".metadata.uid")
     for number, reason in enumerate(("PlanStarted", "GangStarted")):
@@ -258,7 +258,7 @@ def test_events_are_told_oldest_first(served: Cluster) -> None:
                     "type": "Normal",
                     "reason": reason,
                     "metadata": {"name": f"event-{number}", "namespace": "team"},
-                    "message": "as told",
+                    "message": "as written",
                     "involvedObject": {
                         "kind": "HetRLJob",
                         "name": "eventful",
@@ -277,7 +277,7 @@ def test_events_are_told_oldest_first(served: Cluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["status", "nobody"], 'hetrljobs.hetrl.dev "nobody" not found', id="no job"),
+        pytest.param(["status", "missing"], 'hetrljobs.hetrl.dev "missing" not found', id="no job"),
         pytest.param(["logs", "quiet"], "quiet has no pods now", id="no pods"),
         pytest.param(["logs", "quiet", "-f", "-p"], "--previous", id="contradiction"),
         pytest.param(["scale", "quiet", "--replicas", "-1"], "--replicas", id="a bad number"),
@@ -354,14 +354,14 @@ def test_following_ends_as_the_job_does(served: Cluster) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("status", "code", "told"),
+    ("status", "code", "printed"),
     [
         pytest.param("True", 0, "planned: 3 GPUs", id="a plan"),
         pytest.param("False", 2, "no plan: Infeasible: 3 GPUs", id="none"),
     ],
 )
 def test_following_until_a_job_is_planned_ends_as_planning_does(
-    served: Cluster, status: str, code: int, told: str
+    served: Cluster, status: str, code: int, printed: str
 ) -> None:
     name = f"planned-{code}"
     submitted(served, name)
@@ -386,7 +386,7 @@ def test_following_until_a_job_is_planned_ends_as_planning_does(
     job = a_job({"metadata.name": name, "metadata.namespace": "team"})
     done = hetrl(served, "submit", "-f", "-", "--until", "planned", stdin=yaml.safe_dump(job))
     assert done.returncode == code
-    assert told in done.stdout + done.stderr
+    assert printed in done.stdout + done.stderr
 
 
 @pytest.mark.cluster

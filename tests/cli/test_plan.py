@@ -245,9 +245,9 @@ def test_a_cluster_that_does_not_answer_is_no_traceback(folder: Path) -> None:
 apiVersion: v1
 kind: Config
 current-context: gone
-contexts: [{name: gone, context: {cluster: gone, user: nobody}}]
+contexts: [{name: gone, context: {cluster: gone, user: someone}}]
 clusters: [{name: gone, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: nobody, user: {}}]
+users: [{name: someone, user: {}}]
 """
     )
     found = hetrl_process("plan", "-f", write_job(folder), KUBECONFIG=str(kubeconfig))

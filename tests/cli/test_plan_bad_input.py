@@ -1,4 +1,4 @@
-"""What ``hetrl plan`` says to a job or a fleet that cannot be meant: one reason, no traceback."""
+"""Refusals of ``hetrl plan`` for invalid jobs and fleets: one reason, no traceback."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What `hetrl run` tells its processes, and where it keeps what they need."""
+"""Launch contracts that `hetrl run` writes, and the folder that it keeps them in."""
 
 import json
 import stat
@@ -71,7 +71,7 @@ def test_a_plan_becomes_a_coordinator_a_trainer_and_its_rollouts(tmp_path: Path)
     assert found[0].name == "coordinator-0"
 
 
-def test_all_processes_are_told_the_same_but_for_who_they_are(tmp_path: Path) -> None:
+def test_all_processes_get_the_same_contract_but_for_their_identity(tmp_path: Path) -> None:
     found = [pod.launch for pod in some_pods(tmp_path)]
 
     assert len({(each.coordinator, each.weights, each.job, each.algorithm) for each in found}) == 1
@@ -130,7 +130,7 @@ def test_only_vllm_rollouts_run_in_the_environment_that_has_vllm(tmp_path: Path)
     }
 
 
-def test_processes_do_not_start_a_thread_a_core_unless_told_to(tmp_path: Path) -> None:
+def test_processes_do_not_start_a_thread_a_core_by_default(tmp_path: Path) -> None:
     def threads(environment: dict[str, str]) -> set[str]:
         started = commands(
             some_pods(tmp_path), RunFolder(path=tmp_path), environment=environment, num_devices=0
@@ -208,7 +208,7 @@ def test_only_a_run_of_the_same_job_is_resumed(
         resume(folder, namespace="default", name="math")
 
 
-def test_every_process_is_told_where_traces_go(tmp_path: Path) -> None:
+def test_every_process_gets_the_endpoint_of_traces(tmp_path: Path) -> None:
     traces = TracesSpec(endpoint="http://otel:4318", sample_ratio=0.5)
 
     assert {pod.launch.traces for pod in some_pods(tmp_path)} == {None}

@@ -1,4 +1,4 @@
-"""What a person sees of a run: the live panel, the plain lines, and where both come from."""
+"""The display of a run: the live panel, the plain lines, and their source."""
 
 import io
 import json

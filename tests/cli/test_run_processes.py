@@ -367,7 +367,7 @@ def test_ppo_runs_to_its_end_in_every_grouping_under_tls_and_survives_a_death(
     metrics = {step["step"]: step["metrics"] for step in run.steps}
     assert all("explained_variance" in each for each in metrics.values())
     assert all((metrics[step]["reference_kl"] > 0) is has_reference for step in range(2, 7))
-    # A critic that began anew would say zero of everything again.
+    # A critic that had started from scratch would say zero of everything again.
     assert metrics[1]["value_mean"] == 0
     assert all(metrics[step]["value_mean"] for step in range(2, 7))
     assert largest_staleness(run) <= 2
@@ -407,13 +407,13 @@ def test_a_policy_calls_its_tool_and_is_not_trained_on_what_that_wrote(
     assert sum(step["called_tools"] for step in run.steps) > 0
     samples = (run.out / "state/coordinator-0/samples.jsonl").read_text().splitlines()
     # By its version, not by its marks: a model may write the marks of a result by itself.
-    told = [
+    results = [
         each
         for each in map(json.loads, samples)
         if any(version == TOOL_VERSION for version, _ in each["version_tokens"])
     ]
-    assert told
-    for each in told:
+    assert results
+    for each in results:
         assert "</tool_call><tool_response>" in each["response"]
         assert 0 <= each["staleness"] <= 2
     assert "share that calls a tool" in (run.out / "report/index.html").read_text()

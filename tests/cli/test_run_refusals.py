@@ -1,4 +1,4 @@
-"""What `hetrl run` refuses before it starts or writes anything: one line, and no traceback."""
+"""Refusals of `hetrl run` before it starts or writes anything: one line, and no traceback."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What `hetrl run` keeps of its processes' series, from real ports."""
+"""Recording of processes' series by `hetrl run`, from real ports."""
 
 import asyncio
 import json

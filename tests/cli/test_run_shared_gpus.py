@@ -1,4 +1,4 @@
-"""What `hetrl run` tells and starts where GPUs do several roles' work."""
+"""Contracts and processes of `hetrl run` where GPUs do several roles' work."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def some_pods(folder: Path) -> tuple[Pod, ...]:
     )
 
 
-def test_a_pod_is_told_a_port_for_each_of_its_programs(tmp_path: Path) -> None:
+def test_pod_gets_a_port_for_each_of_its_programs(tmp_path: Path) -> None:
     coordinator, trainer = (pod.launch for pod in some_pods(tmp_path))
 
     assert (coordinator.metrics_port, coordinator.more_metrics_ports) == (11, ())

@@ -198,22 +198,24 @@ async def test_the_coordinator_is_stopped_when_nobody_needs_it_any_more(tmp_path
     assert sorted(others) == ["rollout-a-0-0", "trainer-a-0-0"]
 
 
-def test_when_the_owner_is_killed_the_warden_ends_its_processes() -> None:
+def test_orphan_cleanup_ends_processes_of_a_killed_owner() -> None:
     groups = [
         subprocess.Popen(["/bin/bash", "-c", "sleep 60 & wait"], start_new_session=True)
         for _ in range(2)
     ]
-    warden = subprocess.Popen(
-        [sys.executable, "-m", "hetrl_cli.run.processes.warden"], stdin=subprocess.PIPE, text=True
+    cleanup = subprocess.Popen(
+        [sys.executable, "-m", "hetrl_cli.run.processes.orphan_cleanup"],
+        stdin=subprocess.PIPE,
+        text=True,
     )
-    assert warden.stdin is not None
+    assert cleanup.stdin is not None
     kept, forgotten = groups
-    warden.stdin.write(f"+{kept.pid}\n+{forgotten.pid}\n-{forgotten.pid}\n")
+    cleanup.stdin.write(f"+{kept.pid}\n+{forgotten.pid}\n-{forgotten.pid}\n")
 
-    warden.stdin.close()
+    cleanup.stdin.close()
 
     assert kept.wait(timeout=20) == -signal.SIGTERM
-    assert warden.wait(timeout=20) == 0
+    assert cleanup.wait(timeout=20) == 0
     assert forgotten.poll() is None
     os.killpg(forgotten.pid, signal.SIGKILL)
     forgotten.wait(timeout=20)

@@ -130,8 +130,8 @@ def is_cancelled(span: Seen) -> bool:
     return bool(span.attributes.get("hetrl.cancelled"))
 
 
-def test_the_turns_of_a_response_are_told_in_the_names_of_generative_ai(traced: Traced) -> None:
-    # At the end of a run those that nobody waits for are cancelled.
+def test_turns_of_a_response_use_the_generative_ai_conventions(traced: Traced) -> None:
+    # At the end of a run, the responses that it does not need are cancelled.
     whole = [each for each in traced.collector.named("generate") if not is_cancelled(each)]
     assert len(whole) >= len(traced.consumed)
     for generate in whole:

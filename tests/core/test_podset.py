@@ -178,7 +178,7 @@ def test_a_pod_has_a_program_for_each_kind_of_work_that_its_gpus_do() -> None:
         assert set(inference_tasks(sets)) == set(tasks) & {Task.REWARD_INFERENCE, *reference}
 
 
-def test_who_generates_beside_others_is_told_how_much_memory_is_left_for_that() -> None:
+def test_pods_that_share_gpus_get_a_kv_cache_limit() -> None:
     alone = replace(
         a_group(Task.ACTOR_GENERATION, "a"), memory=MemoryUse(weights_bytes=1, kv_cache_bytes=5)
     )

@@ -136,7 +136,7 @@ def test_what_is_leased_is_not_too_old_for_the_batch_that_it_belongs_to(
         "weights that the trainer is about to announce",
     ],
 )
-def test_a_worker_is_lent_what_fits_the_batches_that_may_use_its_weights(
+def test_capacity_fits_the_batches_that_may_use_a_workers_weights(
     worker_version: int, running: int, capacity: int
 ) -> None:
     bound = StalenessBound(max_staleness=2)

@@ -65,7 +65,7 @@ class Page:
         await self.wait("document.readyState === 'complete'")
 
     async def reload(self) -> None:
-        """Load the page anew, styles included; until then the old one would answer."""
+        """Load the page again, styles included; until then the old one would answer."""
         await self.ask("window.isOld = true")
         await self.call("Page.reload")
         await self.wait("!window.isOld && document.readyState === 'complete'")
@@ -186,8 +186,8 @@ async def chromium(folder: Path) -> AsyncIterator[Page]:
 async def _port(file: Path, process: "subprocess.Popen[bytes]", folder: Path) -> int:
     ends_at = time.monotonic() + _DEADLINE_SECONDS
     while not (file.exists() and "\n" in file.read_text()):
-        told = (folder / "chromium.log").read_text(errors="replace")[-2000:]
-        assert process.poll() is None, f"chromium ended: {told}"
-        assert time.monotonic() < ends_at, f"chromium does not listen: {told}"
+        log = (folder / "chromium.log").read_text(errors="replace")[-2000:]
+        assert process.poll() is None, f"chromium ended: {log}"
+        assert time.monotonic() < ends_at, f"chromium does not listen: {log}"
         await asyncio.sleep(_POLL_SECONDS)
     return int(file.read_text().splitlines()[0])

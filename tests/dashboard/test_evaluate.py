@@ -41,7 +41,7 @@ def test_a_rate_is_the_growth_per_second() -> None:
     assert values[2:] == pytest.approx([0.4] * 5)
 
 
-def test_a_counter_that_began_anew_has_lost_nothing() -> None:
+def test_counter_reset_loses_nothing() -> None:
     (values,) = answer(rate("x"), some([0, 10, 20, 0, 10, 20, 30, 40, 50, 60, 70, 80, 90]))
     assert values[2:] == pytest.approx([2.0 * 0.75, 2.0 * 0.75, 2, 2, 2], rel=0.4)
     assert min(values[2:]) > 0

@@ -39,7 +39,7 @@ from tests.dashboard.serving import dashboard
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 HETRL = Path(sys.executable).with_name("hetrl")
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 
 EACH_APART = (
     frozenset({Task.ACTOR_GENERATION}),
@@ -74,7 +74,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     job = yaml.safe_load((ROOT / "examples" / "arithmetic.yaml").read_text())
     job["spec"]["algorithm"] |= {"globalBatchSize": 64, "klCoefficient": 0.1}
     job["spec"]["training"] |= {"steps": 100_000, "checkpointEverySteps": 3}
-    # Whatever a planner would choose: panels of inference workers are looked at as well.
+    # Whatever a planner would choose: panels of inference workers are checked as well.
     del job["spec"]["resources"], job["spec"]["rollout"]
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
     plan = write_plan(folder, EACH_APART, num_layers=3)
@@ -105,7 +105,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         with serving({"scrape_configs": [scrape]}, folder / "prometheus") as port:
             yield Scraped(RunFolder(path=folder / "math"), process, f"http://127.0.0.1:{port}")
     finally:
-        # Not asked to stop: that would draw a report first. Its warden ends the others.
+        # Not asked to stop: that would draw a report first. Its cleanup ends the others.
         process.kill()
         process.wait(timeout=60)
         wait_for_silence(RunFolder(path=folder / "math"))
@@ -155,7 +155,7 @@ async def silent(source: Source, board: Board, choice: dict[str, str]) -> list[s
 async def test_every_query_has_data_in_a_real_prometheus_and_in_what_was_recorded(
     board: Board, scraped: Scraped, prometheus: Prometheus
 ) -> None:
-    ends_at = time.monotonic() + PATIENCE_SECONDS
+    ends_at = time.monotonic() + TIMEOUT_SECONDS
     runs = Runs(scraped.folder.path)
     missing = ["everything"]
     while missing:
@@ -215,8 +215,8 @@ def test_nor_against_the_operator_s() -> None:
 
 
 def metrics_of(target: str, scraped: Scraped) -> bytes:
-    """Ask a process for its metrics until it answers: it may be one that has started anew."""
-    ends_at, trouble = time.monotonic() + PATIENCE_SECONDS, ""
+    """Ask a process for its metrics until it answers: it may just have restarted."""
+    ends_at, trouble = time.monotonic() + TIMEOUT_SECONDS, ""
     while time.monotonic() < ends_at:
         try:
             with urllib.request.urlopen(f"http://{target}/metrics", timeout=60) as reply:

@@ -1,4 +1,4 @@
-"""What `hetrl run` keeps of its processes' series, and how it is read again."""
+"""The record of processes' series by `hetrl run`: writing and reading."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the page is told over HTTP, from folders of runs."""
+"""Responses to the page over HTTP, from folders of runs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

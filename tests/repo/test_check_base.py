@@ -79,7 +79,7 @@ def test_another_base_fails_the_build_with_one_sentence(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_base_without_torch_is_told_so(tmp_path: Path) -> None:
+def test_base_without_torch_is_refused_with_a_reason(tmp_path: Path) -> None:
     without = {name: version for name, version in ENOUGH.items() if name != "torch"}
     done = check(an_environment(tmp_path, without), "trainer")
 

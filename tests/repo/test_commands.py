@@ -1,6 +1,6 @@
-"""What pages tell people to type can be typed; what needs nothing else is run as it stands.
+"""Commands in the documentation: they parse, and those without prerequisites run.
 
-The walk through the quick start on a cluster is `make proof-walk`'s.
+`make proof-walk` checks the quick start on a cluster.
 """
 
 import re
@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from hetrl_cli.main import hetrl
-from tests.repo.told import ROOT, Told, told
+from tests.repo.documented_commands import ROOT, DocumentedCommand, documented
 
 _NEEDS_NO_CLUSTER = {"plan", "simulate"}
 _PLACEHOLDER = re.compile(r"\[?[A-Z]{3,}\]?|(job|fleet)\.yaml|plan\.json|--diff")
 
 
-def runs_here(command: Told) -> bool:
+def runs_here(command: DocumentedCommand) -> bool:
     """Tell whether it names nothing that a reader has to have.
 
     Those of the examples are planned, on the fleets that they name, by tests/api.
@@ -33,11 +33,11 @@ def runs_here(command: Told) -> bool:
 
 def test_pages_tell_of_every_program() -> None:
     for program, least in (("hetrl", 20), ("make", 5), ("helm", 5), ("kubectl", 5)):
-        assert len(told(program)) >= least, program
+        assert len(documented(program)) >= least, program
 
 
-@pytest.mark.parametrize("command", told("hetrl"), ids=str)
-def test_hetrl_knows_the_command_and_its_options(command: Told) -> None:
+@pytest.mark.parametrize("command", documented("hetrl"), ids=str)
+def test_hetrl_knows_the_command_and_its_options(command: DocumentedCommand) -> None:
     _, name, *arguments = command.words
     context = click.Context(hetrl)
     found = hetrl.get_command(context, name)
@@ -47,15 +47,15 @@ def test_hetrl_knows_the_command_and_its_options(command: Told) -> None:
         assert not each.startswith("examples/") or (ROOT / each).exists(), each
 
 
-@pytest.mark.parametrize("command", told("make"), ids=str)
-def test_make_has_the_target(command: Told) -> None:
+@pytest.mark.parametrize("command", documented("make"), ids=str)
+def test_make_has_the_target(command: DocumentedCommand) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     asked = [each for each in command.words[1:] if not each.startswith("-") and "=" not in each]
     assert set(asked) <= targets
 
 
-@pytest.mark.parametrize("command", told("helm"), ids=str)
-def test_the_chart_has_the_values_that_are_set(command: Told) -> None:
+@pytest.mark.parametrize("command", documented("helm"), ids=str)
+def test_the_chart_has_the_values_that_are_set(command: DocumentedCommand) -> None:
     values = yaml.safe_load((ROOT / "charts" / "hetrl" / "values.yaml").read_text())
     words = command.words
     settings = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
@@ -68,16 +68,18 @@ def has(values: Any, path: list[str]) -> bool:
     return isinstance(values, dict) and first in values and (not rest or has(values[first], rest))
 
 
-@pytest.mark.parametrize("command", [*told("kubectl"), *told("docker"), *told("sed")], ids=str)
-def test_files_that_others_are_given_exist(command: Told) -> None:
+@pytest.mark.parametrize(
+    "command", [*documented("kubectl"), *documented("docker"), *documented("sed")], ids=str
+)
+def test_files_that_others_are_given_exist(command: DocumentedCommand) -> None:
     for word in command.words:
         is_ours = word.startswith(("examples/", "charts/", "Dockerfile"))
         assert not is_ours or "$" in word or (ROOT / word).exists(), word
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [*filter(runs_here, told("hetrl"))], ids=str)
-def test_a_command_prints_what_its_page_says(command: Told, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [*filter(runs_here, documented("hetrl"))], ids=str)
+def test_a_command_prints_what_its_page_says(command: DocumentedCommand, tmp_path: Path) -> None:
     copy_examples(tmp_path / "examples", has_time="simulate" not in command.words)
     done = subprocess.run(
         [Path(sys.executable).with_name("hetrl"), *command.words[1:]],

@@ -10,11 +10,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_troubleshooting_knows_every_reason() -> None:
-    told = set(re.findall(r"`(\w+)`", (DOCS / "operations" / "troubleshooting.md").read_text()))
+    documented = set(
+        re.findall(r"`(\w+)`", (DOCS / "operations" / "troubleshooting.md").read_text())
+    )
     reasons = {value for name, value in vars(Reason).items() if name.isupper()}
-    assert reasons <= told
+    assert reasons <= documented
 
 
 def test_the_command_line_s_page_knows_every_command() -> None:
-    told = set(re.findall(r"`hetrl ([a-z-]+)", (DOCS / "command-line.md").read_text()))
-    assert set(OWN_COMMANDS) <= told
+    documented = set(re.findall(r"`hetrl ([a-z-]+)", (DOCS / "command-line.md").read_text()))
+    assert set(OWN_COMMANDS) <= documented

@@ -1,7 +1,7 @@
-"""The GPU kinds that need no description: their figures, and how nodes name them.
+"""Built-in GPU kinds: their figures, and the product names that nodes give them.
 
-Every figure is a default: a HetRLTopology or a fleet file overrides it, and a measured
-one is always better. Reading node labels is left to the operator.
+Every figure is a default: a HetRLTopology or a fleet file overrides it, and a measured one is
+always better. The operator reads the labels of nodes.
 """
 
 import re

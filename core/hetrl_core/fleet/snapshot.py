@@ -1,7 +1,7 @@
-"""What we have: GPU kinds, machines, regions and the links between them, at one moment.
+"""A snapshot of the fleet: GPU kinds, machines, regions and the links between them.
 
-Built from node labels and a HetRLTopology, or from a fleet described in a file. Reading
-those is left to the edges; choosing among the machines is left to the planner.
+Callers build it from node labels and a HetRLTopology, or from a fleet described in a file. The
+planner chooses among the machines.
 
 Not-a-number passes no comparison, so limits are written to fail on it.
 """

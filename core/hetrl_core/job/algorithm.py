@@ -1,6 +1,7 @@
 """The RL algorithm and its constants: what the planner prices and the trainer does.
 
-Part of a job (``job``); whose trajectories may be trained on when is ``staleness``'s.
+Part of a job (``hetrl_core.job.spec``). ``hetrl_core.staleness`` decides which trajectories may be
+trained on.
 """
 
 from dataclasses import dataclass, field

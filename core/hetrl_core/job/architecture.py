@@ -1,7 +1,7 @@
 """The dimensions of a decoder-only transformer, and the sizes that follow from them.
 
-Read from a Hugging Face ``config.json`` or given in the job. What a size costs in seconds
-is the planner's cost model's business.
+Read from a Hugging Face ``config.json`` or given in the job. The planner's cost model turns sizes
+into seconds.
 """
 
 from collections.abc import Mapping

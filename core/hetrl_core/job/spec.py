@@ -1,7 +1,7 @@
-"""What the user asked for, parsed and validated once: the values behind a HetRLJob.
+"""The specification of a job, parsed and validated once: the values behind a HetRLJob.
 
-The pydantic models of ``hetrl_api`` make these; planner, operator and command line read
-them. How a field is spelled in YAML is the API's business.
+The pydantic models of ``hetrl_api`` make these and define the spelling in YAML; planner, operator
+and command line read them.
 """
 
 import re

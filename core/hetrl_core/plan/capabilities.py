@@ -1,7 +1,8 @@
-"""What this release's runtime can execute, so that nobody deploys a plan that it cannot.
+"""Capabilities of this release's runtime, checked before a plan is deployed.
 
 The planner may describe more than that (``hetrl plan`` previews it); the operator and
-``hetrl run`` ask here before they start anything. Which tasks may share GPUs is ``groupings``'.
+``hetrl run`` check here before they start anything. ``groupings`` lists the tasks that may share
+GPUs.
 """
 
 from hetrl_core.job.algorithm import AlgorithmType

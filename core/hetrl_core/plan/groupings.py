@@ -1,8 +1,8 @@
-"""Which tasks the runtime does on the same GPUs: the one list that planner and runtime go by.
+"""Groupings of tasks that the runtime does on the same GPUs, for planner and runtime alike.
 
 Any tasks may share GPUs, or have GPUs of their own; a pod has a program for each kind of work that
-its GPUs do (``task.programs_of``). Only a critic is never parted: what asks it also trains it. All
-tasks of a group are done by the same replicas, cut alike.
+its GPUs do (``task.programs_of``). Only a critic is never divided: the processes that query it also
+train it. All tasks of a group are done by the same replicas, split alike.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

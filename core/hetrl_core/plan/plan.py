@@ -1,6 +1,6 @@
-"""What was decided: which machines do which tasks, how each model is split, what to expect.
+"""Plans: the machines of each task, the split of each model, and the prediction.
 
-A plan speaks of replicas on machines. Pods, ports and files follow from it in ``podset``.
+A plan describes replicas on machines. ``pod_sets`` derives pods from it.
 """
 
 from dataclasses import dataclass

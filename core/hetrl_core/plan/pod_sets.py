@@ -1,7 +1,7 @@
-"""Which pods follow from a plan: pod sets, their places, and who does what in each.
+"""Pod sets of a plan: their machines, and the tasks of each pod's GPUs.
 
-A pod set becomes one StatefulSet, or as many local processes. Manifests, addresses and
-files are left to those who start them.
+A pod set becomes one StatefulSet, or as many local processes. Manifests, addresses and files are
+left to the operator and ``hetrl run``.
 """
 
 import re

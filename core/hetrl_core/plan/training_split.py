@@ -1,6 +1,6 @@
-"""How a model in training is divided among processes: what a plan says, as trainers need it.
+"""The split of a model in training among processes, as trainers need it.
 
-Which GPU has which place in it is the rank table's (``podset``).
+The rank table (``pod_sets``) gives each GPU its place in it.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def _split(groups: Sequence[ReplicaGroup]) -> TrainingSplit:
     ((parallelism, mode),) = alike
     return TrainingSplit(
         shares=tuple(replica.work_share for group in groups for replica in group.replicas),
-        # One stage needs no number, and so fits a model whose layers nobody has counted.
+        # One stage needs no number of layers, which is unknown for some models.
         stage_layers=parallelism.stage_layers if parallelism.num_stages > 1 else (),
         tensor=parallelism.tensor,
         mode=mode,

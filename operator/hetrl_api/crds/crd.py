@@ -121,7 +121,7 @@ PLAN = Kind(
     columns=(
         # As the operator writes them (hetrl_operator.model.labels): a plan's status is annotations.
         Column("Job", "string", r".metadata.labels.hetrl\.dev/job-name"),
-        Column("In force for", "string", r".metadata.annotations.hetrl\.dev/in-force"),
+        Column("Active for", "string", r".metadata.annotations.hetrl\.dev/in-force"),
         Column("Strategy", "string", ".spec.strategy"),
         Column("GPUs", "integer", ".spec.numGPUs"),
         Column("Samples/s", "number", ".spec.prediction.samplesPerSecond"),

@@ -1,8 +1,8 @@
-"""How a cloud, an autoscaler or a person says of a node that it will soon be gone.
+"""Notices of departure: how a cloud, an autoscaler or a user announces the removal of a node.
 
-All of these write a taint, a label or an annotation. Where one is on a node, nothing new is placed
-there, and what stands there moves while it still can. A cordon is no such notice: it keeps new pods
-away and lets the others run.
+All of these write a taint, a label or an annotation. The planner places nothing new on a node with
+a notice, and moves the pods that run there. A cordon is no such notice: it keeps new pods away and
+lets the others run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 NOTICES = frozenset(
     {
-        # Ours, for whoever has no other: `kubectl annotate node NAME hetrl.dev/leaving=why`.
+        # Ours, for users without another tool: `kubectl annotate node NAME hetrl.dev/leaving=why`.
         "hetrl.dev/leaving",
         # GKE, of preemptible and Spot VMs and before maintenance.
         "cloud.google.com/impending-node-termination",
@@ -33,7 +33,7 @@ NOTICES = frozenset(
 
 
 def departure(node: Mapping[str, Any]) -> str:
-    """Say why a node will soon be gone; empty where nobody announces it."""
+    """Return why a node will soon be removed; empty if nothing announces it."""
     metadata = node["metadata"]
     if metadata.get("deletionTimestamp"):
         return "being deleted"
@@ -48,7 +48,7 @@ def departure(node: Mapping[str, Any]) -> str:
 
 
 def notices_among(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a node's annotations announces its end."""
+    """Return the annotations of a node that announce its removal."""
     return {key: value for key, value in annotations.items() if key in NOTICES}
 
 

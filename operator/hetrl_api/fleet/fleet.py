@@ -72,8 +72,8 @@ def fleet_of(
 ) -> Fleet:
     """Return the fleet of v1 Node objects and of the pools that topologies list.
 
-    Nodes without GPUs are nobody's business. Those with GPUs that are cordoned, not ready, about
-    to go or of an unknown kind are left out, and said to be.
+    Nodes without GPUs are ignored. Nodes with GPUs that are cordoned, not ready, about to be
+    removed or of an unknown kind are left out, with a reason.
 
     Args:
         nodes: as the API server gives them.

@@ -1,4 +1,4 @@
-"""What is known of each GPU kind: a topology's words over the catalogue's figures."""
+"""GPU kinds: the catalogue's figures, overridden by those of topologies."""
 
 import re
 from collections.abc import Sequence

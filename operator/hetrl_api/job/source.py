@@ -1,4 +1,4 @@
-"""Where a model or a data set comes from: a union of which exactly one member is set."""
+"""Sources of models and data sets: a union with exactly one member set."""
 
 from typing import Annotated
 

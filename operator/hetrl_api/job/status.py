@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 
 class PlanStatus(ApiModel):
-    """The plan in force, in short."""
+    """Summary of the active plan."""
 
     name: Text
     """The HetRLPlan."""
@@ -120,7 +120,7 @@ class LastReplan(ApiModel):
     """When it was decided."""
 
     plan: Text
-    """The HetRLPlan that was in force."""
+    """The HetRLPlan that was active."""
 
     reason: Text
     """NodeLost, NodeLeaving, NodeFull, SpecChanged, FailureRule or FleetChanged."""
@@ -206,7 +206,7 @@ class JobStatus(ApiModel):
     """What holds."""
 
     plan: PlanStatus | None = None
-    """The plan in force."""
+    """The active plan."""
 
     last_replan: LastReplan | None = None
     """The last search for another plan while the job ran."""

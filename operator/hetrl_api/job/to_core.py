@@ -228,7 +228,7 @@ def _checkpoint_path(job: HetRLJob, places: _Places) -> str:
     folder = checkpoints.path or job.metadata.name
     if places.claims is None:
         return f"{CHECKPOINTS_PATH}/{folder}"
-    # A run on one machine keeps its state together unless told where the claim is.
+    # A local run keeps its state together unless the user maps the claim to a folder.
     return str(places.claims[claim] / folder) if claim in places.claims else ""
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with an object, said for the person who wrote it.
+"""Validation errors of an object, in words for its author.
 
-Each message is one line that names the field, the value and the limit. pydantic's own
-words are rewritten here; the rules' messages come from the rules.
+Each message is one line that names the field, the value and the limit. This module rewrites
+pydantic's messages; rules bring their own.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""The fleet as an API server tells it: Nodes and HetRLTopologies, once, for a person who asks.
+"""The fleet of a cluster: Nodes and HetRLTopologies, listed once.
 
-`hetrl plan` reads here; the operator keeps its own view up to date instead. What a node's
-labels mean is ``hetrl_api``'s.
+`hetrl plan` reads it here; the operator keeps a cache instead. ``hetrl_api`` interprets the labels
+of nodes.
 """
 
 import os
@@ -92,7 +92,7 @@ async def _topologies(api: client.ApiClient) -> list[dict[str, Any]]:
             GROUP, VERSION, TOPOLOGIES, _request_timeout=_REQUEST_SECONDS
         )
     except client.ApiException as error:
-        # HetRL need not be installed where a plan is only looked at.
+        # hetrl plan works on clusters without HetRL.
         if error.status == HTTPStatus.NOT_FOUND:
             return []
         raise

@@ -1,4 +1,4 @@
-"""What there is to see of jobs, fleets and the operator: dashboards as values, drawn twice.
+"""Dashboards of jobs, fleets and the operator: defined once as values, drawn twice.
 
     expression ─▶ panel ─▶ job_board, fleet_board, operator_board ─┬─▶ grafana ─▶ the chart's JSON
                                                                   └─▶ server ─▶ a page in a browser

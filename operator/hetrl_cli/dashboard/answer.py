@@ -1,4 +1,4 @@
-"""What the page is told: a board's definition, and its panels filled for one span."""
+"""Responses to the page: a board's definition, and the figures of its panels for one span."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def definition(board: Board) -> Json:
-    """Return all that the page must know of a board before it has figures."""
+    """Return the definition of a board, without figures."""
     return {
         "name": board.name,
         "title": board.title,

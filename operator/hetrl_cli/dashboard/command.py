@@ -10,10 +10,10 @@ from aiohttp import web
 
 from hetrl_cli.cluster.connection import connect
 from hetrl_cli.dashboard.server import application
+from hetrl_cli.dashboard.sources.cluster_job import ClusterJobRecorder
 from hetrl_cli.dashboard.sources.prometheus import Prometheus
 from hetrl_cli.dashboard.sources.runs import Runs
 from hetrl_cli.dashboard.sources.source import Source
-from hetrl_cli.dashboard.sources.watched import Watched
 from hetrl_cli.jobs.options import on_a_cluster
 
 PORT = 8642
@@ -66,14 +66,14 @@ def command(
     """
     if url and (folder or job):
         raise click.UsageError(f"either {'--job' if job else 'a FOLDER'} or --prometheus, not both")
-    watched = None
+    recorder = None
     if job:
         connection = connect(context=context, namespace=namespace)
-        watched = Watched(connection, job, folder or _RUNS)
-        folder = watched.folder.path
+        recorder = ClusterJobRecorder(connection, job, folder or _RUNS)
+        folder = recorder.folder.path
     with contextlib.suppress(KeyboardInterrupt):
         source = _source(folder, url, scrape_seconds)
-        asyncio.run(_serve(source, watched, host, port, opens=opens))
+        asyncio.run(_serve(source, recorder, host, port, opens=opens))
 
 
 def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Source:
@@ -88,11 +88,11 @@ def _source(folder: Path | None, url: str | None, scrape_seconds: float) -> Sour
 
 
 async def _serve(
-    source: Source, watched: Watched | None, host: str, port: int, *, opens: bool
+    source: Source, recorder: ClusterJobRecorder | None, host: str, port: int, *, opens: bool
 ) -> None:
     runner = web.AppRunner(application(source), access_log=None)
     await runner.setup()
-    recording = asyncio.ensure_future(watched.record()) if watched else None
+    recording = asyncio.ensure_future(recorder.record()) if recorder else None
     try:
         site = web.TCPSite(runner, host, port)
         try:

@@ -1,4 +1,4 @@
-"""``hetrl doctor``: looks, prints findings with their remedies, ends 1 where one is a problem."""
+"""``hetrl doctor``: prints findings with their remedies, and ends 1 if one is a problem."""
 
 import json
 import sys
@@ -62,6 +62,6 @@ def _show(found: Sequence[Finding], facts: Facts) -> None:
         screen.print(line.append(each.said), soft_wrap=True)
         screen.print(Text(f"    {each.remedy}", style="dim"), soft_wrap=True)
     for unseen in facts.unseen:
-        screen.print(Text(f"not looked at  {unseen}", style="dim"), soft_wrap=True)
+        screen.print(Text(f"not checked  {unseen}", style="dim"), soft_wrap=True)
     if not found:
         screen.print("nothing is wrong as far as can be seen")

@@ -1,6 +1,6 @@
-"""What a cluster answers when it is asked about HetRL: read once, judged elsewhere.
+"""Facts about HetRL on a cluster: read once, judged by other modules.
 
-What the asker may not see stays ``None``: nothing is found there, and ``unseen`` says so.
+A fact that the user may not read stays ``None``; ``unseen`` names it.
 """
 
 import time
@@ -66,7 +66,7 @@ class Facts:
 
     job: JobFacts | None = None
     unseen: tuple[str, ...] = field(default=())
-    """What could not be looked at, and why."""
+    """Facts that could not be read, and why."""
 
 
 def facts_of(connection: Connection, *, name: str | None) -> Facts:
@@ -111,7 +111,7 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
 
 
 def _fields(connection: Connection) -> frozenset[str] | Refused | None:
-    """Return the fields of a job's spec that the cluster knows, as its OpenAPI tells them."""
+    """Return the fields of a job's spec that the cluster knows, from its OpenAPI schema."""
     # An API server serves new kinds at once, but publishes their schemas some seconds later.
     deadline = time.monotonic() + _PUBLISHED_SECONDS
     while isinstance(found := _published(connection), Refused):

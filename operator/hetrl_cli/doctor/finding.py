@@ -1,4 +1,4 @@
-"""What is wrong, and what mends it."""
+"""A finding of `hetrl doctor`: a cause with its remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ class Finding:
     """One cause with its remedy."""
 
     about: str
-    """What was looked at, in a word or two."""
+    """The subject, in a word or two."""
 
     said: str
     """What is wrong, with names and figures."""

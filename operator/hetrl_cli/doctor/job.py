@@ -1,4 +1,4 @@
-"""Findings on one job: images, claims, its coordinator, disks, and what the operator said."""
+"""Findings on one job: images, claims, its coordinator, disks, and the operator's conditions."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ from hetrl_cli.doctor.pods import (
     name_of,
     others_trouble,
 )
-from hetrl_cli.jobs.standing import Standing, moment, span
+from hetrl_cli.jobs.job_view import JobView, moment, span
 from hetrl_core.task import Role
 from hetrl_operator.model.labels import ROLE
 from hetrl_operator.model.reasons import ConditionType
@@ -29,14 +29,14 @@ def findings(facts: Facts) -> Iterator[Finding]:
     """Yield what is wrong with the job that was asked about."""
     if facts.job is None:
         return
-    standing = Standing(facts.job.job)
+    view = JobView(facts.job.job)
     yield from _images(facts.job)
     yield from _sidecars(facts.job)
-    yield from _room(facts.job, standing)
-    yield from _claims(facts, facts.job, standing)
-    yield from _disks(facts.job, standing)
-    yield from _coordinator(facts, facts.job, standing)
-    yield from _said(standing)
+    yield from _room(facts.job, view)
+    yield from _claims(facts, facts.job, view)
+    yield from _disks(facts.job, view)
+    yield from _coordinator(facts, facts.job, view)
+    yield from _said(view)
 
 
 def _images(job: JobFacts) -> Iterator[Finding]:
@@ -57,12 +57,12 @@ def _sidecars(job: JobFacts) -> Iterator[Finding]:
                 about="sidecars",
                 said=f"{name_of(pod)} waits for containers that are not the job's: {trouble}",
                 remedy="kubectl logs POD -c CONTAINER says what such a container lacks; the "
-                "webhook that adds it may be told to leave the job's pods alone, by labels or "
+                "webhook that adds it can be made to skip the job's pods, by labels or "
                 "annotations in spec.runtime.podTemplate".replace("POD", name_of(pod)),
             )
 
 
-def _room(job: JobFacts, standing: Standing) -> Iterator[Finding]:
+def _room(job: JobFacts, view: JobView) -> Iterator[Finding]:
     waiting: dict[tuple[str, str], list[str]] = {}
     for pod in job.pods:
         machine, words = awaited_machine(pod)
@@ -72,14 +72,14 @@ def _room(job: JobFacts, standing: Standing) -> Iterator[Finding]:
         yield Finding(
             about="room",
             said=f"{machine} has no room for {', '.join(names)}: {words}",
-            remedy=f"{_without(machine, standing)}; kubectl get pods -A --field-selector "
+            remedy=f"{_without(machine, view)}; kubectl get pods -A --field-selector "
             f"spec.nodeName={machine} lists what runs there",
         )
 
 
-def _without(machine: str, standing: Standing) -> str:
+def _without(machine: str, view: JobView) -> str:
     """Say what the operator does about a machine without room."""
-    if (standing.job["spec"].get("planning") or {}).get("mode") == PlanningMode.MANUAL:
+    if (view.job["spec"].get("planning") or {}).get("mode") == PlanningMode.MANUAL:
         return "spec.planning.mode Manual keeps the plan: make room, or name another plan"
     return (
         f"the operator plans the job without {machine} after {SETTLE_SECONDS:g} s or some more; "
@@ -87,7 +87,7 @@ def _without(machine: str, standing: Standing) -> str:
     )
 
 
-def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding]:
+def _claims(facts: Facts, job: JobFacts, view: JobView) -> Iterator[Finding]:
     known = {claim["metadata"]["name"]: claim for claim in job.claims}
     has_default = any(
         (each["metadata"].get("annotations") or {}).get(
@@ -96,12 +96,12 @@ def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding
         == "true"
         for each in facts.storage_classes or ()
     )
-    for name in sorted(_named_claims(standing)):
+    for name in sorted(_named_claims(view)):
         claim = known.get(name)
         if claim is None:
             yield Finding(
                 about="storage",
-                said=f"claim {name} does not exist in {standing.namespace}",
+                said=f"claim {name} does not exist in {view.namespace}",
                 remedy=f"create a PersistentVolumeClaim {name}",
             )
         elif claim.get("status", {}).get("phase") != "Bound":
@@ -120,8 +120,8 @@ def _claims(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding
             )
 
 
-def _named_claims(standing: Standing) -> set[str]:
-    spec = standing.job["spec"]
+def _named_claims(view: JobView) -> set[str]:
+    spec = view.job["spec"]
     checkpoints = (spec.get("storage") or {}).get("checkpoints") or {}
     data = spec.get("data") or {}
     sources = [
@@ -133,11 +133,11 @@ def _named_claims(standing: Standing) -> set[str]:
     return {str(each) for each in {*names, checkpoints.get("persistentVolumeClaim")} if each}
 
 
-def _disks(job: JobFacts, standing: Standing) -> Iterator[Finding]:
+def _disks(job: JobFacts, view: JobView) -> Iterator[Finding]:
     said = {name_of(pod): trouble for pod in job.pods if (trouble := disk_trouble(pod))}
-    failed = standing.condition(ConditionType.FAILED) or {}
+    failed = view.condition(ConditionType.FAILED) or {}
     if failed.get("status") == "True" and "No space left" in str(failed.get("message")):
-        said[standing.name] = str(failed["message"])
+        said[view.name] = str(failed["message"])
     for name, trouble in said.items():
         yield Finding(
             about="disks",
@@ -147,7 +147,7 @@ def _disks(job: JobFacts, standing: Standing) -> Iterator[Finding]:
         )
 
 
-def _coordinator(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Finding]:
+def _coordinator(facts: Facts, job: JobFacts, view: JobView) -> Iterator[Finding]:
     by_role: dict[str, list[Pod]] = {}
     for pod in job.pods:
         by_role.setdefault(pod["metadata"].get("labels", {}).get(ROLE, ""), []).append(pod)
@@ -158,26 +158,26 @@ def _coordinator(facts: Facts, job: JobFacts, standing: Standing) -> Iterator[Fi
             yield Finding(
                 about="coordinator",
                 said=f"{name_of(pod)} is not ready: the {len(others)} other pods cannot reach it",
-                remedy=f"hetrl logs {standing.name} --role coordinator, and kubectl describe pod "
+                remedy=f"hetrl logs {view.name} --role coordinator, and kubectl describe pod "
                 f"{name_of(pod)} say why",
             )
-    reported = moment(standing.progress.get("lastUpdateTime"))
+    reported = moment(view.progress.get("lastUpdateTime"))
     silent = facts.server_time - reported if reported else timedelta()
-    if standing.phase == "Running" and silent > MOST_SILENCE:
+    if view.phase == "Running" and silent > MOST_SILENCE:
         yield Finding(
             about="coordinator",
             said=f"no progress was reported for {span(silent.total_seconds())}: the operator does "
             "not hear the coordinator, or nothing is made",
             remedy="see whether a NetworkPolicy forbids the coordinator's way to the operator's "
-            f"Service; hetrl logs {standing.name} --role coordinator says what it tries",
+            f"Service; hetrl logs {view.name} --role coordinator says what it tries",
         )
 
 
-def _said(standing: Standing) -> Iterator[Finding]:
-    if standing.why:
+def _said(view: JobView) -> Iterator[Finding]:
+    if view.why:
         yield Finding(
             about="operator says",
-            said=standing.why,
-            remedy=f"hetrl events {standing.name} tells how it came to this",
-            weight=Weight.PROBLEM if standing.phase == "Failed" else Weight.NOTE,
+            said=view.why,
+            remedy=f"hetrl events {view.name} shows what led to this",
+            weight=Weight.PROBLEM if view.phase == "Failed" else Weight.NOTE,
         )

@@ -1,4 +1,4 @@
-"""Findings on nodes: which cannot be planned with, and links that nobody described."""
+"""Findings on nodes: those that cannot be used, and links that are not described."""
 
 from collections.abc import Iterator
 

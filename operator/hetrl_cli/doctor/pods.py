@@ -1,4 +1,4 @@
-"""What pods say of their own trouble: images that cannot be had, disks that are full."""
+"""Problems that pods report: images that cannot be pulled, disks that are full."""
 
 from collections.abc import Mapping
 from typing import Any

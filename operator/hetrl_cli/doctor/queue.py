@@ -1,4 +1,4 @@
-"""Findings on the queue of Kueue that a job names: whether it is there, and lets anyone in."""
+"""Findings on the Kueue queue that a job names: whether it exists and admits jobs."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -6,7 +6,7 @@ from http import HTTPStatus
 from hetrl_cli.cluster.connection import Object, Refused
 from hetrl_cli.doctor.facts import Facts, JobFacts, Objects
 from hetrl_cli.doctor.finding import Finding
-from hetrl_cli.jobs.standing import Standing
+from hetrl_cli.jobs.job_view import JobView
 from hetrl_operator.model.kueue_api import QUEUE_LABEL
 from hetrl_operator.model.reasons import ConditionType
 
@@ -28,8 +28,8 @@ def findings(facts: Facts) -> Iterator[Finding]:
 def _no_kueue(name: str) -> Finding:
     return Finding(
         about="queue",
-        said=f"the job's label names queue {name}, but the cluster has no Kueue: it waits for "
-        "nobody",
+        said=f"the job's label names queue {name}, but the cluster has no Kueue: its "
+        "queue cannot admit it",
         remedy=f"install Kueue and set kueue.enabled of the chart, or remove label {QUEUE_LABEL}",
     )
 
@@ -37,7 +37,7 @@ def _no_kueue(name: str) -> Finding:
 def _queue(job: JobFacts, name: str, there: Objects) -> Iterator[Finding]:
     queues = {each["metadata"]["name"]: each for each in there}
     if name not in queues:
-        namespace = Standing(job.job).namespace
+        namespace = JobView(job.job).namespace
         others = f"there are {', '.join(sorted(queues))}" if queues else "there is none"
         yield Finding(
             about="queue",
@@ -48,14 +48,14 @@ def _queue(job: JobFacts, name: str, there: Objects) -> Iterator[Finding]:
         cluster_queue = queues[name]["spec"]["clusterQueue"]
         yield Finding(
             about="queue",
-            said=f"LocalQueue {name} admits nobody: {trouble}",
+            said=f"LocalQueue {name} admits no jobs: {trouble}",
             remedy=f"kubectl describe clusterqueue {cluster_queue}: it must exist, be active, and "
             "have a flavor for every resource",
         )
 
 
 def _inactive(queue: Object) -> str:
-    """Return why a queue admits nobody, in Kueue's words; empty where it does."""
+    """Return why a queue admits no jobs, in Kueue's words; empty if it does."""
     for each in queue.get("status", {}).get("conditions", ()):
         if each["type"] == "Active" and each["status"] == "False":
             return str(each.get("message") or each.get("reason"))
@@ -63,11 +63,11 @@ def _inactive(queue: Object) -> str:
 
 
 def _operator(job: JobFacts, name: str) -> Iterator[Finding]:
-    """Find pods that were created without asking the queue: then nobody looks at it."""
-    standing = Standing(job.job)
-    created = standing.condition(ConditionType.RESOURCES_CREATED)
+    """Find pods that were created without admission: the operator then ignores queues."""
+    view = JobView(job.job)
+    created = view.condition(ConditionType.RESOURCES_CREATED)
     is_created = created is not None and created.get("status") == "True"
-    if is_created and standing.condition(ConditionType.QUOTA_RESERVED) is None:
+    if is_created and view.condition(ConditionType.QUOTA_RESERVED) is None:
         yield Finding(
             about="queue",
             said=f"the job runs though queue {name} never admitted it: the operator takes no "

@@ -3,8 +3,8 @@
 import click
 
 from hetrl_cli.cluster.connection import Connection, connect
+from hetrl_cli.jobs.job_view import JobView
 from hetrl_cli.jobs.options import moments, on_a_cluster
-from hetrl_cli.jobs.standing import Standing
 from hetrl_operator.model.reasons import ConditionType
 
 _waits = click.option(
@@ -12,7 +12,7 @@ _waits = click.option(
     "is_waiting",
     default=True,
     show_default=True,
-    help="Wait until it has happened.",
+    help="Wait until it is done.",
 )
 _timeout = click.option(
     "--timeout",
@@ -107,16 +107,16 @@ def delete(
 
 
 def _refuse_if_ended(connection: Connection, name: str) -> None:
-    if Standing(connection.job(name)).has_succeeded is not None:
+    if JobView(connection.job(name)).has_succeeded is not None:
         raise click.ClickException(f"{name} has ended: it can be deleted, not changed")
 
 
 def _wait_until(connection: Connection, name: str, *, is_suspended: bool, seconds: float) -> None:
     what = f"{name} is {'not ' if is_suspended else 'still '}suspended"
     for _ in moments(seconds, what=what):
-        standing = Standing(connection.job(name))
-        found = standing.condition(ConditionType.SUSPENDED)
+        view = JobView(connection.job(name))
+        found = view.condition(ConditionType.SUSPENDED)
         if (found is not None and found.get("status") == "True") is is_suspended:
             return
-        if standing.has_succeeded is not None:
-            raise click.ClickException(f"{name} has ended meanwhile: {standing.phase}")
+        if view.has_succeeded is not None:
+            raise click.ClickException(f"{name} has ended in the meantime: {view.phase}")

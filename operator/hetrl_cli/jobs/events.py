@@ -1,10 +1,10 @@
-"""``hetrl events``: what the operator said about a job, the oldest first."""
+"""``hetrl events``: the operator's events about a job, the oldest first."""
 
 import click
 
 from hetrl_cli.cluster.connection import Object, connect, event_time
+from hetrl_cli.jobs.job_view import ago
 from hetrl_cli.jobs.options import on_a_cluster
-from hetrl_cli.jobs.standing import ago
 
 
 @click.command("events")

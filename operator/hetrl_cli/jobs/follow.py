@@ -1,4 +1,4 @@
-"""A job followed for a while: a line for each event and each step, and how it went."""
+"""Following of a job: a line for each event and each step, and an exit code."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -6,8 +6,8 @@ from enum import StrEnum
 import click
 
 from hetrl_cli.cluster.connection import Connection, event_time
+from hetrl_cli.jobs.job_view import JobView, figure
 from hetrl_cli.jobs.options import moments
-from hetrl_cli.jobs.standing import Standing, figure
 from hetrl_operator.model.reasons import ConditionType, Reason
 
 WELL, BADLY, NO_PLAN = 0, 1, 2
@@ -15,7 +15,7 @@ WELL, BADLY, NO_PLAN = 0, 1, 2
 
 
 class Until(StrEnum):
-    """What is waited for."""
+    """The state to wait for."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -23,38 +23,38 @@ class Until(StrEnum):
 
 
 def follow(connection: Connection, name: str, *, until: Until, seconds: float) -> int:
-    """Print what is new until a job has come so far; return how that went.
+    """Print events and steps until a job reaches a state; return the exit code.
 
     Raises:
-        ClickException: it has not come so far within so many seconds.
+        ClickException: it has not reached the state in time.
     """
-    said: set[str] = set()
+    printed: set[str] = set()
     for _ in moments(seconds, what=f"{name} is not {until}; it goes on without being followed"):
-        standing = Standing(connection.job(name))
-        for line in (*_events(connection, standing), *_step(standing)):
-            if line not in said:
-                said.add(line)
+        view = JobView(connection.job(name))
+        for line in (*_events(connection, view), *_step(view)):
+            if line not in printed:
+                printed.add(line)
                 click.echo(line)
-        code = _reached(standing, until)
+        code = _reached(view, until)
         if code is not None:
             return code
     raise AssertionError("moments ends by raising")
 
 
-def _reached(standing: Standing, until: Until) -> int | None:
-    """Return the exit code of a job that has come so far, or has ended before."""
-    if standing.has_succeeded is not None:
-        return WELL if standing.has_succeeded else BADLY
+def _reached(view: JobView, until: Until) -> int | None:
+    """Return the exit code of a job that has reached the state, or has ended before."""
+    if view.has_succeeded is not None:
+        return WELL if view.has_succeeded else BADLY
     if until is Until.RUNNING:
-        running = standing.condition(ConditionType.RUNNING) or {}
+        running = view.condition(ConditionType.RUNNING) or {}
         return WELL if running.get("status") == "True" else None
     if until is Until.PLANNED:
-        return _planned(standing)
+        return _planned(view)
     return None
 
 
-def _planned(standing: Standing) -> int | None:
-    planned = standing.condition(ConditionType.PLANNED) or {}
+def _planned(view: JobView) -> int | None:
+    planned = view.condition(ConditionType.PLANNED) or {}
     if planned.get("status") == "True":
         click.echo(f"planned: {planned.get('message')}")
         return WELL
@@ -64,16 +64,16 @@ def _planned(standing: Standing) -> int | None:
     return None
 
 
-def _events(connection: Connection, standing: Standing) -> Iterator[str]:
-    for event in connection.events(standing.job):
+def _events(connection: Connection, view: JobView) -> Iterator[str]:
+    for event in connection.events(view.job):
         yield f"{event_time(event)}  {event['reason']}: {event['message']}"
 
 
-def _step(standing: Standing) -> Iterator[str]:
-    progress = standing.progress
+def _step(view: JobView) -> Iterator[str]:
+    progress = view.progress
     if progress.get("step"):
         yield (
-            f"step {standing.steps}  reward {figure(progress.get('reward'), '.3f')}  "
+            f"step {view.steps}  reward {figure(progress.get('reward'), '.3f')}  "
             f"{figure(progress.get('samplesPerSecond'), '.1f')} samples/s  "
             f"staleness p95 {figure(progress.get('stalenessP95'), '.0f')}"
         )

@@ -1,6 +1,6 @@
-"""``hetrl logs``: what the pods of a job write, of one role or of all, one after the other or live.
+"""``hetrl logs``: the logs of a job's pods, of one role or of all, one after the other or live.
 
-Each line begins with its pod where there are several.
+With several pods, each line begins with its pod.
 """
 
 import threading
@@ -14,7 +14,7 @@ from hetrl_cli.jobs.options import on_a_cluster
 from hetrl_core.task import Role
 from hetrl_operator.model.labels import ROLE
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 @click.command("logs")
@@ -49,7 +49,7 @@ def command(
         raise click.ClickException("--previous is about containers that have ended: no --follow")
     connection = connect(context=context, namespace=namespace)
     connection.job(name)
-    # Others may have put containers into the pods; ours are named after the role.
+    # Webhooks may have added containers to the pods; the job's are named after the role.
     pods = {
         str(pod["metadata"]["name"]): str(pod["metadata"]["labels"][ROLE])
         for pod in connection.pods(name, role=role)
@@ -83,7 +83,7 @@ def _follow(connection: Connection, pods: Mapping[str, str], *, tail: int) -> No
     try:
         while any(reader.is_alive() for reader in readers) or not lines.empty():
             try:
-                pod, line = lines.get(timeout=_LOOK_SECONDS)
+                pod, line = lines.get(timeout=_POLL_SECONDS)
             except Empty:
                 continue
             click.echo(_marked(pod, line, pods))

@@ -1,4 +1,4 @@
-"""Options that all commands on jobs share, and the moments at which they stop to wait."""
+"""Options that all commands on jobs share, and polling with a timeout."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +21,10 @@ def on_a_cluster(command: Command) -> Command:
 
 
 def moments(seconds: float, *, what: str) -> Iterator[None]:
-    """Yield about every second until so many have passed.
+    """Yield about every second until a timeout.
 
     Raises:
-        ClickException: at the end, saying what was waited for.
+        ClickException: at the timeout; the message names what did not happen.
     """
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:

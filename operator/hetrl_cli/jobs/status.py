@@ -11,8 +11,8 @@ from rich.text import Text
 
 from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
+from hetrl_cli.jobs.job_view import UNKNOWN, JobView, ago, figure, pod_columns, span
 from hetrl_cli.jobs.options import on_a_cluster
-from hetrl_cli.jobs.standing import UNKNOWN, Standing, ago, figure, pod_columns, span
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
@@ -50,19 +50,19 @@ def command(
     connection = connect(context=context, namespace=namespace)
     if name:
         job = connection.job(name)
-        _print(job, output) if output != "table" else _show_one(connection, Standing(job))
+        _print(job, output) if output != "table" else _show_one(connection, JobView(job))
         return
     jobs = connection.jobs(everywhere=is_everywhere)
     if output != "table":
         _print({"apiVersion": "v1", "kind": "List", "items": jobs}, output)
     elif jobs:
-        console().print(listed([Standing(each) for each in jobs], with_namespace=is_everywhere))
+        console().print(listed([JobView(each) for each in jobs], with_namespace=is_everywhere))
     else:
         where = "any namespace" if is_everywhere else f"namespace {connection.namespace}"
         click.echo(f"no HetRLJobs in {where}")
 
 
-def listed(jobs: list[Standing], *, with_namespace: bool) -> Table:
+def listed(jobs: list[JobView], *, with_namespace: bool) -> Table:
     """Return a table of jobs, one a line."""
     table = Table(box=None, header_style="bold")
     for title in ("namespace",) * with_namespace + ("name", "phase", "steps"):
@@ -76,12 +76,12 @@ def listed(jobs: list[Standing], *, with_namespace: bool) -> Table:
     return table
 
 
-def phase(job: Standing) -> Text:
+def phase(job: JobView) -> Text:
     """Return a job's phase in its colour."""
     return Text(job.phase, style=_STYLES.get(job.phase, ""))
 
 
-def _row(job: Standing, roles: Iterable[str]) -> list[RenderableType]:
+def _row(job: JobView, roles: Iterable[str]) -> list[RenderableType]:
     progress = job.progress
     return [
         job.name,
@@ -98,13 +98,13 @@ def _row(job: Standing, roles: Iterable[str]) -> list[RenderableType]:
     ]
 
 
-def left(job: Standing) -> str:
+def left(job: JobView) -> str:
     """Return how long a job still takes, as it was reported."""
     seconds = job.seconds_left
     return UNKNOWN if seconds is None else span(seconds)
 
 
-def _show_one(connection: Connection, job: Standing) -> None:
+def _show_one(connection: Connection, job: JobView) -> None:
     parts: list[RenderableType] = [_head(job)]
     for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
@@ -120,13 +120,13 @@ def _show_one(connection: Connection, job: Standing) -> None:
     console().print(Group(*parts))
 
 
-def _head(job: Standing) -> Text:
+def _head(job: JobView) -> Text:
     age = ago(job.job["metadata"].get("creationTimestamp"))
     head = Text.assemble((job.name, "bold"), f" in {job.namespace}: ", phase(job), f", {age} old")
     return head.append(f"\n{job.why}", style="yellow") if job.why else head
 
 
-def of_plan(job: Standing) -> list[tuple[str, str]]:
+def of_plan(job: JobView) -> list[tuple[str, str]]:
     """Return what there is to say of a job's plan, by name; nothing where it has none."""
     plan = job.plan
     if not plan:
@@ -143,7 +143,7 @@ def of_plan(job: Standing) -> list[tuple[str, str]]:
     ]
 
 
-def _replan(job: Standing) -> list[tuple[str, str]]:
+def _replan(job: JobView) -> list[tuple[str, str]]:
     last = job.status.get("lastReplan")
     if not last:
         return []
@@ -151,7 +151,7 @@ def _replan(job: Standing) -> list[tuple[str, str]]:
     return [("another plan", said)]
 
 
-def of_plans(job: Standing, plans: list[Object]) -> Table:
+def of_plans(job: JobView, plans: list[Object]) -> Table:
     """Return a table of the plans that were made for a job, and why those of the past went."""
     table = Table(title="Plans", title_justify="left", box=None, header_style="bold")
     table.add_column("name", no_wrap=True)
@@ -180,7 +180,7 @@ def _why_past(notes: Mapping[str, str]) -> str:
     return f"until {ago(notes[REPLACED_AT])} ago; {notes.get(REPLACED_BECAUSE, '')}"
 
 
-def _progress(job: Standing) -> list[tuple[str, str]]:
+def _progress(job: JobView) -> list[tuple[str, str]]:
     progress = job.progress
     if not progress:
         return []
@@ -207,7 +207,7 @@ def _pairs(title: str, rows: list[tuple[str, str]]) -> Table:
     return table
 
 
-def _pod_sets(job: Standing) -> Table:
+def _pod_sets(job: JobView) -> Table:
     table = Table(title="Pods", title_justify="left", box=None, header_style="bold")
     for title in ("set", "role", "GPU", "ready"):
         table.add_column(title)
@@ -217,7 +217,7 @@ def _pod_sets(job: Standing) -> Table:
     return table
 
 
-def _conditions(job: Standing) -> Table:
+def _conditions(job: JobView) -> Table:
     table = Table(title="Conditions", title_justify="left", box=None, header_style="bold")
     for title in ("type", "status", "since", "reason", "message"):
         table.add_column(title, overflow="fold")

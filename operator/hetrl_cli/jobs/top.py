@@ -12,8 +12,8 @@ from rich.text import Text
 
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.console import console
+from hetrl_cli.jobs.job_view import JobView, figure, pod_columns
 from hetrl_cli.jobs.options import on_a_cluster
-from hetrl_cli.jobs.standing import Standing, figure, pod_columns
 from hetrl_cli.jobs.status import left, phase
 
 _BAR_WIDTH = 24
@@ -27,9 +27,9 @@ _BAR_WIDTH = 24
     type=click.FloatRange(min=0.5),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between updates.",
 )
-@click.option("--once", "is_once", is_flag=True, help="Look once; as where nobody watches.")
+@click.option("--once", "is_once", is_flag=True, help="Print one table; as without a terminal.")
 @on_a_cluster
 def command(
     *,
@@ -52,11 +52,11 @@ def command(
 
 
 def _view(connection: Connection, *, is_everywhere: bool) -> RenderableType:
-    jobs = [Standing(each) for each in connection.jobs(everywhere=is_everywhere)]
+    jobs = [JobView(each) for each in connection.jobs(everywhere=is_everywhere)]
     return Group(summary(jobs), Text(), steps(jobs, with_namespace=is_everywhere))
 
 
-def summary(jobs: list[Standing]) -> Text:
+def summary(jobs: list[JobView]) -> Text:
     """Return one line on all jobs together."""
     running = [each for each in jobs if each.phase == "Running"]
     rate = sum(each.progress.get("samplesPerSecond") or 0.0 for each in running)
@@ -67,7 +67,7 @@ def summary(jobs: list[Standing]) -> Text:
     )
 
 
-def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:
+def steps(jobs: list[JobView], *, with_namespace: bool) -> Table:
     """Return jobs with bars of their steps, those that run first, the nearest to its end first."""
     table = Table(box=None, header_style="bold")
     table.add_column("job", no_wrap=True)
@@ -92,6 +92,6 @@ def steps(jobs: list[Standing], *, with_namespace: bool) -> Table:
     return table
 
 
-def _order(job: Standing) -> tuple[bool, float, str, str]:
+def _order(job: JobView) -> tuple[bool, float, str, str]:
     seconds = job.seconds_left
     return (job.phase != "Running", inf if seconds is None else seconds, job.namespace, job.name)

@@ -36,7 +36,7 @@ def write_picture(path: Path, plan: Plan, snapshot: ClusterSnapshot, job: JobSpe
         ClickException: matplotlib is not installed, or the file cannot be written.
     """
     try:
-        # A second of imports that nobody else should wait for, and not always installed.
+        # A second of imports that only --picture needs, and an optional extra.
         from hetrl_cli.picture.drawing.draw import save  # noqa: PLC0415
     except ImportError as error:
         raise click.ClickException(

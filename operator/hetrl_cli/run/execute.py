@@ -1,4 +1,4 @@
-"""From processes to an end: supervision, what is shown, and every deadline of the run."""
+"""Execution of a run: supervision, display, and every deadline."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from hetrl_cli.run.processes.process import Command
 from hetrl_cli.run.processes.restart import RestartPolicy
 from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ async def execute(
             watching = tasks.create_task(watch.run(stop))
             end = await supervisor.run(stop)
             watching.cancel()
-        watch.look()
+        watch.update()
     return Ended(
         end=_as_reported(end, progresses.newest()),
         wall_seconds=time.monotonic() - started,
@@ -97,7 +97,7 @@ async def execute(
 
 
 class _Watch:
-    """Looks at the run again and again: shows it, and notices when it stands still."""
+    """Polls the progress of a run, shows it, and detects stalls."""
 
     def __init__(
         self,
@@ -116,15 +116,15 @@ class _Watch:
         self._last: Progress | None = None
 
     async def run(self, stop: "asyncio.Future[End]") -> None:
-        """Look until cancelled; ask for a stop when a limit is passed."""
+        """Poll until cancelled; stop the run when a limit is passed."""
         while True:
-            self.look()
+            self.update()
             reason = self._limit_passed()
             if reason and not stop.done():
                 stop.set_result(Failed(reason))
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Read the run's progress once and show it."""
         progress, now = self._progresses.newest(), time.monotonic()
         if _work_done(progress) != _work_done(self._last):
@@ -166,7 +166,7 @@ def _work_done(progress: Progress | None) -> tuple[object, ...]:
 
 
 def _as_reported(end: End, progress: Progress | None) -> End:
-    """Let a run whose processes all ended well still fail where the coordinator says so."""
+    """Return the coordinator's outcome: it may fail a run whose processes all succeeded."""
     if isinstance(end, Succeeded) and progress and progress.outcome == "Failed":
         return Failed(progress.message)
     return end

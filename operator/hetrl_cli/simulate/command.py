@@ -1,6 +1,6 @@
-"""``hetrl simulate``: a plan, or a pipeline told by its rates, played forward. Nothing runs.
+"""``hetrl simulate``: simulates a plan, or a pipeline described by its rates.
 
-This reads the question and prints the answer; how a run goes is ``hetrl_planner.simulator``'s.
+This module reads the input and prints the result; ``hetrl_planner.simulator`` simulates.
 """
 
 import json
@@ -17,9 +17,9 @@ from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
+from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.simulation import show_simulation
 from hetrl_cli.topology_option import asked_fleet
-from hetrl_cli.waiting import planning
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan
@@ -47,7 +47,7 @@ from hetrl_planner.simulator.simulate import simulate
 
 DEFAULT_STEPS = 100
 TABLE_WIDTH = 120
-"""Columns where nobody's terminal tells a width."""
+"""Columns where there is no terminal."""
 
 _FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 
@@ -70,7 +70,7 @@ class Question:
     "--pipeline",
     "pipeline_file",
     type=_FILE,
-    help="A pipeline told by its rates, in place of a job.",
+    help="A pipeline described by its rates, in place of a job.",
 )
 @click.option(
     "--plan",
@@ -243,8 +243,8 @@ def _of_job(
 
 
 def _plan(job: JobSpec, fleet: ClusterSnapshot) -> Plan:
-    with planning(job.planning.time_budget_seconds) as is_over:
-        outcome = plan(fleet, job, should_stop=is_over)
+    with planning_progress(job.planning.time_budget_seconds) as should_stop:
+        outcome = plan(fleet, job, should_stop=should_stop)
     if isinstance(outcome, Infeasible):
         click.echo("Error: no plan: " + "; ".join(outcome.reasons), err=True)
         raise SystemExit(2)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hetrl_planner.simulator.measurement.result import SimulationResult, StepRecord
 
 TRAINER, ROLLOUTS = "#1b6ca8", "#d9822b"
-"""Told apart by people who see no red or no green."""
+"""Distinguishable with red-green colour blindness."""
 
 MAX_BINS = 40
 

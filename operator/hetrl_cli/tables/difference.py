@@ -1,7 +1,7 @@
-"""How one plan differs from another: replicas that come and go, and what that is worth.
+"""The difference between two plans: replicas added and removed, and the change of figures.
 
-Groups are told apart by what a person would: tasks, GPUs, region, split. On which machines they
-stand is left out: another machine of the same kind changes nothing that can be felt.
+Groups are compared by tasks, GPUs, region and split. Machines are left out: another machine of
+the same kind makes no difference to a user.
 """
 
 from collections import Counter

@@ -62,7 +62,7 @@ def _time(result: SimulationResult) -> Table:
         title="How the time was spent", title_justify="left", box=None, header_style="bold"
     )
     table.add_column("who")
-    for name in ("replicas", "at work", "idle", "weights", "lent out", "lost", "at once"):
+    for name in ("replicas", "at work", "idle", "weights", "yielded", "lost", "at once"):
         table.add_column(name, justify="right")
     idle, lost = result.trainer_idle_share, result.trainer_lost_share
     table.add_row("trainer", "1", f"{1 - idle - lost:.1%}", f"{idle:.1%}", "", "", f"{lost:.1%}")

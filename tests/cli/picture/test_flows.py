@@ -48,7 +48,7 @@ def test_hops_are_counted_from_card_to_card(
     )
 
 
-def test_what_crosses_regions_and_what_stays_is_told_apart() -> None:
+def test_flows_across_and_inside_regions_differ() -> None:
     weight_bytes = 2 * JOB.model.architecture.num_parameters if JOB.model.architecture else 0
     inside = f"{duration(50e-6 + weight_bytes / 12.5e9)} a version"
     from_ohio = f"{duration(5e-3 + 16 / 36 * weight_bytes / 0.625e9)} a version"

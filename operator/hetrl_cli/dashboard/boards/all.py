@@ -1,4 +1,4 @@
-"""Every board, in the order in which people look at them."""
+"""Every board, in the order in which they are shown."""
 
 from hetrl_cli.dashboard.boards.fleet import FLEET_BOARD
 from hetrl_cli.dashboard.boards.job import JOB_BOARD

@@ -1,8 +1,8 @@
-"""What a panel asks for, as frozen values: a small part of PromQL.
+"""Query expressions of panels, as frozen values: a small part of PromQL.
 
-``rate("hetrl_tokens_generated_total").sum("pool")`` reads as the query does. Which job is asked
-about is no part of it. Writing it as PromQL is ``promql``'s, computing it here ``evaluate``'s; to
-those, every case of ``Expression`` is known.
+``rate("hetrl_tokens_generated_total").sum("pool")`` reads as the query does. The job is not part
+of an expression. ``promql`` writes an expression as PromQL, ``evaluate`` computes it here; both
+know every case of ``Expression``.
 """
 
 from dataclasses import dataclass

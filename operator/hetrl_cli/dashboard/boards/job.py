@@ -176,10 +176,10 @@ _WAITING = Row(
         ),
         Panel(
             title="Buffer",
-            says="Trajectories that wait to be trained on, are lent, and are being generated.",
+            says="Trajectories that wait for training, are leased, and are being generated.",
             curves=(
                 Curve(asks=series("hetrl_buffer_trajectories").sum(), legend="buffered"),
-                Curve(asks=series("hetrl_leased_trajectories").sum(), legend="lent"),
+                Curve(asks=series("hetrl_leased_trajectories").sum(), legend="leased"),
                 Curve(asks=series("hetrl_running_trajectories").sum(), legend="being generated"),
             ),
         ),
@@ -203,8 +203,8 @@ _INFERENCE = Row(
     title="Inference workers",
     panels=(
         Panel(
-            title="Looked at",
-            says="Tokens per second that frozen models looked at, by GPU kind. Empty where the "
+            title="Inference tokens",
+            says="Tokens per second that frozen models score, by GPU kind. Empty where the "
             "plan has no inference workers.",
             form=Form.STACK,
             curves=(

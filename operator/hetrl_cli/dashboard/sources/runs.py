@@ -131,7 +131,7 @@ def _samples(run: _Run, name: str) -> Iterator[Samples]:
     looks = np.array(run.recording.times)
     for track in run.recording.tracks.values():
         if track.name == name:
-            # Runs of one job have one name; here each is told apart by its folder's.
+            # Runs of one job share its name; here the folder's name distinguishes them.
             labels = {**track.labels, "hetrljob": run.name}
             yield Samples(labels, np.array(track.times), np.array(track.values), looks)
 

@@ -1,4 +1,4 @@
-"""What boards are filled from: something that can list its choices and answer an expression."""
+"""Data sources of boards: they list choices and evaluate expressions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

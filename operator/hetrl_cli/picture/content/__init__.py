@@ -1,1 +1,1 @@
-"""What a picture of a plan shows, as values: machines, tasks, flows, colours."""
+"""The content of a plan's picture, as values: machines, tasks, flows, colours."""

@@ -97,7 +97,7 @@ def _of_region(machines: Sequence[Machine], found: dict[str, MachineUse]) -> lis
 
 
 def _signature(use: MachineUse) -> object:
-    """Return what a machine looks like: replicas are told apart, but not by their numbers."""
+    """Return how a machine is drawn: replicas differ, but their numbers do not matter."""
     seen: dict[tuple[Task, int], int] = {}
     return tuple(
         tuple(

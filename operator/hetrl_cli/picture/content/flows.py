@@ -1,4 +1,4 @@
-"""What moves between the regions of a plan, and inside them: all of it, in words.
+"""Data flows between the regions of a plan, and inside them, in words.
 
 Rates are the prediction's, divided as the work is.
 """
@@ -45,7 +45,7 @@ def flows(
 
 
 def _trajectories(plan: Plan, places: Places) -> Iterator[RegionFlow]:
-    """Yield what goes to the trainer, and into other regions to whoever else works on it."""
+    """Yield flows of trajectories to the trainer, and to inference workers in other regions."""
     made = _work(plan, Task.ACTOR_GENERATION, places)
     for task in (task for task in LOOKS if task is not Task.ACTOR_GENERATION):
         used: dict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""Where activations leave a machine for the next pipeline stage."""
+"""Hops of activations from one machine to that of the next pipeline stage."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

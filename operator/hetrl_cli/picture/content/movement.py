@@ -1,4 +1,4 @@
-"""What moves in a plan, as values: activations between machines, the rest between regions."""
+"""Data movement of a plan, as values: activations between machines, the rest between regions."""
 
 from dataclasses import dataclass
 from enum import StrEnum

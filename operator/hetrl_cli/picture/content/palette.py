@@ -1,7 +1,7 @@
 """Colours and letters of tasks and flows.
 
-After Okabe and Ito, "Color Universal Design" (2008): told apart by people who see no red, no
-green or no blue. Each task has a letter too, for those who print in black.
+After Okabe and Ito, "Color Universal Design" (2008): distinguishable with any colour
+blindness. Each task has a letter too, for prints in black.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a machine of the plan is drawn: on which card, in which region."""
+"""Places of the plan's machines in the picture: card and region."""
 
 from collections.abc import Sequence
 

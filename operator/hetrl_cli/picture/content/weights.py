@@ -1,4 +1,4 @@
-"""How new weights reach the rollouts: from which regions, how much of them, in what time.
+"""Weight transfers to the rollouts: regions, bytes and seconds.
 
 Seconds are the cost model's, as in ``hetrl_planner.layout.weights``.
 """

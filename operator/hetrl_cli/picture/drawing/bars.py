@@ -78,7 +78,7 @@ class _Lanes:
         return lane
 
     def grow(self, run: _Run, lane: int) -> int:
-        """Let a run have the lanes below it where nobody else is; return the last."""
+        """Extend a run over the free lanes below it; return the last."""
         columns = self._taken[run.first : run.first + run.width]
         while lane + 1 < self.number and all(lane + 1 not in each for each in columns):
             lane += 1

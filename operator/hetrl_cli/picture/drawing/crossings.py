@@ -1,4 +1,4 @@
-"""What flows between regions: below them, one line a flow, grouped by the link it takes.
+"""Flows between regions: drawn below them, one line a flow, grouped by link.
 
 Lines nest like brackets, so that the two ends of one never cross its own link's others.
 """

@@ -1,4 +1,4 @@
-"""Ink on paper: a drawing as SVG or PNG. What is where has been decided before.
+"""Rendering of a drawing as SVG or PNG. The layout is already decided.
 
 The same drawing gives the same bytes: no date, and identifiers from a fixed salt.
 """

@@ -1,4 +1,4 @@
-"""What colours, letters and lines mean: of those that are on the sheet, and no others."""
+"""The legend: the meaning of the colours, letters and lines that are on the sheet."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How much room text takes, and how it is broken or cut to the room that there is.
+"""Text measurement: the room that text takes, line breaks and truncation.
 
 Widths are those of DejaVu Sans, with which PNGs are drawn and which is wider than the fonts
 that a viewer of an SVG may put in its place.

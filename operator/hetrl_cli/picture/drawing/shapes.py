@@ -1,4 +1,4 @@
-"""What a drawing is made of: boxes, bars, arrows and labels, each with its place on paper.
+"""Elements of a drawing: boxes, bars, arrows and labels, each with its position.
 
 Lengths are in pixels of 1/100 inch, x to the right and y down. Colours, fonts and line widths
 are left to ``draw``: here a shape only says what it stands for.
@@ -72,7 +72,7 @@ class Bar:
     box: Box
     task: Task | None
     is_odd: bool = False
-    """Every other replica is a shade darker, so that neighbours can be told apart."""
+    """Every other replica is a shade darker, to distinguish neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What stands at the top: what a step takes, what it costs, how stale, how good, what binds."""
+"""The title: step time, price, staleness, gap to the bound, and bottleneck."""
 
 from hetrl_cli.picture.drawing.lettering import BODY, HEADING, TITLE, shortened, wrapped
 from hetrl_cli.picture.drawing.shapes import Drawing, Label, Tone

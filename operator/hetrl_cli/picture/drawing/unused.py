@@ -1,4 +1,4 @@
-"""What the plan leaves alone, in grey: whole regions, and machines of regions that it uses."""
+"""Unused resources, in grey: whole regions, and machines of regions that the plan uses."""
 
 from collections import defaultdict
 from collections.abc import Sequence

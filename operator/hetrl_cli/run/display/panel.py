@@ -1,7 +1,6 @@
-"""What a run looks like while it goes: a live panel on a terminal, plain lines elsewhere.
+"""The display of a running job: a live panel on a terminal, plain lines elsewhere.
 
-``view`` turns a moment of the run into something rich can draw; nothing here reads a file
-or a clock.
+``view`` renders a moment of the run with rich. Nothing here reads a file or a clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +45,7 @@ class Moment:
     """Samples per second of every step so far."""
 
     events: tuple[str, ...] = ()
-    """What the supervisor had to do, newest last."""
+    """Restarts by the supervisor, newest last."""
 
 
 def view(moment: Moment) -> RenderableType:
@@ -184,4 +183,4 @@ def _processes(moment: Moment, progress: Progress) -> RenderableType:
 
 
 def _waiting(progress: Progress) -> RenderableType:
-    return Text.assemble(("now  ", _LABEL), progress.waiting_for or "nobody waits")
+    return Text.assemble(("now  ", _LABEL), progress.waiting_for or "nothing waits")

@@ -1,7 +1,7 @@
-"""How far a run is, read from the files that the coordinator keeps in its state directory.
+"""Progress of a run, read from the files in the coordinator's state directory.
 
 ``progress.json`` is the wire's ``Progress`` message, replaced about every second;
-``steps.jsonl`` gets a line at every policy version. Showing them is the display's business.
+``steps.jsonl`` gets a line at every policy version.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where a run is shown: a live panel on a terminal, plain lines in a log or a pipe."""
+"""Screens that show a run: a live panel on a terminal, plain lines in a log or a pipe."""
 
 import math
 import time

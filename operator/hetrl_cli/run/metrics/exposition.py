@@ -1,4 +1,4 @@
-"""What a process shows on its metrics port, read: Prometheus' text as series with our labels."""
+"""Parsing of Prometheus' text format into series, with labels of the target."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from hetrl_cli.run.metrics.recording import Identity, identity
 
 
 def series_of(text: str, labels: Mapping[str, str]) -> dict[Identity, float]:
-    """Return the series of a text with a target's labels, which its own go before.
+    """Return the series of a text with a target's labels; a series' own labels take precedence.
 
     Raises:
         ValueError: it is not Prometheus' text.

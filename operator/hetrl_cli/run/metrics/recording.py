@@ -1,8 +1,8 @@
-"""The format in which `hetrl run` keeps what its processes measured, written and read.
+"""The file format of recorded metrics: writer and reader.
 
-A line of JSON is one look at all of them: ``{"t": Unix time, "new": [[name, labels], …], "set":
-[[number, value], …], "gone": [number, …]}``. Series are numbered as they appear; one that a line
-does not name has the value that it had, until it is gone. Nothing here knows what is measured.
+A line of JSON is one sample of all series: ``{"t": Unix time, "new": [[name, labels], …], "set":
+[[number, value], …], "gone": [number, …]}``. Series are numbered as they appear. A series that a
+line does not name keeps its value until it is gone. Nothing here knows what is measured.
 """
 
 import json
@@ -16,22 +16,22 @@ Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def identity(name: str, labels: Mapping[str, str]) -> Identity:
-    """Return what a series is known by."""
+    """Return the identity of a series."""
     return name, tuple(sorted(labels.items()))
 
 
 class Recorder:
-    """Adds looks to a file; another's half line before them is left as it is, and skipped."""
+    """Appends samples to a file; readers skip an incomplete line of an earlier writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._numbers: dict[Identity, int] = {}
         self._values: dict[int, float] = {}
-        # Numbers begin anew: whoever wrote before us has forgotten them, and so have we.
+        # Tells readers that the numbers of an earlier writer are no longer valid.
         self._write({"begin": True})
 
     def add(self, at: float, values: Mapping[Identity, float]) -> None:
-        """Write a look: only what changed since the one before."""
+        """Append a sample: only what changed since the one before."""
         new = [each for each in values if each not in self._numbers]
         for each in new:
             self._numbers[each] = len(self._numbers)
@@ -54,7 +54,7 @@ class Recorder:
 
 @dataclass(slots=True)
 class Track:
-    """One series as it was seen: moments and values, of the same length."""
+    """One recorded series: times and values, of the same length."""
 
     name: str
     labels: Mapping[str, str]
@@ -68,7 +68,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.times: array[float] = array("d")
-        """When there was a look."""
+        """Times of the samples."""
 
         self.tracks: dict[Identity, Track] = {}
         self._offset_bytes = 0
@@ -76,7 +76,7 @@ class Recording:
         self._held: dict[int, float] = {}
 
     def follow(self) -> None:
-        """Read what was added; half a line at the end is left for later."""
+        """Read the lines that were added; leave an incomplete last line for the next call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -89,19 +89,19 @@ class Recording:
 
     def _take(self, line: bytes) -> None:
         try:
-            look = json.loads(line)
+            sample = json.loads(line)
         except ValueError:
             return  # A recorder that was killed left half a line.
-        if look.get("begin"):
+        if sample.get("begin"):
             self._numbered, self._held = [], {}
             return
-        for name, labels in look["new"]:
+        for name, labels in sample["new"]:
             track = self.tracks.setdefault(identity(name, labels), Track(name, labels))
             self._numbered.append(track)
-        for number in look["gone"]:
+        for number in sample["gone"]:
             self._held.pop(number, None)
-        self._held.update((number, value) for number, value in look["set"])
-        self.times.append(look["t"])
+        self._held.update((number, value) for number, value in sample["set"])
+        self.times.append(sample["t"])
         for number, value in self._held.items():
-            self._numbered[number].times.append(look["t"])
+            self._numbered[number].times.append(sample["t"])
             self._numbered[number].values.append(value)

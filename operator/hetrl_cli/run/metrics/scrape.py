@@ -1,8 +1,8 @@
-"""What a run's processes measure, looked at again and again and kept in the run's folder.
+"""Scraping of a run's processes into the run's folder.
 
-``targets.json`` lists their metrics ports as Prometheus' ``file_sd_configs`` reads them, with the
-labels that a PodMonitor would give; ``metrics.jsonl`` is what we saw there ourselves. The job's
-own series, which the operator shows in a cluster, come from a port of ours.
+``targets.json`` lists their metrics ports for Prometheus' ``file_sd_configs``, with the labels
+that a PodMonitor would add; ``metrics.jsonl`` records the samples. This process serves the job's
+own series, which in a cluster the operator serves.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from hetrl_core.task import programs_of
 from hetrl_operator.http.job_metrics import JobMetrics, JobShown, PodsShown
 
 _LEAST_SECONDS = 1.0
-_LOOKS_PER_AGE = 1000
-"""Looks come as often as makes a thousand of the time so far: a file of days stays small."""
+_SAMPLES_PER_AGE = 1000
+"""The interval between samples is the run's age over this: a file of days stays small."""
 
 _ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A port where a process shows its series, and the labels that they get."""
+    """A metrics port of a process, and the labels that its series get."""
 
     address: str
     labels: Mapping[str, str]
@@ -48,7 +48,7 @@ class Target:
 
 
 def targets(pods: tuple[Pod, ...], identity: JobIdentity, *, own_port: int) -> tuple[Target, ...]:
-    """Return where the series of a run are: those of its processes, and of the job as a whole."""
+    """Return the targets of a run: its processes, and the job's own series."""
     job = {"namespace": identity.namespace, "hetrljob": identity.name}
     return (
         *(
@@ -76,7 +76,7 @@ def read_targets(folder: RunFolder) -> tuple[Target, ...]:
 
 
 class JobSeries:
-    """The job's own series, as the operator would show them: its plan, its pods, its phase."""
+    """The job's own series, as the operator would serve them: its plan, pods and phase."""
 
     def __init__(self, identity: JobIdentity, plan: Plan) -> None:
         self.registry = CollectorRegistry()
@@ -114,7 +114,7 @@ class JobSeries:
 async def recorded(
     folder: RunFolder, identity: JobIdentity, plan: Plan
 ) -> AsyncIterator[JobSeries]:
-    """Keep what is measured for as long as the context lives, and at its end the phase."""
+    """Record metrics while the context is open, and at its end the phase."""
     found = read_targets(folder)
     job = JobSeries(identity, plan)
     recorder = Recorder(folder.metrics_file)
@@ -128,7 +128,7 @@ async def recorded(
                 task.cancel()
                 (ended,) = await asyncio.gather(task, return_exceptions=True)
                 job.show(Counter())
-                last = await _look(session, found[-1])
+                last = await _scrape(session, found[-1])
                 try:
                     if isinstance(ended, OSError):
                         raise ended
@@ -155,16 +155,16 @@ async def _record(
     begun = time.monotonic()
     while True:
         at = time.time()
-        seen = await asyncio.gather(*(_look(session, each) for each in found))
+        seen = await asyncio.gather(*(_scrape(session, each) for each in found))
         recorder.add(at, {name: value for each in seen for name, value in each.items()})
         answering = zip(found, seen, strict=True)
         job.show(Counter(each.labels.get("role", "") for each, series in answering if series))
         age = time.monotonic() - begun
-        await asyncio.sleep(max(_LEAST_SECONDS, age / _LOOKS_PER_AGE))
+        await asyncio.sleep(max(_LEAST_SECONDS, age / _SAMPLES_PER_AGE))
 
 
-async def _look(session: aiohttp.ClientSession, target: Target) -> dict[Identity, float]:
-    """Return a target's series; none where it does not answer, as before its start."""
+async def _scrape(session: aiohttp.ClientSession, target: Target) -> dict[Identity, float]:
+    """Return a target's series; none if it does not answer, such as before its start."""
     try:
         async with session.get(f"http://{target.address}/metrics") as reply:
             return series_of(await reply.text(), target.labels)

@@ -1,6 +1,6 @@
-"""One process of the run: its command, its log, its process group.
+"""One process of a run: start, wait and end.
 
-Starting, waiting and ending one process. When to do so is the supervisor's.
+The supervisor decides when.
 """
 
 import asyncio
@@ -17,15 +17,16 @@ from hetrl_core.task import Role
 _TAIL_BYTES = 8192
 
 _ANNOUNCED = 'echo "+$$" >&0; exec "$@" </dev/null'
-"""What a process does before it is its command: it tells the warden, on its standard input.
+"""Shell script that registers a process with the orphan cleanup, then becomes its command.
 
-If we told it, a process would outlive us that we were killed after starting.
+A process registers itself: if the supervisor did it and were killed between start and
+registration, the process would outlive it.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to start, and where what it says goes."""
+    """A process to start, and the file that its output goes to."""
 
     name: str
     """``<pod set>-<ordinal>``, as the pod would be called."""
@@ -44,10 +45,10 @@ class Process:
         self._child = child
 
     @classmethod
-    async def start(cls, command: Command, *, warden: int) -> "Process":
+    async def start(cls, command: Command, *, cleanup: int) -> "Process":
         """Start the command in a process group of its own, appending to its log.
 
-        ``warden`` is a file descriptor on which process groups are announced to one.
+        ``cleanup`` is a file descriptor on which the orphan cleanup reads process groups.
         """
         with command.log.open("ab") as log:
             child = await asyncio.create_subprocess_exec(
@@ -56,7 +57,7 @@ class Process:
                 _ANNOUNCED,
                 "sh",
                 *command.arguments,
-                stdin=warden,
+                stdin=cleanup,
                 stdout=log,
                 stderr=log,
                 env=dict(command.environment),
@@ -76,7 +77,7 @@ class Process:
         return self._child.returncode is None
 
     async def wait(self) -> Exit:
-        """Wait for its end, and end the children that it left behind."""
+        """Wait for its end, then end the children that it left behind."""
         code = await self._child.wait()
         self.kill()
         return Exit(

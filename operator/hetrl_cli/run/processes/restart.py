@@ -1,7 +1,6 @@
-"""What follows when a process ends: the rule of a StatefulSet, with a limit.
+"""Restart policy of local processes: that of a StatefulSet, with a limit on restarts.
 
-Pure: the times of past exits come in, a decision goes out. Starting and stopping are the
-supervisor's.
+Pure: takes the times of past exits, returns a decision. The supervisor starts and stops.
 """
 
 import math
@@ -41,21 +40,21 @@ class Exit:
     """As ``subprocess`` counts: negative for the signal that killed it."""
 
     last_line: str
-    """The last thing it said; empty when it said nothing."""
+    """The last line of its log; empty where there is none."""
 
     at_seconds: float
     """On a monotonic clock."""
 
     def __str__(self) -> str:
         if self.code < 0:
-            # What it said last has nothing to do with it.
+            # Its last line does not explain a signal.
             return f"{self.process} was killed by signal {-self.code}"
-        return f"{self.process} ended with {self.code}: {self.last_line or 'no last words'}"
+        return f"{self.process} ended with {self.code}: {self.last_line or 'no output'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It did all it had to."""
+    """The process has finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """The run cannot go on; the reason in words."""
+    """The run cannot continue; the reason in words."""
 
     reason: str
 
@@ -76,7 +75,7 @@ Decision = Done | Restart | Terminal
 
 
 def after_exit(exits: Sequence[Exit], policy: RestartPolicy) -> Decision:
-    """Decide what follows from the exits so far that share a limit, the newest last."""
+    """Decide what to do after the exits so far that share a limit, the newest last."""
     newest = exits[-1]
     if newest.code == 0:
         return Done()

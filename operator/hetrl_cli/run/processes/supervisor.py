@@ -1,8 +1,8 @@
-"""Keeps the processes of a run alive until it ends, and leaves none behind.
+"""The supervisor: keeps the processes of a run alive until it ends, and leaves none behind.
 
-A ``Unit`` is what dies together: all training replicas form one, since collectives have no
-use for survivors; every other process is its own. What follows an exit is ``restart``'s
-rule; how far the run is, and whether it still moves, is watched elsewhere.
+A ``Unit`` restarts as a whole: all training replicas form one, since a collective cannot go on
+without a rank; every other process is a unit of its own. ``restart`` decides what follows an
+exit. ``hetrl_cli.run.execute`` checks progress and stalls.
 """
 
 import asyncio
@@ -42,19 +42,19 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """Every process did all it had to."""
+    """Every process has finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run cannot go on; the reason in words."""
+    """The run cannot continue; the reason in words."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Someone asked the run to stop; the signal's number."""
+    """A signal stopped the run; its number."""
 
     signal: int
 
@@ -99,8 +99,8 @@ class Supervisor:
 
     async def run(self, stop: "asyncio.Future[End]") -> End:
         """Start every unit and return how the run ended; no process is left then."""
-        async with _warden() as warden:
-            tasks = {asyncio.create_task(self._keep(each, warden)): each for each in self._units}
+        async with _orphan_cleanup() as cleanup:
+            tasks = {asyncio.create_task(self._keep(each, cleanup)): each for each in self._units}
             try:
                 return await _end(tasks, stop)
             finally:
@@ -115,11 +115,11 @@ class Supervisor:
         for process in self._running:
             process.kill()
 
-    async def _keep(self, unit: Unit, warden: int) -> End:
+    async def _keep(self, unit: Unit, cleanup: int) -> End:
         policy = self._essential if unit.is_essential else self._workers
         exits = self._essential_exits if unit.is_essential else []
         while True:
-            exits.append(newest := await self._once(unit, warden))
+            exits.append(newest := await self._once(unit, cleanup))
             match after_exit(exits, policy):
                 case Done():
                     return Succeeded()
@@ -129,12 +129,12 @@ class Supervisor:
                     self._announce(f"{newest}; restarting in {after_seconds:g} s")
                     await asyncio.sleep(after_seconds)
 
-    async def _once(self, unit: Unit, warden: int) -> Exit:
+    async def _once(self, unit: Unit, cleanup: int) -> Exit:
         """Run the unit until all its processes are done, or the first of them dies."""
         async with contextlib.AsyncExitStack() as stack:
             ends = [
                 asyncio.ensure_future(
-                    (await stack.enter_async_context(self._started(each, warden))).wait()
+                    (await stack.enter_async_context(self._started(each, cleanup))).wait()
                 )
                 for each in unit.commands
             ]
@@ -144,8 +144,8 @@ class Supervisor:
         return newest
 
     @contextlib.asynccontextmanager
-    async def _started(self, command: Command, warden: int) -> AsyncIterator[Process]:
-        process = await Process.start(command, warden=warden)
+    async def _started(self, command: Command, cleanup: int) -> AsyncIterator[Process]:
+        process = await Process.start(command, cleanup=cleanup)
         self._running.add(process)
         try:
             yield process
@@ -153,7 +153,7 @@ class Supervisor:
             await process.stop(grace_seconds=GRACE_SECONDS)
             self._running.discard(process)
             with contextlib.suppress(BrokenPipeError):
-                os.write(warden, b"-%d\n" % process.group)
+                os.write(cleanup, b"-%d\n" % process.group)
 
 
 async def _cancel(tasks: "Iterable[asyncio.Task[End]]") -> None:
@@ -164,40 +164,40 @@ async def _cancel(tasks: "Iterable[asyncio.Task[End]]") -> None:
 async def _end(tasks: "dict[asyncio.Task[End], Unit]", stop: "asyncio.Future[End]") -> End:
     essential = {task for task, unit in tasks.items() if unit.is_essential}
     pending: set[asyncio.Future[End]] = {stop, *tasks}
-    patience: float | None = None
+    timeout: float | None = None
     while left := [task for task in essential if task in pending]:
         done, pending = await asyncio.wait(
-            pending, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+            pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
         )
         if not done:
             names = " and ".join(sorted(tasks[task].name for task in left))
-            return Failed(f"{names} did not end within {patience:g} s of the run's end")
+            return Failed(f"{names} did not end within {timeout:g} s of the run's end")
         for each in done:
             if not isinstance(end := each.result(), Succeeded):
                 return end
         if done & essential:
-            patience = FOLLOW_SECONDS
+            timeout = FOLLOW_SECONDS
     if followers := pending - {stop}:
         await asyncio.wait(followers, timeout=DRAIN_SECONDS)
     return Succeeded()
 
 
 @contextlib.asynccontextmanager
-async def _warden() -> AsyncIterator[int]:
-    """Yield where process groups are announced; when that is closed, those left are ended."""
-    listens, told = os.pipe()
+async def _orphan_cleanup() -> AsyncIterator[int]:
+    """Yield the pipe on which process groups register; when it closes, those left are ended."""
+    read_end, write_end = os.pipe()
     try:
-        warden = await asyncio.create_subprocess_exec(
+        cleanup = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "hetrl_cli.run.processes.warden",
-            stdin=listens,
+            "hetrl_cli.run.processes.orphan_cleanup",
+            stdin=read_end,
             start_new_session=True,
         )
     finally:
-        os.close(listens)
+        os.close(read_end)
     try:
-        yield told
+        yield write_end
     finally:
-        os.close(told)
-        await warden.wait()
+        os.close(write_end)
+        await cleanup.wait()

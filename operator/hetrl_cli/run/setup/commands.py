@@ -1,4 +1,4 @@
-"""How a pod is started here: the same `hetrl` entry point as in its container."""
+"""Commands that start pods as local processes: the same `hetrl` entry point as in containers."""
 
 import sys
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _ONE_THREAD = {
 def commands(
     pods: tuple[Pod, ...], folder: RunFolder, *, environment: Mapping[str, str], num_devices: int
 ) -> tuple[Command, ...]:
-    """Return what to start for each pod.
+    """Return the command of each pod.
 
     Args:
         pods: the processes of the plan.

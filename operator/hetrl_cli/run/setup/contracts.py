@@ -1,7 +1,7 @@
-"""What each local process is told: the pods of a plan, with loopback addresses.
+"""Launch contracts of local processes: the pods of a plan, with loopback addresses.
 
-Pure. The operator's manifests and this module read the same pod sets, so a process cannot
-tell the two apart.
+Pure. The operator's manifests and this module read the same pod sets, so a process sees no
+difference.
 """
 
 from collections.abc import Iterator
@@ -44,10 +44,10 @@ def pods(
     """Return the processes of a plan, the coordinator first.
 
     Args:
-        plan: who does what where.
-        job: what they are told of the job.
-        identity: which run it is.
-        folder: where they read and write.
+        plan: the plan to run.
+        job: the job's spec.
+        identity: the run's identity.
+        folder: the run's folder, which they read and write.
         ports: free ones: those of ``NUM_PORTS``, then one for each process's metrics; where they
             end, a process takes any.
         startup_deadline_seconds: how long they wait for each other.
@@ -85,7 +85,7 @@ def _shared(
     folder: RunFolder,
     ports: tuple[int, ...],
 ) -> Launch:
-    """Return what every process is told alike, with the coordinator's name on it."""
+    """Return the launch contract of the coordinator; the others differ from it in a few fields."""
     coordinator, weights, rendezvous = (
         Address(host=LOOPBACK, port=port) for port in ports[:NUM_PORTS]
     )
@@ -140,7 +140,7 @@ def _of_set(
                 ranks=pods.ranks,
                 concurrency=pods.concurrency,
                 kv_cache_bytes=pods.kv_cache_bytes,
-                # Every process of a machine would else listen on the same one.
+                # A fixed port would collide: all processes share one machine.
                 metrics_port=next(metrics_ports, 0),
                 more_metrics_ports=tuple(next(metrics_ports, 0) for _ in pods.programs[1:]),
                 state_path=str(folder.state(name)),

@@ -1,6 +1,6 @@
-"""Where a run keeps everything it writes, and how an earlier run is taken up again.
+"""The folder of a run: its files, how a run claims it, and how a run resumes.
 
-``OUT/run.json`` says whose folder it is. A run never writes into another's: the state
+``OUT/run.json`` identifies the run. A run never writes into the folder of another: the state
 inside would make it skip work that it has not done.
 """
 
@@ -26,7 +26,7 @@ class RunFolder:
 
     @property
     def job_file(self) -> Path:
-        """The job as it was given, for those who look at the run later."""
+        """The job as it was given, for later reference."""
         return self.path / "job.yaml"
 
     @property
@@ -138,7 +138,7 @@ def record_of(root: Path, job: JobIdentity) -> RunFolder:
 
 
 def resume(folder: RunFolder, *, namespace: str, name: str) -> JobIdentity:
-    """Take up the run of a folder again.
+    """Resume the run of a folder.
 
     Raises:
         ValueError: the folder holds no run, or one of another job.

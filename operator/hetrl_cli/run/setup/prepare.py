@@ -1,7 +1,7 @@
-"""From files to a job that can start here: everything that may be refused is refused now.
+"""Preparation of a local run: reads job, fleet and plan, and refuses what cannot start.
 
-The job is read with the API server's own rules; paths are looked at before a process could
-stumble over them. Planning is the planner's.
+The job is validated with the API server's rules, and every path is checked before a process
+needs it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from hetrl_api.job.runtime import Traces
 from hetrl_api.job.to_core import to_spec
 from hetrl_api.load import read_fleet, read_job, read_plan
 from hetrl_cli.files import read_text, with_architecture
-from hetrl_cli.waiting import planning
+from hetrl_cli.planning_progress import planning_progress
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import Engine, JobSpec, TracesSpec
 from hetrl_core.plan.capabilities import obstacles
@@ -95,7 +95,7 @@ def prepare(
     claims: Mapping[str, Path],
     experiment: Experiment,
 ) -> Prepared:
-    """Read a job and a fleet, and look at every path that the job names.
+    """Read a job and a fleet, and check every path that the job names.
 
     Raises:
         ValueError: the job or the fleet is not valid, or something that it names is missing.
@@ -133,8 +133,8 @@ def planned(prepared: Prepared) -> Plan:
     Raises:
         NotStartableError: there is no such plan; every reason in words.
     """
-    with planning(prepared.spec.planning.time_budget_seconds) as is_over:
-        outcome = plan(prepared.fleet, prepared.spec, should_stop=is_over, runnable_only=True)
+    with planning_progress(prepared.spec.planning.time_budget_seconds) as should_stop:
+        outcome = plan(prepared.fleet, prepared.spec, should_stop=should_stop, runnable_only=True)
     if isinstance(outcome, Infeasible):
         reasons = (*outcome.reasons, *prepared.left_out)
         raise NotStartableError("the job fits nowhere: " + "; ".join(reasons))

@@ -1,6 +1,6 @@
-"""The series of a job as a whole, made from its status and plan as the operator makes them.
+"""The series of a cluster's job, made from its status and plan as the operator makes them.
 
-The operator shows them too, but its pod is in a namespace that few may look into.
+The operator serves them too, but few users may reach its namespace.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from hetrl_core.plan.plan import Plan
 from hetrl_operator.http.job_metrics import JobMetrics, job_shown
 
 
-class WholeJob:
-    """One job's series; its plan is read once for each that it follows."""
+class ClusterJobSeries:
+    """One job's series; each plan that it follows is read once."""
 
     def __init__(self, connection: Connection) -> None:
         """Show nothing yet."""
@@ -33,7 +33,7 @@ class WholeJob:
         self._plan: tuple[str, Plan | None] = "", None
 
     def series(self, job: Object) -> dict[Identity, float]:
-        """Return them; those that were, where an operator of another release wrote the status."""
+        """Return the series; the last ones if an operator of another release wrote the status."""
         metadata = job["metadata"]
         text = json.dumps(job.get("status") or {})
         with contextlib.suppress(ValidationError):

@@ -1,8 +1,8 @@
-"""A job of a cluster, looked at again and again and recorded as a run of this machine is.
+"""A recorder of a cluster's job: it samples metrics regularly, as `hetrl run` does on one machine.
 
-For those who have no Prometheus: what the job's pods measure comes through the API server, which
-takes no more than the right to reach pods by it. The series of the job as a whole are left to
-`whole_job`, drawing to `runs`, which reads the record.
+It serves clusters without Prometheus: it reads metrics of the job's pods through the API server,
+which takes `get` on pods/proxy. `cluster_job_series` makes the job's own series; `runs` reads the
+record.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from pathlib import Path
 import click
 
 from hetrl_cli.cluster.connection import Connection, Object, Refused
-from hetrl_cli.dashboard.sources.whole_job import WholeJob
-from hetrl_cli.jobs.standing import Standing
+from hetrl_cli.dashboard.sources.cluster_job_series import ClusterJobSeries
+from hetrl_cli.jobs.job_view import JobView
 from hetrl_cli.run.metrics.exposition import series_of
 from hetrl_cli.run.metrics.recording import Identity, Recorder
 from hetrl_cli.run.setup.folder import RunFolder, record_of
@@ -30,27 +30,27 @@ from hetrl_operator.render.deployment import MORE_METRICS
 _PORT = "metrics"
 _LEAST_SECONDS = 1.0
 _SECONDS_PER_POD = 0.02
-"""Looks of a job of hundreds of pods come seldom enough for an API server not to notice."""
+"""Limits the load that a job of hundreds of pods puts on the API server."""
 
-_LOOKS_PER_AGE = 1000
-"""As of local runs: a record of days stays small."""
+_SAMPLES_PER_AGE = 1000
+"""The same as for local runs, so that a record of days stays small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _Sample:
     series: Mapping[Identity, float]
     num_pods: int = 0
-    is_over: bool = False
+    has_ended: bool = False
 
 
-class Watched:
-    """One job and its record; asked once before anything is served, so that refusals are seen."""
+class ClusterJobRecorder:
+    """One job and its record; the constructor makes a first request to show refusals early."""
 
     def __init__(self, connection: Connection, name: str, root: Path) -> None:
         """Find the job and the folder that it is recorded in.
 
         Raises:
-            ClickException: there is no such job, or its pods may not be asked.
+            ClickException: there is no such job, or access to its pods is forbidden.
         """
         found = connection.job(name)
         metadata = found["metadata"]
@@ -62,36 +62,36 @@ class Watched:
         self._name = name
         self._uid = metadata["uid"]
         self._labels = {"namespace": metadata["namespace"], "hetrljob": name}
-        self._whole = WholeJob(connection)
+        self._whole = ClusterJobSeries(connection)
         self._refuse_if_forbidden()
 
     async def record(self) -> None:
-        """Look until the job has ended or is gone; nothing where another process does."""
+        """Sample until the job ends or is deleted; do nothing if another process records it."""
         with _claimed(self.folder) as is_ours:
             if not is_ours:
                 return
             try:
                 await self._record(Recorder(self.folder.metrics_file))
             except OSError as error:
-                # What was seen so far can still be looked at.
+                # The record up to here can still be shown.
                 click.echo(f"{self._name} is recorded no further: {error}", err=True)
 
     async def _record(self, recorder: Recorder) -> None:
         begun = time.monotonic()
-        while (looked := await self._look()) is not None:
-            recorder.add(time.time(), looked.series)
-            if looked.is_over:
+        while (sample := await self._sample()) is not None:
+            recorder.add(time.time(), sample.series)
+            if sample.has_ended:
                 break
             age = time.monotonic() - begun
             await asyncio.sleep(
-                max(_LEAST_SECONDS, looked.num_pods * _SECONDS_PER_POD, age / _LOOKS_PER_AGE)
+                max(_LEAST_SECONDS, sample.num_pods * _SECONDS_PER_POD, age / _SAMPLES_PER_AGE)
             )
         self.folder.end_file.write_text(json.dumps({"seconds": time.monotonic() - begun}))
 
-    async def _look(self) -> _Looked | None:
-        """Return what is to be seen now; None once the job is gone.
+    async def _sample(self) -> _Sample | None:
+        """Return the present values; None once the job is deleted.
 
-        An API server that does not answer is asked again at the next look.
+        If the API server does not answer, the next sample asks it again.
         """
         try:
             job = await asyncio.to_thread(self._connection.job, self._name)
@@ -99,14 +99,14 @@ class Watched:
             whole = await asyncio.to_thread(self._whole.series, job)
         except click.ClickException:
             is_there = await asyncio.to_thread(self._is_there)
-            return _Looked(series={}) if is_there else None
+            return _Sample(series={}) if is_there else None
         if job["metadata"]["uid"] != self._uid:
             return None
         seen = await asyncio.gather(*(asyncio.to_thread(self._of, pod) for pod in pods))
-        return _Looked(
+        return _Sample(
             series={name: value for each in (whole, *seen) for name, value in each.items()},
             num_pods=len(pods),
-            is_over=Standing(job).has_succeeded is not None,
+            has_ended=JobView(job).has_succeeded is not None,
         )
 
     def _is_there(self) -> bool:
@@ -115,7 +115,7 @@ class Watched:
         return True
 
     def _of(self, pod: Object) -> dict[Identity, float]:
-        """Return a pod's series; none of a program that does not answer, as before its start."""
+        """Return a pod's series; a program that does not answer, as before its start, has none."""
         metadata = pod["metadata"]
         labels = metadata.get("labels", {})
         found: dict[Identity, float] = {}
@@ -140,7 +140,7 @@ class Watched:
 
 
 def _metrics_ports(pod: Object) -> Iterator[tuple[str, str]]:
-    """Yield the ports at which a pod's programs show their series, and their roles."""
+    """Yield the metrics ports of a pod's programs, and their roles."""
     own = pod["metadata"].get("labels", {}).get(ROLE, "")
     roles = {_PORT: own} | {name: role.value for role, (name, _) in MORE_METRICS.items()}
     for container in pod["spec"]["containers"]:
@@ -151,7 +151,7 @@ def _metrics_ports(pod: Object) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _claimed(folder: RunFolder) -> Iterator[bool]:
-    """Tell whether we are the one that writes this record, and stay it for the context."""
+    """Yield whether this process holds the lock of the record; hold it for the context."""
     with (folder.path / "recorder").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

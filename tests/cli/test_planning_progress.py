@@ -5,10 +5,10 @@ import sys
 
 WAITS = """
 import time
-from hetrl_cli.waiting import planning
-with planning({seconds}) as is_over:
+from hetrl_cli.planning_progress import planning_progress
+with planning_progress({seconds}) as should_stop:
     time.sleep(0.6)
-    print(is_over())
+    print(should_stop())
 """
 
 
@@ -29,19 +29,19 @@ def seen(seconds: float) -> tuple[str, str]:
     return printed, sent
 
 
-def test_whoever_watches_sees_that_a_plan_is_being_made() -> None:
+def test_terminal_shows_that_a_plan_is_being_made() -> None:
     printed, sent = seen(5)
     assert printed == "False\n"
     assert "planning" in sent
     assert "of at most 5 s" in sent
 
 
-def test_after_its_seconds_a_search_is_told_to_stop() -> None:
+def test_search_stops_after_the_deadline() -> None:
     printed, _ = seen(0.1)
     assert printed == "True\n"
 
 
-def test_where_nobody_watches_nothing_is_said() -> None:
+def test_without_a_terminal_nothing_is_printed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WAITS.format(seconds=5)],
         check=True,

@@ -1,7 +1,7 @@
-"""How a job stands, in words and short figures: what tables and lines are made of.
+"""A read-only view of a HetRLJob for display: its state in words and short figures.
 
-Reads the API's object as it is, so that a command line and an operator of two releases
-understand each other as far as they agree.
+It reads the raw object, so that a command line works with an operator of another release in all
+fields that both know.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _FINISHED = {ConditionType.COMPLETE: True, ConditionType.FAILED: False}
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobView:
     """A HetRLJob as the API server gives it."""
 
     job: Mapping[str, Any]
@@ -28,41 +28,41 @@ class Standing:
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
+        """Its namespace."""
         return str(self.job["metadata"].get("namespace", ""))
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """What the operator saw last; empty before it has."""
+        """The status that the operator wrote last; empty before the first."""
         return self.job.get("status") or {}
 
     @property
     def phase(self) -> str:
-        """Where it is in its life, for people."""
+        """Its phase, for people."""
         return str(self.status.get("phase") or "Pending")
 
     @property
     def progress(self) -> Mapping[str, Any]:
-        """How far training has come."""
+        """The progress of training."""
         return self.status.get("progress") or {}
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """The plan in force, in short."""
+        """A summary of the active plan."""
         return self.status.get("plan") or {}
 
     @property
     def conditions(self) -> list[Mapping[str, Any]]:
-        """What holds and what does not."""
+        """Its conditions."""
         return list(self.status.get("conditions") or ())
 
     def condition(self, kind: str) -> Mapping[str, Any] | None:
-        """Return one condition if it is known."""
+        """Return the condition of a type, if there is one."""
         return next((each for each in self.conditions if each.get("type") == kind), None)
 
     @property
     def has_succeeded(self) -> bool | None:
-        """Whether it ended well; ``None`` while it has not ended."""
+        """Whether it has succeeded; ``None`` before it has ended."""
         for kind, is_good in _FINISHED.items():
             found = self.condition(kind)
             if found and found.get("status") == "True":
@@ -71,29 +71,29 @@ class Standing:
 
     @property
     def steps(self) -> str:
-        """Versions made, of those to make."""
+        """Finished and total steps."""
         total = self.progress.get("totalSteps") or self.job["spec"]["training"]["steps"]
         return f"{self.progress.get('step', 0)}/{total}"
 
     @property
     def share_done(self) -> float:
-        """Versions made, as a share."""
+        """Share of the steps that are finished."""
         total = self.progress.get("totalSteps") or self.job["spec"]["training"]["steps"]
         return float(self.progress.get("step", 0)) / float(total)
 
     @property
     def max_staleness(self) -> str:
-        """The bound, where the spec says it."""
+        """The bound, if the spec sets it."""
         return str((self.job["spec"].get("algorithm") or {}).get("maxStaleness", UNKNOWN))
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last version, as it was reported; ``None`` where nobody knows."""
+        """Reported seconds until the last step; ``None`` if unknown."""
         seconds = self.progress.get("etaSeconds")
         return seconds if isinstance(seconds, int | float) and self.has_succeeded is None else None
 
     def ready(self, role: str) -> str:
-        """Return ready and wanted pods of a role."""
+        """Return ready and desired pods of a role."""
         pods = self.status.get(role) or {}
         if not pods:
             return UNKNOWN
@@ -101,7 +101,7 @@ class Standing:
 
     @property
     def why(self) -> str:
-        """The message of what keeps the job from running, or of how it ended."""
+        """Reason and message of the condition that keeps the job from running, or that ended it."""
         for kind, wanted in (
             (ConditionType.FAILED, "False"),
             (ConditionType.ACCEPTED, "True"),
@@ -118,7 +118,7 @@ class Standing:
         return ""
 
 
-def pod_columns(jobs: Iterable[Standing]) -> dict[str, str]:
+def pod_columns(jobs: Iterable[JobView]) -> dict[str, str]:
     """Return the roles whose pods a table of jobs counts, by its titles."""
     found = {"trainers": "trainer", "rollouts": "rollout"}
     has_inference = any("inference" in each.status for each in jobs)
@@ -126,12 +126,12 @@ def pod_columns(jobs: Iterable[Standing]) -> dict[str, str]:
 
 
 def figure(value: object, form: str = ".2f") -> str:
-    """Return a number in short, or a dash where it is not known."""
+    """Format a number, or return a dash if it is unknown."""
     return format(value, form) if isinstance(value, int | float) else UNKNOWN
 
 
 def moment(text: object) -> datetime | None:
-    """Return a time as the API server writes it."""
+    """Parse a time as the API server writes it."""
     return datetime.fromisoformat(str(text)) if text else None
 
 

@@ -121,7 +121,7 @@ def test_two_who_look_share_one_record(served: Cluster, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "user", "said"),
     [
-        pytest.param("nobody", None, 'hetrljobs.hetrl.dev "nobody" not found', id="no job"),
+        pytest.param("missing", None, 'hetrljobs.hetrl.dev "missing" not found', id="no job"),
         pytest.param("closed", "looker", "takes `get` on pods/proxy in watched", id="no right"),
     ],
 )

@@ -19,7 +19,7 @@ _ENDS = {";", "&", "&&", "|", "||"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DocumentedCommand:
     """One command of a page."""
 
     page: Path
@@ -32,22 +32,24 @@ class Told:
         return f"{self.page.relative_to(ROOT)}: {shlex.join(self.words)}"
 
 
-def told(program: str) -> list[Told]:
+def documented(program: str) -> list[DocumentedCommand]:
     """Return the commands of a program on all pages, each once."""
     found = {(each.words, each.prints): each for page in PAGES for each in _commands(page)}
     return [each for each in found.values() if each.words[0] == program]
 
 
-def _commands(page: Path) -> Iterator[Told]:
+def _commands(page: Path) -> Iterator[DocumentedCommand]:
     for block in _blocks(page):
         lines = re.sub(r"\\\n\s*", "", block).splitlines()
         if any(line.startswith("$ ") for line in lines):
             for typed in re.split(r"^\$ ", "\n".join(lines), flags=re.MULTILINE)[1:]:
                 line, _, prints = typed.partition("\n")
-                yield from (Told(page=page, words=each, prints=prints) for each in _split(line))
+                yield from (
+                    DocumentedCommand(page=page, words=each, prints=prints) for each in _split(line)
+                )
         elif lines and _program(lines[0].split()) in _PROGRAMS:
             for line in lines:
-                yield from (Told(page=page, words=each) for each in _split(line))
+                yield from (DocumentedCommand(page=page, words=each) for each in _split(line))
 
 
 def _blocks(page: Path) -> Iterator[str]:

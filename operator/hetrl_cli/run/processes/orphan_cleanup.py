@@ -1,9 +1,8 @@
-"""Ends the processes of a run whose owner died without a chance to end them.
+"""Cleanup of processes that are orphaned when the owner of their run dies.
 
-``python -m hetrl_cli.run.processes.warden`` reads process groups from its standard input, ``+`` to
-watch, which the group itself says, and ``-`` to forget, a line each. When the input ends, for
-whatever reason, it stops the groups that are left. It catches their children too, which a
-parent-death signal does not.
+``python -m hetrl_cli.run.processes.orphan_cleanup`` reads process groups from its standard input,
+one a line: ``+`` registers a group, which the group writes itself, ``-`` removes it. When the input
+ends, it stops the registered groups. Unlike a parent-death signal, this stops their children too.
 """
 
 import os
@@ -16,8 +15,8 @@ GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
 
-def watched(lines: Iterable[str]) -> set[int]:
-    """Return the process groups still watched when the lines end."""
+def registered(lines: Iterable[str]) -> set[int]:
+    """Return the process groups that are registered when the lines end."""
     groups: set[int] = set()
     for line in lines:
         group = int(line[1:])
@@ -54,4 +53,4 @@ def _exists(group: int) -> bool:
 
 
 if __name__ == "__main__":
-    stop(watched(sys.stdin), grace_seconds=GRACE_SECONDS)
+    stop(registered(sys.stdin), grace_seconds=GRACE_SECONDS)

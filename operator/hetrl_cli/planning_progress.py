@@ -1,4 +1,4 @@
-"""A wait for a plan: its deadline, and a sign of life for whoever watches."""
+"""A progress indicator with a deadline for a search for a plan."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,24 +11,27 @@ _FRAMES_PER_SECOND = 4
 
 
 @contextmanager
-def planning(seconds: float) -> Iterator[Callable[[], bool]]:
-    """Yield what tells a search to stop after so many seconds.
+def planning_progress(seconds: float) -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether the deadline has passed.
 
-    On a terminal a bar moves on standard error meanwhile, and is gone at the end; a search asks
-    thousands of times a second, so the bar does not wait to be told.
+    On a terminal, standard error shows a moving bar until the context ends. A thread refreshes
+    the bar: a search calls the function thousands of times a second.
+
+    Args:
+        seconds: time until the deadline.
     """
     ends_at = time.monotonic() + seconds
-    watched = Console(stderr=True)
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("planning"),
         BarColumn(),
         TimeElapsedColumn(),
         TextColumn(f"of at most {seconds:g} s"),
-        console=watched,
+        console=console,
         transient=True,
         refresh_per_second=_FRAMES_PER_SECOND,
         redirect_stdout=False,
-        disable=not watched.is_terminal,
+        disable=not console.is_terminal,
     )
     with bar:
         bar.add_task("", total=None)
