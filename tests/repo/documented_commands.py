@@ -1,4 +1,4 @@
-"""The commands that pages tell people to type, and what pages say that these print."""
+"""Commands that the documentation contains, and the output that it shows for them."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ class DocumentedCommand:
     """What the page shows below it; empty where it shows nothing."""
 
     def __str__(self) -> str:
-        """Say where it stands, for the names of tests."""
+        """Return page and command, for the names of tests."""
         return f"{self.page.relative_to(ROOT)}: {shlex.join(self.words)}"
 
 
