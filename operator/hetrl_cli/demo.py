@@ -1,8 +1,7 @@
-"""``hetrl demo``: a tiny model learns to carry, from nothing to a report, on this machine.
+"""``hetrl demo``: trains a tiny model to add with carries on this machine, and writes a report.
 
-Only calls other commands, each in a process of its own: the model and its problems are
-made, the run goes as `hetrl run` does, and accuracy is measured before and after on
-problems that were never trained on.
+It runs other commands, each in its own process: they make the model and its problems, run the
+job as `hetrl run` does, and measure accuracy before and after on held-out problems.
 """
 
 import json
@@ -36,13 +35,13 @@ _EVALUATION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Where the demo keeps what it makes."""
+    """The demo's folders."""
 
     path: Path
 
     @property
     def claim(self) -> Path:
-        """Stands for the claim: the model and the problems."""
+        """The folder in place of the claim: the model and the problems."""
         return self.path / CLAIM
 
     @property
@@ -52,14 +51,14 @@ class Folders:
 
     @property
     def result(self) -> Path:
-        """What came of it, in figures."""
+        """The figures of the result."""
         return self.path / "result.json"
 
     def clear(self) -> None:
-        """Make room for another demo, and never for anything else.
+        """Delete an earlier demo, and refuse to delete anything else.
 
         Raises:
-            ClickException: the folder holds something that no demo has left there.
+            ClickException: the folder holds files of something else.
         """
         if self.path.exists() and any(self.path.iterdir()) and not self.claim.is_dir():
             raise click.ClickException(f"{self.path} is not empty, and not an earlier demo")
@@ -89,7 +88,7 @@ class Folders:
     "earlier",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="An earlier demo, whose model and problems are taken: two jobs then begin alike.",
+    help="An earlier demo, whose model and problems are reused: two jobs then start equal.",
 )
 @click.option("--learning-rate", type=click.FloatRange(min=0), help="0: a control.")
 @click.option("--shuffle-rewards", is_flag=True, help="The other control.")
@@ -122,7 +121,7 @@ def command(
 
 
 def _begin(folders: Folders, *, earlier: Path | None, seed: int) -> None:
-    """Have a model and its problems, an earlier demo's or new ones."""
+    """Provide a model and its problems: an earlier demo's, or new ones."""
     if earlier is None:
         folders.clear()
         _make(folders.claim, seed=seed)
@@ -154,7 +153,7 @@ def _make(claim: Path, *, seed: int) -> None:
 
 
 def _evaluated(folders: Folders, model: Path) -> str:
-    """Return what `hetrl evaluate` said of a model on the held-out problems, as JSON."""
+    """Return the JSON that `hetrl evaluate` prints for a model on the held-out problems."""
     data = str(folders.claim / "held-out.jsonl")
     said = _hetrl("evaluate", "--model", str(model), "--data", data, *_EVALUATION, capture=True)
     found = json.loads(said)
@@ -191,7 +190,7 @@ def _conclude(folders: Folders, *, seed: int, wall_seconds: float) -> None:
 
 
 def _hetrl(*arguments: str, capture: bool = False) -> str:
-    """Run another command; what goes wrong there ends the demo with its words and its code."""
+    """Run another command; if it fails, exit with its code."""
     child = subprocess.Popen(  # noqa: S603  # our own entry point
         [Path(sys.executable).parent / "hetrl", *arguments],
         stdout=subprocess.PIPE if capture else None,

@@ -1,4 +1,4 @@
-"""Files that commands are given: job texts, and a model's ``config.json``."""
+"""Input files of commands: jobs, and a model's ``config.json``."""
 
 import json
 import sys
@@ -41,8 +41,7 @@ def read_job(path: Path) -> JobSpec:
 def with_architecture(model: ModelSpec) -> ModelSpec:
     """Fill in the dimensions that a job leaves to the model's ``config.json``.
 
-    A model that is not on this machine keeps ``None``: whether that matters is for the
-    caller to say.
+    A model that is not on this machine keeps ``None``; the caller decides whether that matters.
 
     Raises:
         ClickException: there is a ``config.json``, and it is not one of a known family.

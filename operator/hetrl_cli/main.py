@@ -1,8 +1,8 @@
 """``hetrl``: the group of all commands, found by name and loaded when they are called.
 
-Commands of other rooms are entry points of the group ``hetrl.commands``, so that each
-works where the packages of the others are not installed. What goes wrong ends as one line
-and a non-zero exit code.
+Commands of other packages are entry points of the group ``hetrl.commands``, so that each
+works where the packages of the others are not installed. An error ends as one line and a
+non-zero exit code.
 """
 
 import os
@@ -40,14 +40,14 @@ DEBUG_VARIABLE = "HETRL_DEBUG"
 
 
 class Commands(click.Group):
-    """A group whose commands are imported only when asked for."""
+    """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Return the names of all commands that are installed."""
         return sorted(_found())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return a command, or one that says why it cannot be had here."""
+        """Return a command, or one that says why it is not available here."""
         found = _found().get(cmd_name)
         return _loaded(found) if found else None
 

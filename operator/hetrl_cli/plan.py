@@ -18,7 +18,7 @@ from hetrl_cli.files import read_job
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.plan import show_frontier, show_plan
-from hetrl_cli.topology_option import asked_fleet
+from hetrl_cli.topology_option import requested_fleet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.capabilities import obstacles
@@ -44,7 +44,7 @@ from hetrl_planner.whatif.frontier import frontier
     help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
     "Unset: the nodes of the current cluster.",
 )
-@click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
+@click.option("--context", help="The kubeconfig's context, if the fleet is a cluster.")
 @click.option(
     "-o",
     "--output",
@@ -56,9 +56,7 @@ from hetrl_planner.whatif.frontier import frontier
 @click.option(
     "--runnable", is_flag=True, help="Only plans that this release can run, not just preview."
 )
-@click.option(
-    "--explain", is_flag=True, help="Say also who waits, and what one more GPU would be worth."
-)
+@click.option("--explain", is_flag=True, help="Show idle shares, and the value of one more GPU.")
 @click.option(
     "--frontier",
     "frontier_points",
@@ -73,14 +71,14 @@ from hetrl_planner.whatif.frontier import frontier
     metavar="[HETRLPLAN]",
     is_flag=False,
     flag_value="",
-    help="Say what would change of the plan that the job follows on the cluster, or of another "
-    "there.",
+    help="Show the difference from the plan that the job follows on the cluster, or from another "
+    "HetRLPlan there.",
 )
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=checked,
-    help="Draw the plan as well: machines, links, stages, flows, into FILE.svg or FILE.png.",
+    help="Also draw the plan: machines, links, stages, flows, into FILE.svg or FILE.png.",
 )
 def command(
     *,
@@ -94,16 +92,16 @@ def command(
     compared_with: str | None,
     picture: Path | None,
 ) -> None:
-    """Plan a job, and say what would run where, how fast, for how much, and what binds.
+    """Plan a job: show placement, speed, price and bottleneck.
 
-    Ends 0 with a plan, 2 with the reasons why there is none, 1 when the question is wrong.
+    Ends 0 with a plan, 2 with the reasons why there is none, 1 if the input is invalid.
     """
     is_compared = compared_with is not None
     if frontier_points and (picture or is_compared):
         raise click.ClickException("--picture and --diff are of one plan: --frontier makes several")
     try:
         job = read_job(job_file)
-        machines = asked_fleet(topology, context=context)
+        machines = requested_fleet(topology, context=context)
         fleet, left_out = machines.snapshot(job.resources), machines.left_out(job.resources)
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error

@@ -15,7 +15,7 @@ from hetrl_planner.presets.fleets import UnknownPreset, preset
 PRESET = "preset:"
 
 
-def asked_fleet(topology: Path | None, *, context: str | None) -> Fleet:
+def requested_fleet(topology: Path | None, *, context: str | None) -> Fleet:
     """Return the machines that are named, or those of a cluster.
 
     Raises:
@@ -23,7 +23,7 @@ def asked_fleet(topology: Path | None, *, context: str | None) -> Fleet:
         InvalidObjectError: the file is not a fleet.
     """
     if topology is not None:
-        return named_fleet(topology)
+        return fleet_from(topology)
     # Half a second of imports that a fleet file does not need.
     from hetrl_cli.cluster import fleet  # noqa: PLC0415
 
@@ -33,7 +33,7 @@ def asked_fleet(topology: Path | None, *, context: str | None) -> Fleet:
         raise click.ClickException(f"{error}; or give the fleet with --topology FILE") from error
 
 
-def named_fleet(topology: Path) -> Fleet:
+def fleet_from(topology: Path) -> Fleet:
     """Return the machines of a file or of a preset.
 
     Raises:

@@ -78,6 +78,6 @@ async def without_data(prometheus: Prometheus) -> set[str]:
     span = Span(begin=now - 120, end=now, step_seconds=2.0)
     curves = [(panel.title, curve) for panel in OPERATOR_BOARD.panels for curve in panel.curves]
     answers = await prometheus.ask(
-        [curve.asks for _, curve in curves], OPERATOR_BOARD.chosen(CHOICE), span
+        [curve.expression for _, curve in curves], OPERATOR_BOARD.chosen(CHOICE), span
     )
     return {title for (title, _), lines in zip(curves, answers, strict=True) if not lines}

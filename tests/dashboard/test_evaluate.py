@@ -172,7 +172,7 @@ async def test_every_panel_is_answered_as_by_prometheus(
         return [each for name, each in every if name == asked.name and holds(each.labels, where)]
 
     try:
-        asked = [curve.asks for panel in board.panels for curve in panel.curves]
+        asked = [curve.expression for panel in board.panels for curve in panel.curves]
         for expression, other in zip(asked, await theirs.ask(asked, scope, span), strict=True):
             mine = evaluate(expression, find, moments)
             compare(written(expression, scope), by_labels(mine), by_labels(other))

@@ -143,7 +143,7 @@ async def silent(source: Source, board: Board, choice: dict[str, str]) -> list[s
     now = time.time()
     span = Span(begin=now - 60, end=now, step_seconds=2.0)
     asked = [(panel.title, curve) for panel in board.panels for curve in panel.curves]
-    answers = await source.ask([curve.asks for _, curve in asked], board.chosen(choice), span)
+    answers = await source.ask([curve.expression for _, curve in asked], board.chosen(choice), span)
     return [
         f"{title}: {curve.legend}"
         for (title, curve), lines in zip(asked, answers, strict=True)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from hetrl_cli.main import hetrl
-from hetrl_cli.topology_option import named_fleet
+from hetrl_cli.topology_option import fleet_from
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_planner.presets.dtfm import CASES, NUM_GPUS
@@ -116,7 +116,7 @@ def test_pools_choose_machines_of_a_preset_by_product_and_region() -> None:
         PoolSpec(name="big", gpu_product="NVIDIA-A100-SXM4-40GB"),
         PoolSpec(name="edge", node_selector=(("topology.kubernetes.io/region", "edge"),)),
     )
-    fleet = named_fleet(Path("preset:multi-region-hybrid")).snapshot(ResourcesSpec(pools=pools))
+    fleet = fleet_from(Path("preset:multi-region-hybrid")).snapshot(ResourcesSpec(pools=pools))
     assert [(machine.gpu_kind, machine.pool) for machine in fleet.machines] == [
         *[("A100-40GB", "big")] * 3,
         *[("L4", "edge")] * 2,

@@ -71,7 +71,7 @@ def _drawn() -> dict[str, str]:
     for board in BOARDS:
         for panel in board.panels:
             for curve in panel.curves:
-                query = promql_parser.parse(written(curve.asks, board.scope, window="1m"))
+                query = promql_parser.parse(written(curve.expression, board.scope, window="1m"))
                 for name in _names(query):
                     found.setdefault(name, f"{board.name.capitalize()}: {panel.title}")
     return found

@@ -15,7 +15,7 @@ import yaml
 
 from hetrl_cli.run.processes.process import Command
 from hetrl_cli.run.setup.folder import RunFolder
-from hetrl_cli.run.setup.prepare import Experiment, planned, prepare
+from hetrl_cli.run.setup.prepare import Experiment, make_plan, prepare
 from hetrl_cli.run.start import fill
 from hetrl_core.launch import Address, Launch, from_json, to_json
 from hetrl_core.plan.plan import Parallelism, Plan, Replica, ReplicaGroup, Share
@@ -85,7 +85,7 @@ def arrange(
     prepared = prepare(
         job, topology=None, claims={"data": claim.resolve()}, experiment=Experiment()
     )
-    plan = _laid(planned(prepared), work.layout)
+    plan = _laid(make_plan(prepared), work.layout)
     return folder, fill(folder, prepared, plan, resumed=resumed, encrypted=True)
 
 

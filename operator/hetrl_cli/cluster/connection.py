@@ -1,8 +1,8 @@
-"""One connection to a cluster: its HetRLJobs, their pods and events, and what may be changed.
+"""A connection to a cluster: HetRLJobs, their pods and events, and changes of jobs.
 
-Whatever the API server refuses ends as one line that names what was asked for. What the objects
-mean is for the commands. Requests are plain JSON over the official client's connections and
-credentials: loading its generated models would take longer than most commands.
+A refusal by the API server becomes a one-line error that names the request. Requests are plain JSON
+over the official client's connections and credentials: loading its generated models would take
+longer than most commands.
 """
 
 import json
@@ -46,7 +46,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """What the API server answers where it gives nothing."""
+    """A refusal by the API server."""
 
     status: int
     said: str
@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """An API server, and the namespace that commands are about."""
+    """An API server, and the namespace of the command."""
 
     api: ApiClient
     namespace: str
@@ -65,7 +65,7 @@ class Connection:
 
     def has_job(self, name: str) -> bool:
         """Tell whether a job is there."""
-        found = self.look(self._jobs(name))
+        found = self.try_request(self._jobs(name))
         return not isinstance(found, Refused) or found.status != HTTPStatus.NOT_FOUND
 
     def jobs(self, *, everywhere: bool = False) -> list[Object]:
@@ -74,7 +74,7 @@ class Connection:
         return list(self._request("GET", path)["items"])
 
     def apply(self, manifest: Object) -> Object:
-        """Create a job, or make one what its file says; fields of other managers stay."""
+        """Create or update a job by server-side apply; fields of other managers stay."""
         path = self._jobs(manifest["metadata"]["name"])
         return self._request("PATCH", path, body=manifest, content_type=APPLY)
 
@@ -83,8 +83,8 @@ class Connection:
         return self._request("PATCH", self._jobs(name), body={"spec": spec}, content_type=MERGE)
 
     def delete(self, name: str) -> bool:
-        """Begin to delete a job; tell whether there was one."""
-        found = self.look(self._jobs(name), method="DELETE")
+        """Start the deletion of a job; return whether it existed."""
+        found = self.try_request(self._jobs(name), method="DELETE")
         if isinstance(found, Refused) and found.status != HTTPStatus.NOT_FOUND:
             raise click.ClickException(found.said)
         return not isinstance(found, Refused)
@@ -108,7 +108,7 @@ class Connection:
         query = {"labelSelector": f"{JOB_NAME}={job}"}
         found = list(self._request("GET", path, query=query)["items"])
         if followed and followed not in {each["metadata"]["name"] for each in found}:
-            given = self.look(f"{path}/{followed}")
+            given = self.try_request(f"{path}/{followed}")
             found += [] if isinstance(given, Refused) else [given]
         return sorted(
             found, key=lambda plan: str(plan["metadata"]["creationTimestamp"]), reverse=True
@@ -142,12 +142,12 @@ class Connection:
         """Yield the lines of a container's log as they come, until it ends."""
         query = {"container": container, "tailLines": str(tail), "follow": "true"}
         with _refusals_in_words():
-            # However long it is silent: what it waits for is the pod.
+            # No timeout: a pod may be silent for any time.
             answer = self._answer("GET", f"{self._pods()}/{pod}/log", query, seconds=None)
             yield from _lines(answer.response, until)
 
     def through(self, pod: str, port: str, path: str) -> "str | Refused":
-        """Return what a pod answers over HTTP, through the API server: no port is forwarded."""
+        """Return a pod's HTTP response through the API server's proxy; needs no port forwarding."""
         where = f"{self._pods()}/{pod}:{port}/proxy/{path}"
         try:
             return _text(self._answer("GET", where, {}, seconds=_POD_SECONDS))
@@ -156,13 +156,13 @@ class Connection:
         except (HTTPError, OSError) as error:
             return Refused(status=HTTPStatus.SERVICE_UNAVAILABLE, said=str(error))
 
-    def look(
+    def try_request(
         self, path: str, *, method: str = "GET", body: Object | None = None
     ) -> "Object | Refused":
-        """Return what is at a path, or what a question is answered; a refusal is an answer too.
+        """Send a request; return the object, or the refusal.
 
         Raises:
-            ClickException: nothing answers.
+            ClickException: the API server does not answer.
         """
         with _refusals_in_words():
             try:
@@ -274,7 +274,7 @@ def event_time(event: Object) -> str:
 
 @contextmanager
 def _refusals_in_words() -> Iterator[None]:
-    """Turn what a request raises into one line for people."""
+    """Turn errors of a request into one line for the user."""
     try:
         yield
     except ApiException as error:
@@ -284,7 +284,7 @@ def _refusals_in_words() -> Iterator[None]:
 
 
 def _refusal(error: ApiException) -> str:
-    """Say what the API server said, and what it means where that is not plain."""
+    """Return the API server's message, with an explanation where it is unclear."""
     try:
         said = str(json.loads(error.body or "").get("message") or error.reason)
     except (ValueError, AttributeError):

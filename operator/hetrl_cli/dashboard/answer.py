@@ -60,7 +60,9 @@ async def filled(
 ) -> dict[str, Json]:
     """Return every panel's figures, by its title."""
     curves = [(panel, curve) for panel in board.panels for curve in panel.curves]
-    answers = await source.ask([curve.asks for _, curve in curves], board.chosen(choice), asked)
+    answers = await source.ask(
+        [curve.expression for _, curve in curves], board.chosen(choice), asked
+    )
     found: dict[str, Json] = {panel.title: {"lines": []} for panel in board.panels}
     for (panel, curve), lines in zip(curves, answers, strict=True):
         if panel.form is Form.HEATMAP:

@@ -14,7 +14,7 @@ from hetrl_cli.dashboard.sources.cluster_job import ClusterJobRecorder
 from hetrl_cli.dashboard.sources.prometheus import Prometheus
 from hetrl_cli.dashboard.sources.runs import Runs
 from hetrl_cli.dashboard.sources.source import Source
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 
 PORT = 8642
 _RUNS = Path("runs")
@@ -28,7 +28,7 @@ _RUNS = Path("runs")
     metavar="NAME",
     help="Show a job of a cluster that has no Prometheus, and record it in FOLDER.",
 )
-@on_a_cluster
+@cluster_options
 @click.option(
     "--scrape-seconds",
     type=click.FloatRange(min=0.1),

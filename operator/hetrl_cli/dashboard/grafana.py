@@ -1,7 +1,7 @@
 """Boards as Grafana's dashboards, in Grafana's own types.
 
-Of the packages for development only: the chart ships what ``generate`` wrote. Which panels there
-are is the boards' to say; here only what Grafana wants besides.
+It needs a package for development only: the chart ships the output of ``generate``. The boards
+define the panels; this module adds what Grafana needs besides.
 """
 
 import json
@@ -70,7 +70,7 @@ def _variable(board: Board, variable: Variable) -> Builder[models.VariableModel]
     chosen = ", ".join(
         f'{each.label}{"=~" if each.is_pattern else "="}"{each.value}"' for each in within
     )
-    values = f"label_values({variable.asks}{{{chosen}}}, {variable.name})"
+    values = f"label_values({variable.metric}{{{chosen}}}, {variable.name})"
     found = (
         dashboard.QueryVariable(variable.name)
         .label(variable.label)
@@ -197,7 +197,7 @@ def _query(curve: Curve, panel: Panel, board: Board) -> query.Dataquery:
     is_heatmap = panel.form is Form.HEATMAP
     found = (
         query.Dataquery()
-        .expr(written(curve.asks, board.scope))
+        .expr(written(curve.expression, board.scope))
         .legend_format(curve.legend or panel.title)
         .datasource(_SOURCE)
         .format(

@@ -1,4 +1,4 @@
-"""The page and its figures over HTTP. What is shown is ``answer``'s, where from ``source``'s."""
+"""The HTTP server of the page: ``answer`` makes the responses from a ``source``."""
 
 import time
 from collections.abc import AsyncIterator

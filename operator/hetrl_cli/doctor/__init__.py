@@ -1,5 +1,5 @@
-"""``hetrl doctor``: why HetRL or a job does not work on a cluster, and what mends it.
+"""``hetrl doctor``: why HetRL or a job does not work on a cluster, with remedies.
 
-``facts`` asks the API server once and keeps what it answered, refusals too; the other files turn
-facts into findings, asking nothing. A finding is here only if it names a cause and a remedy.
+``facts`` reads the API server once and keeps the responses, refusals too; the other modules turn
+facts into findings, without requests. A finding is here only if it names a cause and a remedy.
 """

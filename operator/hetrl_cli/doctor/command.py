@@ -13,7 +13,7 @@ from hetrl_cli.console import console
 from hetrl_cli.doctor import installation, job, machines, queue
 from hetrl_cli.doctor.facts import Facts, facts_of
 from hetrl_cli.doctor.finding import Finding, Weight
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 
 _STYLES = {Weight.PROBLEM: "bold red", Weight.NOTE: "yellow"}
 
@@ -28,11 +28,11 @@ _STYLES = {Weight.PROBLEM: "bold red", Weight.NOTE: "yellow"}
     show_default=True,
     help="How to print findings.",
 )
-@on_a_cluster
+@cluster_options
 def command(*, name: str | None, output: str, context: str | None, namespace: str | None) -> None:
-    """Say why HetRL, or the job NAME, does not work on this cluster, and what mends it.
+    """Show why HetRL, or the job NAME, does not work on this cluster, with remedies.
 
-    Ends 1 where something is a problem. Nothing is changed.
+    Ends 1 if there is a problem. Changes nothing.
     """
     facts = facts_of(connect(context=context, namespace=namespace), name=name)
     found = diagnosis(facts)
@@ -64,4 +64,4 @@ def _show(found: Sequence[Finding], facts: Facts) -> None:
     for unseen in facts.unseen:
         screen.print(Text(f"not checked  {unseen}", style="dim"), soft_wrap=True)
     if not found:
-        screen.print("nothing is wrong as far as can be seen")
+        screen.print("no problem found")

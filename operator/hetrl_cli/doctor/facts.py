@@ -70,7 +70,7 @@ class Facts:
 
 
 def facts_of(connection: Connection, *, name: str | None) -> Facts:
-    """Ask a cluster about HetRL, and about one of its jobs.
+    """Read facts about HetRL on a cluster, and about one of its jobs.
 
     Raises:
         ClickException: it does not answer, or has no such job.
@@ -78,7 +78,7 @@ def facts_of(connection: Connection, *, name: str | None) -> Facts:
     unseen: list[str] = []
 
     def items(path: str, what: str) -> Objects | None:
-        found = connection.look(path)
+        found = connection.try_request(path)
         if isinstance(found, Refused):
             unseen.append(f"{what}: {found.said}")
             return None
@@ -124,14 +124,14 @@ def _fields(connection: Connection) -> frozenset[str] | Refused | None:
 
 
 def _is_served(connection: Connection) -> bool:
-    kinds = connection.look(f"/apis/{API_VERSION}")
+    kinds = connection.try_request(f"/apis/{API_VERSION}")
     if isinstance(kinds, Refused):
         return kinds.status != HTTPStatus.NOT_FOUND
     return any(each["kind"] == "HetRLJob" for each in kinds["resources"])
 
 
 def _published(connection: Connection) -> frozenset[str] | Refused:
-    found = connection.look(f"/openapi/v3/apis/{API_VERSION}")
+    found = connection.try_request(f"/openapi/v3/apis/{API_VERSION}")
     if isinstance(found, Refused):
         return found
     schemas = found.get("components", {}).get("schemas", {})
@@ -171,19 +171,21 @@ def _missing_rights(connection: Connection) -> Iterable[str]:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        found = connection.look(REVIEW, body=body)
+        found = connection.try_request(REVIEW, body=body)
         if not isinstance(found, Refused) and not found.get("status", {}).get("allowed"):
             yield f"{verb} {resource}"
 
 
 def _topologies(connection: Connection) -> Objects:
-    found = connection.look(f"/apis/{API_VERSION}/hetrltopologies")
+    found = connection.try_request(f"/apis/{API_VERSION}/hetrltopologies")
     return () if isinstance(found, Refused) else tuple(found["items"])
 
 
 def _job(connection: Connection, name: str) -> JobFacts:
     job = connection.job(name)
-    claims = connection.look(f"/api/v1/namespaces/{connection.namespace}/persistentvolumeclaims")
+    claims = connection.try_request(
+        f"/api/v1/namespaces/{connection.namespace}/persistentvolumeclaims"
+    )
     return JobFacts(
         job=job,
         pods=tuple(connection.pods(name)),
@@ -195,5 +197,7 @@ def _job(connection: Connection, name: str) -> JobFacts:
 def _queues(connection: Connection, job: Object) -> Objects | Refused:
     if kueue_api.QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
         return ()
-    found = connection.look(f"{kueue_api.PATH}/namespaces/{connection.namespace}/localqueues")
+    found = connection.try_request(
+        f"{kueue_api.PATH}/namespaces/{connection.namespace}/localqueues"
+    )
     return found if isinstance(found, Refused) else tuple(found["items"])

@@ -31,7 +31,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def image_trouble(pod: Pod, container_name: str = "") -> str:
-    """Return why the image of a container cannot be had; empty where it can, or may.
+    """Return why the image of a container cannot be pulled; empty if there is no such error.
 
     Args:
         pod: a v1 Pod.
@@ -51,7 +51,7 @@ def others_trouble(pod: Pod) -> str:
 
 
 def awaited_machine(pod: Pod) -> tuple[str, str]:
-    """Return the machine that a pod is pinned to and cannot be bound to, and why; else nothing."""
+    """Return the machine that a pod is pinned to but cannot be scheduled on, and why."""
     seen = pod_seen(pod)
     if seen is None or seen.unschedulable_since is None or seen.node or seen.is_deleting:
         return "", ""
@@ -63,7 +63,7 @@ def awaited_machine(pod: Pod) -> tuple[str, str]:
 
 
 def disk_trouble(pod: Pod) -> str:
-    """Return what a pod or the job's container said of a full disk; empty where neither did."""
+    """Return what a pod or the job's container reported about a full disk; empty if nothing."""
     status = pod.get("status", {})
     said = [str(status.get("message", "")), str(status.get("reason", ""))]
     container = containers.own_container(status, role_of(pod))

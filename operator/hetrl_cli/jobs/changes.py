@@ -4,7 +4,7 @@ import click
 
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.jobs.job_view import JobView
-from hetrl_cli.jobs.options import moments, on_a_cluster
+from hetrl_cli.jobs.options import cluster_options, poll
 from hetrl_operator.model.reasons import ConditionType
 
 _waits = click.option(
@@ -20,7 +20,7 @@ _timeout = click.option(
     type=click.FloatRange(min=1),
     default=600.0,
     show_default=True,
-    help="Seconds to wait at most.",
+    help="Longest time to wait, in seconds.",
 )
 
 
@@ -31,7 +31,7 @@ def _switch(name: str, what: str, *, suspends: bool) -> click.Command:
     @click.argument("job")
     @_waits
     @_timeout
-    @on_a_cluster
+    @cluster_options
     def command(
         *,
         job: str,
@@ -56,7 +56,7 @@ suspend = _switch(
     "Stop a job's pods after a checkpoint; its GPUs are free for others.",
     suspends=True,
 )
-resume = _switch("resume", "Go on with a suspended job, from its checkpoint.", suspends=False)
+resume = _switch("resume", "Resume a suspended job from its checkpoint.", suspends=False)
 
 
 @click.command("scale")
@@ -65,11 +65,11 @@ resume = _switch("resume", "Go on with a suspended job, from its checkpoint.", s
     "--replicas",
     required=True,
     type=click.IntRange(min=0),
-    help="Within spec.rollout's minReplicas and maxReplicas; 0: as many as are planned.",
+    help="Within spec.rollout's minReplicas and maxReplicas; 0: the planner decides.",
 )
-@on_a_cluster
+@cluster_options
 def scale(*, name: str, replicas: int, context: str | None, namespace: str | None) -> None:
-    """Ask for so many rollout replicas; the trainer goes on meanwhile."""
+    """Set the number of rollout replicas; training continues meanwhile."""
     connection = connect(context=context, namespace=namespace)
     _refuse_if_ended(connection, name)
     connection.scale(name, replicas)
@@ -80,11 +80,14 @@ def scale(*, name: str, replicas: int, context: str | None, namespace: str | Non
 @click.command("delete")
 @click.argument("name")
 @click.option(
-    "--ignore-not-found", "is_missing_fine", is_flag=True, help="End 0 where there is none."
+    "--ignore-not-found",
+    "is_missing_fine",
+    is_flag=True,
+    help="Exit with 0 if there is no such job.",
 )
 @_waits
 @_timeout
-@on_a_cluster
+@cluster_options
 def delete(
     *,
     name: str,
@@ -94,13 +97,13 @@ def delete(
     context: str | None,
     namespace: str | None,
 ) -> None:
-    """Delete a job with its pods; what its claims hold stays."""
+    """Delete a job with its pods; data on its claims stays."""
     connection = connect(context=context, namespace=namespace)
     if not connection.delete(name):
         if is_missing_fine:
             return
         raise click.ClickException(f"no HetRLJob {name} in {connection.namespace}")
-    for _ in moments(timeout_seconds, what=f"{name} is still being deleted") if is_waiting else ():
+    for _ in poll(timeout_seconds, what=f"{name} is still being deleted") if is_waiting else ():
         if not connection.has_job(name):
             break
     click.echo(f"{name} {'deleted' if is_waiting else 'is being deleted'}")
@@ -113,7 +116,7 @@ def _refuse_if_ended(connection: Connection, name: str) -> None:
 
 def _wait_until(connection: Connection, name: str, *, is_suspended: bool, seconds: float) -> None:
     what = f"{name} is {'not ' if is_suspended else 'still '}suspended"
-    for _ in moments(seconds, what=what):
+    for _ in poll(seconds, what=what):
         view = JobView(connection.job(name))
         found = view.condition(ConditionType.SUSPENDED)
         if (found is not None and found.get("status") == "True") is is_suspended:

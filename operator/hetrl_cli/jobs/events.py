@@ -4,12 +4,12 @@ import click
 
 from hetrl_cli.cluster.connection import Object, connect, event_time
 from hetrl_cli.jobs.job_view import ago
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 
 
 @click.command("events")
 @click.argument("name")
-@on_a_cluster
+@cluster_options
 def command(*, name: str, context: str | None, namespace: str | None) -> None:
     """List the events about a job: plans, starts, restarts, and why things failed."""
     connection = connect(context=context, namespace=namespace)

@@ -7,10 +7,10 @@ import click
 
 from hetrl_cli.cluster.connection import Connection, event_time
 from hetrl_cli.jobs.job_view import JobView, figure
-from hetrl_cli.jobs.options import moments
+from hetrl_cli.jobs.options import poll
 from hetrl_operator.model.reasons import ConditionType, Reason
 
-WELL, BADLY, NO_PLAN = 0, 1, 2
+SUCCEEDED, FAILED, NO_PLAN = 0, 1, 2
 """Exit codes, as of ``hetrl plan``."""
 
 
@@ -29,7 +29,7 @@ def follow(connection: Connection, name: str, *, until: Until, seconds: float) -
         ClickException: it has not reached the state in time.
     """
     printed: set[str] = set()
-    for _ in moments(seconds, what=f"{name} is not {until}; it goes on without being followed"):
+    for _ in poll(seconds, what=f"{name} is not {until}; it continues, but is no longer followed"):
         view = JobView(connection.job(name))
         for line in (*_events(connection, view), *_step(view)):
             if line not in printed:
@@ -38,16 +38,16 @@ def follow(connection: Connection, name: str, *, until: Until, seconds: float) -
         code = _reached(view, until)
         if code is not None:
             return code
-    raise AssertionError("moments ends by raising")
+    raise AssertionError("poll ends by raising")
 
 
 def _reached(view: JobView, until: Until) -> int | None:
     """Return the exit code of a job that has reached the state, or has ended before."""
     if view.has_succeeded is not None:
-        return WELL if view.has_succeeded else BADLY
+        return SUCCEEDED if view.has_succeeded else FAILED
     if until is Until.RUNNING:
         running = view.condition(ConditionType.RUNNING) or {}
-        return WELL if running.get("status") == "True" else None
+        return SUCCEEDED if running.get("status") == "True" else None
     if until is Until.PLANNED:
         return _planned(view)
     return None
@@ -57,7 +57,7 @@ def _planned(view: JobView) -> int | None:
     planned = view.condition(ConditionType.PLANNED) or {}
     if planned.get("status") == "True":
         click.echo(f"planned: {planned.get('message')}")
-        return WELL
+        return SUCCEEDED
     if planned.get("status") == "False" and planned.get("reason") != Reason.PLANNING:
         click.echo(f"no plan: {planned.get('reason')}: {planned.get('message')}", err=True)
         return NO_PLAN

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 import click
 
 from hetrl_cli.cluster.connection import Connection, connect
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 from hetrl_core.task import Role
 from hetrl_operator.model.labels import ROLE
 
@@ -24,16 +24,18 @@ _POLL_SECONDS = 0.5
     type=click.Choice([role.value for role in Role]),
     help="Only pods of this role.  [default: all]",
 )
-@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on as they write.")
+@click.option("--follow", "-f", "is_followed", is_flag=True, help="Stream new lines.")
 @click.option(
     "--tail",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Lines of each pod, the last ones.",
+    help="Last lines of each pod.",
 )
-@click.option("--previous", "-p", is_flag=True, help="Of containers before their last restart.")
-@on_a_cluster
+@click.option(
+    "--previous", "-p", is_flag=True, help="Logs of the containers before their last restart."
+)
+@cluster_options
 def command(
     *,
     name: str,

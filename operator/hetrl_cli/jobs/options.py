@@ -11,7 +11,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 POLL_SECONDS = 1.0
 
 
-def on_a_cluster(command: Command) -> Command:
+def cluster_options(command: Command) -> Command:
     """Add ``--context`` and ``--namespace``."""
     context = click.option("--context", help="The kubeconfig's context.  [default: the current]")
     namespace = click.option(
@@ -20,7 +20,7 @@ def on_a_cluster(command: Command) -> Command:
     return namespace(context(command))
 
 
-def moments(seconds: float, *, what: str) -> Iterator[None]:
+def poll(seconds: float, *, what: str) -> Iterator[None]:
     """Yield about every second until a timeout.
 
     Raises:

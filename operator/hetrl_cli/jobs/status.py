@@ -12,7 +12,7 @@ from rich.text import Text
 from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import UNKNOWN, JobView, ago, figure, pod_columns, span
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
@@ -28,7 +28,9 @@ _STYLES = {
 
 @click.command("status")
 @click.argument("name", required=False)
-@click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
+@click.option(
+    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all namespaces."
+)
 @click.option(
     "-o",
     "--output",
@@ -37,7 +39,7 @@ _STYLES = {
     show_default=True,
     help="json and yaml give the objects as the API server has them.",
 )
-@on_a_cluster
+@cluster_options
 def command(
     *,
     name: str | None,
@@ -46,7 +48,7 @@ def command(
     context: str | None,
     namespace: str | None,
 ) -> None:
-    """Say how jobs stand; of one job, all that is known."""
+    """Show the state of jobs; of one job, all details."""
     connection = connect(context=context, namespace=namespace)
     if name:
         job = connection.job(name)
@@ -99,7 +101,7 @@ def _row(job: JobView, roles: Iterable[str]) -> list[RenderableType]:
 
 
 def left(job: JobView) -> str:
-    """Return how long a job still takes, as it was reported."""
+    """Return the reported time until a job's end."""
     seconds = job.seconds_left
     return UNKNOWN if seconds is None else span(seconds)
 
@@ -127,7 +129,7 @@ def _head(job: JobView) -> Text:
 
 
 def of_plan(job: JobView) -> list[tuple[str, str]]:
-    """Return what there is to say of a job's plan, by name; nothing where it has none."""
+    """Return rows on a job's plan; none if it has no plan."""
     plan = job.plan
     if not plan:
         return []
@@ -152,7 +154,7 @@ def _replan(job: JobView) -> list[tuple[str, str]]:
 
 
 def of_plans(job: JobView, plans: list[Object]) -> Table:
-    """Return a table of the plans that were made for a job, and why those of the past went."""
+    """Return a table of a job's plans, with the reasons why previous ones were replaced."""
     table = Table(title="Plans", title_justify="left", box=None, header_style="bold")
     table.add_column("name", no_wrap=True)
     for title in ("GPUs", "samples/s", "$/h", "age"):

@@ -1,4 +1,4 @@
-"""``hetrl submit``: check a job here, apply it there, and follow it to its end if asked."""
+"""``hetrl submit``: validate a job locally, apply it, and follow it on request."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.files import read_text
 from hetrl_cli.jobs.follow import Until, follow
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 
 
 @click.command("submit")
@@ -37,9 +37,9 @@ from hetrl_cli.jobs.options import on_a_cluster
     type=click.FloatRange(min=1),
     default=86_400.0,
     show_default=True,
-    help="Seconds to follow at most.",
+    help="Longest time to follow, in seconds.",
 )
-@on_a_cluster
+@cluster_options
 def command(
     *,
     job_file: Path,
@@ -48,9 +48,9 @@ def command(
     context: str | None,
     namespace: str | None,
 ) -> None:
-    """Create a job, or change one to what its file says now.
+    """Create a job, or update it to the state of its file.
 
-    Mistakes are named before anything is sent.
+    Errors are reported before anything is sent.
     """
     manifest = _checked(read_text(job_file))
     connection = connect(

@@ -13,14 +13,16 @@ from rich.text import Text
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import JobView, figure, pod_columns
-from hetrl_cli.jobs.options import on_a_cluster
+from hetrl_cli.jobs.options import cluster_options
 from hetrl_cli.jobs.status import left, phase
 
 _BAR_WIDTH = 24
 
 
 @click.command("top")
-@click.option("-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all.")
+@click.option(
+    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all namespaces."
+)
 @click.option(
     "--every",
     "every_seconds",
@@ -30,7 +32,7 @@ _BAR_WIDTH = 24
     help="Seconds between updates.",
 )
 @click.option("--once", "is_once", is_flag=True, help="Print one table; as without a terminal.")
-@on_a_cluster
+@cluster_options
 def command(
     *,
     is_everywhere: bool,
@@ -39,7 +41,7 @@ def command(
     context: str | None,
     namespace: str | None,
 ) -> None:
-    """Watch jobs make steps, the slowest to finish last, until interrupted."""
+    """Watch the progress of jobs until interrupted; the slowest to finish is last."""
     connection = connect(context=context, namespace=namespace)
     screen = console()
     if is_once or not screen.is_terminal:
@@ -68,7 +70,7 @@ def summary(jobs: list[JobView]) -> Text:
 
 
 def steps(jobs: list[JobView], *, with_namespace: bool) -> Table:
-    """Return jobs with bars of their steps, those that run first, the nearest to its end first."""
+    """Return a table of jobs with progress bars: running jobs first, by remaining time."""
     table = Table(box=None, header_style="bold")
     table.add_column("job", no_wrap=True)
     table.add_column("phase", no_wrap=True)

@@ -1,4 +1,4 @@
-"""``--picture FILE``: what is refused before a plan is sought, and the file at the end."""
+"""The option ``--picture FILE``: its validation before planning, and the file at the end."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command line of ``hetrl run``: options in, one clear end out."""
+"""The command ``hetrl run``: options, exit codes and the final report."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from hetrl_cli.run.execute import Ended, Limits, Shown, execute
 from hetrl_cli.run.metrics.scrape import recorded
 from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_cli.run.setup.folder import RunFolder
-from hetrl_cli.run.setup.prepare import Experiment, Prepared, given, planned, prepare
+from hetrl_cli.run.setup.prepare import Experiment, Prepared, make_plan, plan_from_file, prepare
 from hetrl_cli.run.start import choose_folder, fill
 from hetrl_core.job.spec import Engine
 from hetrl_core.plan.plan import Plan
@@ -60,7 +60,7 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     "--plan",
     "plan_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Run by this HetRLPlan, as hetrl plan --runnable -o yaml prints it. Unset: one is made.",
+    help="Run this HetRLPlan, as hetrl plan --runnable -o yaml prints it. Unset: plan the job.",
 )
 @click.option(
     "--out",
@@ -91,7 +91,7 @@ class _Claim(click.ParamType[tuple[str, Path]]):
 @click.option(
     "--shuffle-rewards",
     is_flag=True,
-    help="Deal each batch's rewards out at random: the other control.",
+    help="Shuffle each batch's rewards: the other control.",
 )
 @click.option(
     "--traces",
@@ -107,7 +107,7 @@ class _Claim(click.ParamType[tuple[str, Path]]):
     type=click.FloatRange(min=1),
     default=900.0,
     show_default=True,
-    help="End the run when nothing moves for so long.",
+    help="Seconds without progress after which the run fails.",
 )
 def command(
     *,
@@ -145,7 +145,7 @@ def command(
             traces=traces,
         )
         prepared = prepare(job, topology=topology, claims=dict(claims), experiment=experiment)
-        plan = given(prepared, plan_file) if plan_file else planned(prepared)
+        plan = plan_from_file(prepared, plan_file) if plan_file else make_plan(prepared)
         folder = choose_folder(prepared.spec.name, out=out, resumed=resumed)
         commands = fill(folder, prepared, plan, resumed=resumed, encrypted=tls)
     except InvalidObjectError as error:
@@ -172,12 +172,12 @@ def command(
 
 
 async def _recorded(folder: RunFolder, plan: Plan, run: Callable[[], Awaitable[Ended]]) -> Ended:
-    """Run, and keep what is measured meanwhile."""
+    """Run, and record metrics meanwhile."""
     async with recorded(folder, folder.identity(), plan) as series:
         ended = await run()
         series.phase = _phase(ended.end)
     if series.trouble:
-        click.echo(f"not all is in {folder.metrics_file}: {series.trouble}", err=True)
+        click.echo(f"{folder.metrics_file} is incomplete: {series.trouble}", err=True)
     return ended
 
 
@@ -229,7 +229,7 @@ def _draw(folder: RunFolder, prepared: Prepared, plan: Plan) -> None:
 
 
 def _finish(ended: Ended, folder: RunFolder) -> None:
-    """Keep how the run ended, write its report, and say both."""
+    """Record the end of the run, write its report, and print both."""
     folder.end_file.write_text(
         json.dumps({"wall_seconds": ended.wall_seconds, "events": ended.events}, indent=1)
     )

@@ -19,7 +19,7 @@ from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.simulation import show_simulation
-from hetrl_cli.topology_option import asked_fleet
+from hetrl_cli.topology_option import requested_fleet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan
@@ -53,18 +53,18 @@ _FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What to play, and for how long."""
+class SimulationInput:
+    """A pipeline to simulate, and the number of steps."""
 
     pipeline: Pipeline
     steps: int
     warmup_steps: int | None
     predicted_step_seconds: float | None = None
-    """By the plan; None where there is none."""
+    """The plan's prediction; None without a plan."""
 
 
 @click.command("simulate")
-@click.option("-f", "--file", "job_file", type=_FILE, help="The HetRLJob whose plan is played.")
+@click.option("-f", "--file", "job_file", type=_FILE, help="The HetRLJob whose plan is simulated.")
 @click.option(
     "-p",
     "--pipeline",
@@ -76,7 +76,7 @@ class Question:
     "--plan",
     "plan_file",
     type=_FILE,
-    help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: one is made.",
+    help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: the planner makes one.",
 )
 @click.option(
     "-t",
@@ -89,12 +89,12 @@ class Question:
 @click.option(
     "--steps",
     type=click.IntRange(min=1, max=1_000_000),
-    help="Versions to play. Unset: the pipeline's, or the job's up to 100.",
+    help="Steps to simulate. Unset: the pipeline's, or the job's up to 100.",
 )
 @click.option(
     "--warmup-steps",
     type=click.IntRange(min=0),
-    help="First versions that are not measured. Unset: the bound and two more.",
+    help="First steps that are not measured. Unset: the bound plus two.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
@@ -119,31 +119,31 @@ def command(
     output: str,
     plot_file: Path | None,
 ) -> None:
-    """Play a plan or a pipeline forward: throughput, idle shares, staleness, dollars.
+    """Simulate a plan or a pipeline: throughput, idle shares, staleness, dollars.
 
-    Ends 0 with figures, 2 where there is no plan, 1 when the question is wrong. The same
-    question with the same seed gives the same figures.
+    Ends 0 with figures, 2 where there is no plan, 1 if the input is invalid. The same
+    input with the same seed gives the same figures.
     """
     if (job_file is None) == (pipeline_file is None):
         raise click.UsageError("give either --file with a job or --pipeline, not both")
     try:
         if pipeline_file is not None:
             _refuse_plan_options(plan=plan_file, topology=topology, context=context)
-            question = _of_rates(load_pipeline(read_text(pipeline_file)))
+            simulation = _of_rates(load_pipeline(read_text(pipeline_file)))
         else:
             assert job_file is not None
-            question = _of_job(job_file, plan_file, topology, context=context)
+            simulation = _of_job(job_file, plan_file, topology, context=context)
         result = simulate(
-            question.pipeline,
-            steps=steps or question.steps,
-            warmup_steps=question.warmup_steps if warmup_steps is None else warmup_steps,
+            simulation.pipeline,
+            steps=steps or simulation.steps,
+            warmup_steps=simulation.warmup_steps if warmup_steps is None else warmup_steps,
             generator=np.random.default_rng(seed),
         )
     except InvalidObjectError as error:
         raise click.ClickException("; ".join(error.messages)) from error
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    _print(result, question, output=output)
+    _print(result, simulation, output=output)
     if plot_file is not None:
         _plot(result, plot_file)
 
@@ -155,43 +155,43 @@ def as_document(result: SimulationResult) -> dict[str, Any]:
     return dict(document)
 
 
-def _of_rates(asked: RatePipeline) -> Question:
-    lengths = _lengths(asked.response_tokens)
+def _of_rates(spec: RatePipeline) -> SimulationInput:
+    lengths = _lengths(spec.response_tokens)
     rollouts = rollouts_of_rates(
-        concurrency=asked.concurrency,
-        batch_size=asked.global_batch_size,
-        rate_ratio=asked.rate_ratio,
+        concurrency=spec.concurrency,
+        batch_size=spec.global_batch_size,
+        rate_ratio=spec.rate_ratio,
         mean_tokens=lengths.mean_tokens,
-        replicas=asked.replicas,
-        train_step_seconds=asked.train_step_seconds,
-        load_sensitivity=asked.load_sensitivity,
+        replicas=spec.replicas,
+        train_step_seconds=spec.train_step_seconds,
+        load_sensitivity=spec.load_sensitivity,
     )
     pipeline = Pipeline(
-        batch_size=asked.global_batch_size,
-        group_size=asked.group_size,
-        max_staleness=asked.max_staleness,
+        batch_size=spec.global_batch_size,
+        group_size=spec.group_size,
+        max_staleness=spec.max_staleness,
         lengths=lengths,
         rollouts=(rollouts,),
         trainer=TrainerSpec(
-            step_seconds=asked.train_step_seconds,
-            minibatches=asked.minibatches,
-            streams_minibatches=asked.streams_minibatches,
-            checkpoint_every_steps=asked.checkpoint_every_steps,
+            step_seconds=spec.train_step_seconds,
+            minibatches=spec.minibatches,
+            streams_minibatches=spec.streams_minibatches,
+            checkpoint_every_steps=spec.checkpoint_every_steps,
         ),
-        routes=(WeightRoute(region=REGION, load_seconds=asked.weight_sync_seconds),),
-        queue_capacity=asked.queue_capacity,
-        checks_consumption=asked.strict_check,
-        is_interruptible=asked.interruptible,
-        lends_groups=asked.lend_groups,
-        filtered_share=asked.filtered_share,
-        lease_seconds=asked.lease_seconds,
-        renews_leases=asked.renews_leases,
-        failures=_failures(asked),
+        routes=(WeightRoute(region=REGION, load_seconds=spec.weight_sync_seconds),),
+        queue_capacity=spec.queue_capacity,
+        checks_consumption=spec.strict_check,
+        is_interruptible=spec.interruptible,
+        lends_groups=spec.lend_groups,
+        filtered_share=spec.filtered_share,
+        lease_seconds=spec.lease_seconds,
+        renews_leases=spec.renews_leases,
+        failures=_failures(spec),
     )
-    return Question(pipeline=pipeline, steps=asked.steps, warmup_steps=asked.warmup_steps)
+    return SimulationInput(pipeline=pipeline, steps=spec.steps, warmup_steps=spec.warmup_steps)
 
 
-def _failures(asked: RatePipeline) -> Failures:
+def _failures(spec: RatePipeline) -> Failures:
     return Failures(
         replicas=tuple(
             ReplicaLoss(
@@ -200,41 +200,41 @@ def _failures(asked: RatePipeline) -> Failures:
                 at_seconds=each.at_seconds,
                 returns_after_seconds=each.returns_after_seconds,
             )
-            for each in asked.failures.replicas
+            for each in spec.failures.replicas
         ),
-        trainer_at_seconds=asked.failures.trainer_at_seconds,
-        replica_mean_seconds=asked.failures.replica_mean_seconds,
-        trainer_mean_seconds=asked.failures.trainer_mean_seconds,
-        replica_return_seconds=asked.failures.replica_return_seconds,
-        trainer_restart_seconds=asked.failures.trainer_restart_seconds,
+        trainer_at_seconds=spec.failures.trainer_at_seconds,
+        replica_mean_seconds=spec.failures.replica_mean_seconds,
+        trainer_mean_seconds=spec.failures.trainer_mean_seconds,
+        replica_return_seconds=spec.failures.replica_return_seconds,
+        trainer_restart_seconds=spec.failures.trainer_restart_seconds,
     )
 
 
-def _lengths(asked: ResponseTokens) -> Lengths:
-    if asked.constant is not None:
-        return Constant(tokens=asked.constant)
-    if asked.uniform is not None:
-        return Uniform(min_tokens=asked.uniform.min, max_tokens=asked.uniform.max)
-    if asked.empirical is not None:
-        return Empirical(tokens=asked.empirical)
-    assert asked.lognormal is not None
-    mean, most = asked.lognormal.mean, asked.lognormal.max
-    if asked.lognormal.p95 is not None:
-        return lognormal_of_p95(mean_tokens=mean, p95_tokens=asked.lognormal.p95, max_tokens=most)
-    if asked.lognormal.cv is not None:
+def _lengths(spec: ResponseTokens) -> Lengths:
+    if spec.constant is not None:
+        return Constant(tokens=spec.constant)
+    if spec.uniform is not None:
+        return Uniform(min_tokens=spec.uniform.min, max_tokens=spec.uniform.max)
+    if spec.empirical is not None:
+        return Empirical(tokens=spec.empirical)
+    assert spec.lognormal is not None
+    mean, most = spec.lognormal.mean, spec.lognormal.max
+    if spec.lognormal.p95 is not None:
+        return lognormal_of_p95(mean_tokens=mean, p95_tokens=spec.lognormal.p95, max_tokens=most)
+    if spec.lognormal.cv is not None:
         return lognormal_of_variation(
-            mean_tokens=mean, variation=asked.lognormal.cv, max_tokens=most
+            mean_tokens=mean, variation=spec.lognormal.cv, max_tokens=most
         )
     return lognormal_of_max(mean_tokens=mean, max_tokens=most)
 
 
 def _of_job(
     job_file: Path, plan_file: Path | None, topology: Path | None, *, context: str | None
-) -> Question:
+) -> SimulationInput:
     job = read_job(job_file)
-    fleet = asked_fleet(topology, context=context).snapshot(job.resources)
+    fleet = requested_fleet(topology, context=context).snapshot(job.resources)
     found = _plan(job, fleet) if plan_file is None else read_plan(read_text(plan_file))
-    return Question(
+    return SimulationInput(
         pipeline=compile_plan(found, job, fleet),
         steps=min(job.training.steps, DEFAULT_STEPS),
         warmup_steps=None,
@@ -257,17 +257,17 @@ def _refuse_plan_options(**given: object) -> None:
             raise click.UsageError(f"--{name} belongs to --file: a pipeline has no plan")
 
 
-def _print(result: SimulationResult, question: Question, *, output: str) -> None:
+def _print(result: SimulationResult, simulation: SimulationInput, *, output: str) -> None:
     if output == "json":
         document = as_document(result)
-        document["predictedStepSeconds"] = question.predicted_step_seconds
+        document["predictedStepSeconds"] = simulation.predicted_step_seconds
         click.echo(json.dumps(document, indent=1))
         return
     show_simulation(
         console(width=TABLE_WIDTH),
         result,
-        predicted_step_seconds=question.predicted_step_seconds,
-        max_staleness=question.pipeline.max_staleness,
+        predicted_step_seconds=simulation.predicted_step_seconds,
+        max_staleness=simulation.pipeline.max_staleness,
     )
 
 

@@ -1,4 +1,4 @@
-"""A plan as a person reads it: who does what where, what to expect, what binds."""
+"""A plan as tables: placement, prediction and bottleneck."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -194,7 +194,7 @@ def _machines(group: ReplicaGroup) -> str:
 
 
 def task_words(group: ReplicaGroup) -> str:
-    """Say what a group does."""
+    """Name the tasks of a group."""
     return " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks)
 
 
@@ -205,7 +205,7 @@ def gpus_and_regions(group: ReplicaGroup) -> tuple[str, str]:
 
 
 def split(group: ReplicaGroup) -> str:
-    """Say how a group's replicas are cut."""
+    """Describe the split of a group's replicas."""
     stages = group.parallelism.stage_layers
     layers = f" ({'+'.join(str(each) for each in stages)} layers)" if len(stages) > 1 else ""
     return f"{group.parallelism}{layers}{_mode(group.training_mode)}"

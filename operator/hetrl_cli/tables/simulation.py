@@ -1,4 +1,4 @@
-"""A simulated run as a person reads it: pace, who waits, how stale, what was lost, dollars."""
+"""A simulated run as tables: pace, idle shares, staleness, losses and price."""
 
 from rich.console import Console, Group
 from rich.table import Table

@@ -1,4 +1,4 @@
-"""The board of all jobs together: which GPUs work for whom, at what price, and who does badly."""
+"""The board of all jobs: GPUs by job, prices, and jobs with problems."""
 
 from hetrl_cli.dashboard.boards.expression import Expression, mean, rate, series
 from hetrl_cli.dashboard.boards.job import STALENESS, rollouts_idle
@@ -8,9 +8,14 @@ _BY_JOB = ("namespace", "hetrljob")
 _JOB = "{{namespace}}/{{hetrljob}}"
 
 
-def _figure(title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT) -> Panel:
+def _figure(title: str, says: str, expression: Expression, unit: Unit = Unit.COUNT) -> Panel:
     return Panel(
-        title=title, says=says, form=Form.FIGURE, unit=unit, width=4, curves=(Curve(asks=asks),)
+        title=title,
+        says=says,
+        form=Form.FIGURE,
+        unit=unit,
+        width=4,
+        curves=(Curve(expression=expression),),
     )
 
 
@@ -51,13 +56,13 @@ _GPUS = Row(
             title="GPUs held, by pool",
             says="By GPU kind.",
             form=Form.STACK,
-            curves=(Curve(asks=series("hetrl_job_gpus").sum("pool"), legend="{{pool}}"),),
+            curves=(Curve(expression=series("hetrl_job_gpus").sum("pool"), legend="{{pool}}"),),
         ),
         Panel(
             title="GPUs held, by job",
             says="Each job's share of what is held.",
             form=Form.STACK,
-            curves=(Curve(asks=series("hetrl_job_gpus").sum(*_BY_JOB), legend=_JOB),),
+            curves=(Curve(expression=series("hetrl_job_gpus").sum(*_BY_JOB), legend=_JOB),),
         ),
         Panel(
             title="GPUs held, by what they do",
@@ -65,7 +70,8 @@ _GPUS = Row(
             form=Form.BARS,
             curves=(
                 Curve(
-                    asks=series("hetrl_job_gpus").sum("role", "pool"), legend="{{role}} on {{pool}}"
+                    expression=series("hetrl_job_gpus").sum("role", "pool"),
+                    legend="{{role}} on {{pool}}",
                 ),
             ),
         ),
@@ -79,20 +85,24 @@ _JOBS = Row(
             title="Jobs by phase",
             says="How many are waiting, running and ended.",
             form=Form.STACK,
-            curves=(Curve(asks=series("hetrl_job_phase").sum("phase"), legend="{{phase}}"),),
+            curves=(Curve(expression=series("hetrl_job_phase").sum("phase"), legend="{{phase}}"),),
         ),
         Panel(
             title="Price by job",
             says="US dollars per hour of the GPUs that each job holds.",
             unit=Unit.DOLLARS,
             form=Form.STACK,
-            curves=(Curve(asks=series("hetrl_cost_dollars_per_hour").sum(*_BY_JOB), legend=_JOB),),
+            curves=(
+                Curve(expression=series("hetrl_cost_dollars_per_hour").sum(*_BY_JOB), legend=_JOB),
+            ),
         ),
         Panel(
             title="What holds",
             says="How many jobs each condition holds for; Degraded is the one to look into.",
             form=Form.BARS,
-            curves=(Curve(asks=series("hetrl_job_condition").sum("type"), legend="{{type}}"),),
+            curves=(
+                Curve(expression=series("hetrl_job_condition").sum("type"), legend="{{type}}"),
+            ),
         ),
     ),
 )
@@ -103,14 +113,14 @@ _HOW_WELL = Row(
         Panel(
             title="Trajectories per second, by job",
             says="Trained on.",
-            curves=(Curve(asks=rate(f"{STALENESS}_count").sum(*_BY_JOB), legend=_JOB),),
+            curves=(Curve(expression=rate(f"{STALENESS}_count").sum(*_BY_JOB), legend=_JOB),),
         ),
         Panel(
             title="Measured against predicted, by job",
             says="Time of a step over what the plan expects: far above 1, the plan is wrong.",
             curves=(
                 Curve(
-                    asks=mean("hetrl_trainer_step_seconds", *_BY_JOB)
+                    expression=mean("hetrl_trainer_step_seconds", *_BY_JOB)
                     / series("hetrl_plan_predicted_step_seconds").max(*_BY_JOB),
                     legend=_JOB,
                 ),
@@ -121,7 +131,7 @@ _HOW_WELL = Row(
             says="Distance of each plan from the best bound known.",
             unit=Unit.SHARE,
             form=Form.BARS,
-            curves=(Curve(asks=series("hetrl_plan_gap_ratio").max(*_BY_JOB), legend=_JOB),),
+            curves=(Curve(expression=series("hetrl_plan_gap_ratio").max(*_BY_JOB), legend=_JOB),),
         ),
         Panel(
             title="Trainer idle, by job",
@@ -130,7 +140,7 @@ _HOW_WELL = Row(
             top=1,
             curves=(
                 Curve(
-                    asks=rate("hetrl_trainer_wait_seconds_sum").sum(*_BY_JOB)
+                    expression=rate("hetrl_trainer_wait_seconds_sum").sum(*_BY_JOB)
                     / rate("hetrl_trainer_step_seconds_sum").sum(*_BY_JOB),
                     legend=_JOB,
                 ),
@@ -141,13 +151,13 @@ _HOW_WELL = Row(
             says="Share of time with nothing to generate.",
             unit=Unit.SHARE,
             top=1,
-            curves=(Curve(asks=rollouts_idle("pool"), legend="{{pool}}"),),
+            curves=(Curve(expression=rollouts_idle("pool"), legend="{{pool}}"),),
         ),
         Panel(
             title="Restarts, by job",
             says="Of trainers and coordinators after failures, since each job was made.",
             form=Form.BARS,
-            curves=(Curve(asks=series("hetrl_job_restarts").max(*_BY_JOB), legend=_JOB),),
+            curves=(Curve(expression=series("hetrl_job_restarts").max(*_BY_JOB), legend=_JOB),),
         ),
     ),
 )
@@ -157,11 +167,11 @@ FLEET_BOARD = Board(
     title="HetRL / Fleet",
     says="All jobs: GPUs by pool and by job, prices, and how well each runs.",
     variables=(
-        Variable(name="namespace", label="Namespace", asks="hetrl_job_phase", is_multiple=True),
+        Variable(name="namespace", label="Namespace", metric="hetrl_job_phase", is_multiple=True),
         Variable(
             name="hetrljob",
             label="Job",
-            asks="hetrl_job_phase",
+            metric="hetrl_job_phase",
             is_multiple=True,
             within=("namespace",),
         ),

@@ -1,4 +1,4 @@
-"""The board of one job: how fast, how stale, what waits for what, what it learns, what it costs."""
+"""The board of one job: throughput, staleness, idle shares, learning and price."""
 
 from hetrl_cli.dashboard.boards.expression import (
     Age,
@@ -34,7 +34,11 @@ def inference_idle(*by: str) -> Expression:
 
 
 def _figure(
-    title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT, decimals: int | None = None
+    title: str,
+    says: str,
+    expression: Expression,
+    unit: Unit = Unit.COUNT,
+    decimals: int | None = None,
 ) -> Panel:
     return Panel(
         title=title,
@@ -43,7 +47,7 @@ def _figure(
         unit=unit,
         decimals=decimals,
         width=3,
-        curves=(Curve(asks=asks),),
+        curves=(Curve(expression=expression),),
     )
 
 
@@ -88,7 +92,7 @@ _AT_A_GLANCE = Row(
         ),
         _figure(
             "Gap",
-            "Distance of the plan from the best bound known; 0 is proved to be the best.",
+            "Distance of the plan from the best bound known; 0 is a proven optimum.",
             series("hetrl_plan_gap_ratio").max(),
             Unit.SHARE,
             decimals=1,
@@ -103,8 +107,10 @@ _THROUGHPUT = Row(
             title="Trajectories",
             says="Per second: trained on, and delivered by what became of them.",
             curves=(
-                Curve(asks=TRAINED_PER_SECOND, legend="trained on"),
-                Curve(asks=rate("hetrl_trajectories_total").sum("outcome"), legend="{{outcome}}"),
+                Curve(expression=TRAINED_PER_SECOND, legend="trained on"),
+                Curve(
+                    expression=rate("hetrl_trajectories_total").sum("outcome"), legend="{{outcome}}"
+                ),
             ),
         ),
         Panel(
@@ -112,9 +118,11 @@ _THROUGHPUT = Row(
             says="Response tokens per second: generated, by what sampled them, and trained on.",
             form=Form.STACK,
             curves=(
-                Curve(asks=rate("hetrl_tokens_generated_total").sum("pool"), legend="{{pool}}"),
                 Curve(
-                    asks=rate("hetrl_trainer_tokens_total").sum(),
+                    expression=rate("hetrl_tokens_generated_total").sum("pool"), legend="{{pool}}"
+                ),
+                Curve(
+                    expression=rate("hetrl_trainer_tokens_total").sum(),
                     legend="trained on",
                     is_limit=True,
                 ),
@@ -122,12 +130,12 @@ _THROUGHPUT = Row(
         ),
         Panel(
             title="Step time",
-            says="A whole step as measured, the trainer's wait within it, and the plan's word.",
+            says="A measured step, the trainer's wait within it, and the plan's prediction.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=STEP_SECONDS, legend="measured"),
-                Curve(asks=mean("hetrl_trainer_wait_seconds"), legend="of it, waiting"),
-                Curve(asks=PREDICTED_STEP, legend="predicted", is_limit=True),
+                Curve(expression=STEP_SECONDS, legend="measured"),
+                Curve(expression=mean("hetrl_trainer_wait_seconds"), legend="of it, waiting"),
+                Curve(expression=PREDICTED_STEP, legend="predicted", is_limit=True),
             ),
         ),
     ),
@@ -141,18 +149,18 @@ _STALENESS = Row(
             says="How many trajectories of which staleness were trained on, by time.",
             form=Form.HEATMAP,
             width=12,
-            curves=(Curve(asks=increase(f"{STALENESS}_bucket").sum("le"), legend="{{le}}"),),
+            curves=(Curve(expression=increase(f"{STALENESS}_bucket").sum("le"), legend="{{le}}"),),
         ),
         Panel(
             title="Staleness and its bound",
             says="Of trajectories trained on, in versions. None is ever beyond maxStaleness.",
             width=12,
             curves=(
-                Curve(asks=mean(STALENESS), legend="mean"),
-                Curve(asks=Ceiling(quantile(0.5, STALENESS)), legend="median"),
-                Curve(asks=Ceiling(quantile(0.95, STALENESS)), legend="95th percentile"),
+                Curve(expression=mean(STALENESS), legend="mean"),
+                Curve(expression=Ceiling(quantile(0.5, STALENESS)), legend="median"),
+                Curve(expression=Ceiling(quantile(0.95, STALENESS)), legend="95th percentile"),
                 Curve(
-                    asks=series("hetrl_max_staleness_versions").max(),
+                    expression=series("hetrl_max_staleness_versions").max(),
                     legend="bound",
                     is_limit=True,
                 ),
@@ -170,17 +178,19 @@ _WAITING = Row(
             unit=Unit.SHARE,
             top=1,
             curves=(
-                Curve(asks=TRAINER_IDLE, legend="trainer"),
-                Curve(asks=rollouts_idle("pool"), legend="rollouts on {{pool}}"),
+                Curve(expression=TRAINER_IDLE, legend="trainer"),
+                Curve(expression=rollouts_idle("pool"), legend="rollouts on {{pool}}"),
             ),
         ),
         Panel(
             title="Buffer",
             says="Trajectories that wait for training, are leased, and are being generated.",
             curves=(
-                Curve(asks=series("hetrl_buffer_trajectories").sum(), legend="buffered"),
-                Curve(asks=series("hetrl_leased_trajectories").sum(), legend="leased"),
-                Curve(asks=series("hetrl_running_trajectories").sum(), legend="being generated"),
+                Curve(expression=series("hetrl_buffer_trajectories").sum(), legend="buffered"),
+                Curve(expression=series("hetrl_leased_trajectories").sum(), legend="leased"),
+                Curve(
+                    expression=series("hetrl_running_trajectories").sum(), legend="being generated"
+                ),
             ),
         ),
         Panel(
@@ -189,9 +199,11 @@ _WAITING = Row(
             "longest.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=quantile(0.5, "hetrl_rollout_generation_seconds"), legend="median"),
                 Curve(
-                    asks=quantile(0.95, "hetrl_rollout_generation_seconds"),
+                    expression=quantile(0.5, "hetrl_rollout_generation_seconds"), legend="median"
+                ),
+                Curve(
+                    expression=quantile(0.95, "hetrl_rollout_generation_seconds"),
                     legend="95th percentile",
                 ),
             ),
@@ -208,24 +220,31 @@ _INFERENCE = Row(
             "plan has no inference workers.",
             form=Form.STACK,
             curves=(
-                Curve(asks=rate("hetrl_inference_tokens_total").sum("pool"), legend="{{pool}}"),
+                Curve(
+                    expression=rate("hetrl_inference_tokens_total").sum("pool"), legend="{{pool}}"
+                ),
             ),
         ),
         Panel(
             title="Time of an answer",
-            says="From a rollout's question to its answer: median and 95th percentile.",
+            says="From a rollout's request to the response: median and 95th percentile.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=quantile(0.5, "hetrl_inference_seconds"), legend="median"),
-                Curve(asks=quantile(0.95, "hetrl_inference_seconds"), legend="95th percentile"),
+                Curve(expression=quantile(0.5, "hetrl_inference_seconds"), legend="median"),
+                Curve(
+                    expression=quantile(0.95, "hetrl_inference_seconds"), legend="95th percentile"
+                ),
             ),
         ),
         Panel(
             title="Questions and idle time",
             says="Responses that wait for their turn, and the share of time with nothing to score.",
             curves=(
-                Curve(asks=series("hetrl_inference_waiting_trajectories").sum(), legend="waiting"),
-                Curve(asks=inference_idle(), legend="idle share"),
+                Curve(
+                    expression=series("hetrl_inference_waiting_trajectories").sum(),
+                    legend="waiting",
+                ),
+                Curve(expression=inference_idle(), legend="idle share"),
             ),
         ),
     ),
@@ -240,7 +259,7 @@ _WEIGHTS = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=quantile(0.95, "hetrl_weight_sync_seconds", "link", "kind"),
+                    expression=quantile(0.95, "hetrl_weight_sync_seconds", "link", "kind"),
                     legend="{{link}} region, {{kind}}",
                 ),
             ),
@@ -251,7 +270,7 @@ _WEIGHTS = Row(
             unit=Unit.BYTES,
             curves=(
                 Curve(
-                    asks=rate("hetrl_weight_sync_bytes_total").sum("link", "kind"),
+                    expression=rate("hetrl_weight_sync_bytes_total").sum("link", "kind"),
                     legend="{{link}} region, {{kind}}",
                 ),
             ),
@@ -260,9 +279,13 @@ _WEIGHTS = Row(
             title="Versions",
             says="The version being trained, and the oldest and newest that a worker samples with.",
             curves=(
-                Curve(asks=series("hetrl_policy_version").max(), legend="being trained"),
-                Curve(asks=series("hetrl_worker_policy_version").max(), legend="newest worker"),
-                Curve(asks=series("hetrl_worker_policy_version").min(), legend="oldest worker"),
+                Curve(expression=series("hetrl_policy_version").max(), legend="being trained"),
+                Curve(
+                    expression=series("hetrl_worker_policy_version").max(), legend="newest worker"
+                ),
+                Curve(
+                    expression=series("hetrl_worker_policy_version").min(), legend="oldest worker"
+                ),
             ),
         ),
     ),
@@ -274,20 +297,20 @@ _LEARNING = Row(
         Panel(
             title="Reward over time",
             says="Mean reward of each batch.",
-            curves=(Curve(asks=series("hetrl_reward_mean").max(), legend="reward"),),
+            curves=(Curve(expression=series("hetrl_reward_mean").max(), legend="reward"),),
         ),
         Panel(
             title="Entropy and divergence",
             says="Nats per token: the policy's entropy, how far samplers were behind, and how far "
             "it is from the reference.",
             curves=(
-                Curve(asks=series("hetrl_trainer_entropy_nats").max(), legend="entropy"),
+                Curve(expression=series("hetrl_trainer_entropy_nats").max(), legend="entropy"),
                 Curve(
-                    asks=series("hetrl_trainer_behaviour_kl_nats").max(),
+                    expression=series("hetrl_trainer_behaviour_kl_nats").max(),
                     legend="KL to the samplers",
                 ),
                 Curve(
-                    asks=series("hetrl_trainer_reference_kl_nats").max(),
+                    expression=series("hetrl_trainer_reference_kl_nats").max(),
                     legend="KL to the reference",
                 ),
             ),
@@ -296,31 +319,37 @@ _LEARNING = Row(
             title="Loss and gradient",
             says="Loss of the last step, and the gradient's norm before it was clipped.",
             curves=(
-                Curve(asks=series("hetrl_trainer_loss").max(), legend="loss"),
-                Curve(asks=series("hetrl_trainer_gradient_norm").max(), legend="gradient norm"),
+                Curve(expression=series("hetrl_trainer_loss").max(), legend="loss"),
+                Curve(
+                    expression=series("hetrl_trainer_gradient_norm").max(), legend="gradient norm"
+                ),
             ),
         ),
         Panel(
             title="Off-policy correction",
             says="Mean importance weight of the samplers' policy, and the share of tokens clipped.",
             curves=(
-                Curve(asks=series("hetrl_trainer_behaviour_weight").max(), legend="weight"),
-                Curve(asks=series("hetrl_trainer_clipped_ratio").max(), legend="clipped share"),
+                Curve(expression=series("hetrl_trainer_behaviour_weight").max(), legend="weight"),
+                Curve(
+                    expression=series("hetrl_trainer_clipped_ratio").max(), legend="clipped share"
+                ),
             ),
         ),
         Panel(
             title="Learning rate",
             says="Of the last step, warm-up and decay included.",
-            curves=(Curve(asks=series("hetrl_trainer_learning_rate").max(), legend="rate"),),
+            curves=(Curve(expression=series("hetrl_trainer_learning_rate").max(), legend="rate"),),
         ),
         Panel(
             title="Groups without a signal",
             says="Per second: groups left out because their rewards were all equal, and "
             "trajectories that new weights reached before their end.",
             curves=(
-                Curve(asks=rate("hetrl_groups_left_out_total").sum(), legend="groups left out"),
                 Curve(
-                    asks=rate("hetrl_rollout_interrupted_trajectories_total").sum(),
+                    expression=rate("hetrl_groups_left_out_total").sum(), legend="groups left out"
+                ),
+                Curve(
+                    expression=rate("hetrl_rollout_interrupted_trajectories_total").sum(),
                     legend="trajectories interrupted",
                 ),
             ),
@@ -336,11 +365,11 @@ _PROCESSES = Row(
             says="Pods that should be, and those that are ready.",
             curves=(
                 Curve(
-                    asks=series("hetrl_job_pods", state="ready").sum("role"),
+                    expression=series("hetrl_job_pods", state="ready").sum("role"),
                     legend="{{role}}, ready",
                 ),
                 Curve(
-                    asks=series("hetrl_job_pods", state="wanted").sum("role"),
+                    expression=series("hetrl_job_pods", state="wanted").sum("role"),
                     legend="{{role}}, wanted",
                     is_limit=True,
                 ),
@@ -352,17 +381,17 @@ _PROCESSES = Row(
             "held up for it.",
             unit=Unit.SECONDS,
             curves=(
-                Curve(asks=mean("hetrl_trainer_checkpoint_seconds"), legend="written"),
-                Curve(asks=mean("hetrl_trainer_checkpoint_stall_seconds"), legend="held up"),
+                Curve(expression=mean("hetrl_trainer_checkpoint_seconds"), legend="written"),
+                Curve(expression=mean("hetrl_trainer_checkpoint_stall_seconds"), legend="held up"),
             ),
         ),
         Panel(
             title="Since the last step",
-            says="Seconds since a step was committed; what rises without end stands still.",
+            says="Seconds since a step was committed; a value that keeps rising means a stall.",
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=Age(series("hetrl_trainer_last_step_timestamp_seconds")).min(),
+                    expression=Age(series("hetrl_trainer_last_step_timestamp_seconds")).min(),
                     legend="last step",
                 ),
             ),
@@ -370,7 +399,9 @@ _PROCESSES = Row(
         Panel(
             title="Processor time",
             says="Processors kept busy by role.",
-            curves=(Curve(asks=rate("process_cpu_seconds_total").sum("role"), legend="{{role}}"),),
+            curves=(
+                Curve(expression=rate("process_cpu_seconds_total").sum("role"), legend="{{role}}"),
+            ),
         ),
         Panel(
             title="Memory",
@@ -378,13 +409,16 @@ _PROCESSES = Row(
             unit=Unit.BYTES,
             form=Form.STACK,
             curves=(
-                Curve(asks=series("process_resident_memory_bytes").sum("role"), legend="{{role}}"),
+                Curve(
+                    expression=series("process_resident_memory_bytes").sum("role"),
+                    legend="{{role}}",
+                ),
             ),
         ),
         Panel(
             title="Restarts",
             says="Of trainers and of the coordinator after failures, since the job was made.",
-            curves=(Curve(asks=series("hetrl_job_restarts").max(), legend="restarts"),),
+            curves=(Curve(expression=series("hetrl_job_restarts").max(), legend="restarts"),),
         ),
     ),
 )
@@ -392,10 +426,12 @@ _PROCESSES = Row(
 JOB_BOARD = Board(
     name="job",
     title="HetRL / Job",
-    says="One job: throughput, staleness, what waits for what, learning, and the plan's word.",
+    says="One job: throughput, staleness, idle shares, learning, and the plan's prediction.",
     variables=(
-        Variable(name="namespace", label="Namespace", asks="hetrl_policy_version"),
-        Variable(name="hetrljob", label="Job", asks="hetrl_policy_version", within=("namespace",)),
+        Variable(name="namespace", label="Namespace", metric="hetrl_policy_version"),
+        Variable(
+            name="hetrljob", label="Job", metric="hetrl_policy_version", within=("namespace",)
+        ),
     ),
     rows=(
         _AT_A_GLANCE,

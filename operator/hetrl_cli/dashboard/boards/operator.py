@@ -1,4 +1,4 @@
-"""The board of the operator itself: does it lead, keep up, plan, and get its way with the API."""
+"""The board of the operator: leadership, reconcile latency, planning, and API requests."""
 
 from hetrl_cli.dashboard.boards.expression import Age, Expression, increase, quantile, rate, series
 from hetrl_cli.dashboard.boards.panel import Board, Curve, Form, Panel, Row, Unit, Variable
@@ -6,9 +6,14 @@ from hetrl_cli.dashboard.boards.panel import Board, Curve, Form, Panel, Row, Uni
 _QUEUE = "hetrl_operator_workqueue"
 
 
-def _figure(title: str, says: str, asks: Expression, unit: Unit = Unit.COUNT) -> Panel:
+def _figure(title: str, says: str, expression: Expression, unit: Unit = Unit.COUNT) -> Panel:
     return Panel(
-        title=title, says=says, form=Form.FIGURE, unit=unit, width=4, curves=(Curve(asks=asks),)
+        title=title,
+        says=says,
+        form=Form.FIGURE,
+        unit=unit,
+        width=4,
+        curves=(Curve(expression=expression),),
     )
 
 
@@ -18,8 +23,8 @@ def _quantiles(title: str, says: str, histogram: str) -> Panel:
         says=says,
         unit=Unit.SECONDS,
         curves=(
-            Curve(asks=quantile(0.5, histogram), legend="median"),
-            Curve(asks=quantile(0.95, histogram), legend="95th percentile"),
+            Curve(expression=quantile(0.5, histogram), legend="median"),
+            Curve(expression=quantile(0.95, histogram), legend="95th percentile"),
         ),
     )
 
@@ -59,31 +64,35 @@ _ROUNDS = Row(
     panels=(
         Panel(
             title="Rounds by result",
-            says="Per second. Requeued ones are tried again, failed ones were refused.",
+            says="Per second. Requeued ones are retried; failed ones were refused.",
             form=Form.STACK,
             curves=(
                 Curve(
-                    asks=rate("hetrl_operator_reconcile_total").sum("result"), legend="{{result}}"
+                    expression=rate("hetrl_operator_reconcile_total").sum("result"),
+                    legend="{{result}}",
                 ),
             ),
         ),
         _quantiles(
-            "Time of a round",
-            "From what was seen of a job to the last write.",
+            "Reconcile time",
+            "From the snapshot of a job to the last write.",
             "hetrl_operator_reconcile_duration_seconds",
         ),
         Panel(
             title="Queue",
             says="Jobs that wait, and per second those added and those that came back.",
             curves=(
-                Curve(asks=series(f"{_QUEUE}_depth").sum(), legend="waiting"),
-                Curve(asks=rate(f"{_QUEUE}_adds_total").sum(), legend="added per second"),
-                Curve(asks=rate(f"{_QUEUE}_retries_total").sum(), legend="tried again per second"),
+                Curve(expression=series(f"{_QUEUE}_depth").sum(), legend="waiting"),
+                Curve(expression=rate(f"{_QUEUE}_adds_total").sum(), legend="added per second"),
+                Curve(
+                    expression=rate(f"{_QUEUE}_retries_total").sum(),
+                    legend="tried again per second",
+                ),
             ),
         ),
         _quantiles(
             "Wait for a worker",
-            "How long a job lies in the queue.",
+            "How long a job waits in the queue.",
             f"{_QUEUE}_queue_duration_seconds",
         ),
         _quantiles(
@@ -97,7 +106,7 @@ _ROUNDS = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=series("hetrl_operator_event_loop_lag_seconds").max("pod"),
+                    expression=series("hetrl_operator_event_loop_lag_seconds").max("pod"),
                     legend="{{pod}}",
                 ),
             ),
@@ -112,13 +121,17 @@ _API = Row(
             title="Requests by answer",
             says="Per second and HTTP code; 0 is no answer at all.",
             form=Form.STACK,
-            curves=(Curve(asks=rate("rest_client_requests_total").sum("code"), legend="{{code}}"),),
+            curves=(
+                Curve(expression=rate("rest_client_requests_total").sum("code"), legend="{{code}}"),
+            ),
         ),
         Panel(
             title="Requests by method",
             says="Per second. A quiet cluster sees no PATCH.",
             curves=(
-                Curve(asks=rate("rest_client_requests_total").sum("method"), legend="{{method}}"),
+                Curve(
+                    expression=rate("rest_client_requests_total").sum("method"), legend="{{method}}"
+                ),
             ),
         ),
         Panel(
@@ -127,7 +140,8 @@ _API = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=rate("hetrl_operator_throttled_seconds_total").sum(), legend="held back"
+                    expression=rate("hetrl_operator_throttled_seconds_total").sum(),
+                    legend="held back",
                 ),
             ),
         ),
@@ -136,7 +150,7 @@ _API = Row(
             says="Per second, by kind of object.",
             curves=(
                 Curve(
-                    asks=rate("hetrl_operator_watch_events_total").sum("resource"),
+                    expression=rate("hetrl_operator_watch_events_total").sum("resource"),
                     legend="{{resource}}",
                 ),
             ),
@@ -147,7 +161,7 @@ _API = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=Age(series("hetrl_operator_watch_last_event_timestamp_seconds")).min(
+                    expression=Age(series("hetrl_operator_watch_last_event_timestamp_seconds")).min(
                         "resource"
                     ),
                     legend="{{resource}}",
@@ -157,7 +171,9 @@ _API = Row(
         Panel(
             title="Processor time",
             says="Processors kept busy by each replica, the planner's processes aside.",
-            curves=(Curve(asks=rate("process_cpu_seconds_total").sum("pod"), legend="{{pod}}"),),
+            curves=(
+                Curve(expression=rate("process_cpu_seconds_total").sum("pod"), legend="{{pod}}"),
+            ),
         ),
     ),
 )
@@ -171,7 +187,9 @@ _JOBS = Row(
             form=Form.STACK,
             curves=(
                 Curve(
-                    asks=increase("hetrl_planner_solve_duration_seconds_count").sum("outcome"),
+                    expression=increase("hetrl_planner_solve_duration_seconds_count").sum(
+                        "outcome"
+                    ),
                     legend="{{outcome}}",
                 ),
             ),
@@ -182,7 +200,7 @@ _JOBS = Row(
             unit=Unit.SECONDS,
             curves=(
                 Curve(
-                    asks=quantile(0.95, "hetrl_planner_solve_duration_seconds", "outcome"),
+                    expression=quantile(0.95, "hetrl_planner_solve_duration_seconds", "outcome"),
                     legend="{{outcome}}",
                 ),
             ),
@@ -193,7 +211,7 @@ _JOBS = Row(
             form=Form.STACK,
             curves=(
                 Curve(
-                    asks=increase("hetrl_replans_total").sum("reason", "outcome"),
+                    expression=increase("hetrl_replans_total").sum("reason", "outcome"),
                     legend="{{reason}}, {{outcome}}",
                 ),
             ),
@@ -207,19 +225,21 @@ _JOBS = Row(
             title="Jobs that ended",
             says="Since each replica started, by how.",
             curves=(
-                Curve(asks=series("hetrl_jobs_ended_total").sum("outcome"), legend="{{outcome}}"),
+                Curve(
+                    expression=series("hetrl_jobs_ended_total").sum("outcome"), legend="{{outcome}}"
+                ),
             ),
         ),
         Panel(
             title="GPUs in the cluster, by kind",
             says="Of nodes of any state, cordoned ones included.",
             form=Form.STACK,
-            curves=(Curve(asks=series("hetrl_fleet_gpus").max("pool"), legend="{{pool}}"),),
+            curves=(Curve(expression=series("hetrl_fleet_gpus").max("pool"), legend="{{pool}}"),),
         ),
         Panel(
             title="Open files",
             says="File descriptors of each replica: watches, requests, processes.",
-            curves=(Curve(asks=series("process_open_fds").max("pod"), legend="{{pod}}"),),
+            curves=(Curve(expression=series("process_open_fds").max("pod"), legend="{{pod}}"),),
         ),
     ),
 )
@@ -227,13 +247,13 @@ _JOBS = Row(
 OPERATOR_BOARD = Board(
     name="operator",
     title="HetRL / Operator",
-    says="The operator: who leads, how fast rounds go, what the API server and the planner answer.",
+    says="The operator: leadership, reconcile times, results of the API server and the planner.",
     variables=(
-        Variable(name="namespace", label="Namespace", asks="hetrl_operator_build_info"),
+        Variable(name="namespace", label="Namespace", metric="hetrl_operator_build_info"),
         Variable(
             name="pod",
             label="Replica",
-            asks="hetrl_operator_build_info",
+            metric="hetrl_operator_build_info",
             is_multiple=True,
             within=("namespace",),
         ),

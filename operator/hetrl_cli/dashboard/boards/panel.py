@@ -1,4 +1,4 @@
-"""Panels and boards as values: what is asked, what it means, in which unit, how wide.
+"""Panels and boards as values: queries, descriptions, units and widths.
 
 Nothing here draws. Widths are columns of 24, as Grafana counts them.
 """
@@ -14,7 +14,7 @@ NUM_COLUMNS = 24
 
 
 class Unit(StrEnum):
-    """What a figure is counted in; values are Grafana's names."""
+    """Unit of a figure; values are Grafana's names."""
 
     COUNT = "short"
     SHARE = "percentunit"
@@ -26,7 +26,7 @@ class Unit(StrEnum):
 
 
 class Form(StrEnum):
-    """How a panel is drawn."""
+    """Form in which a panel is drawn."""
 
     FIGURE = "stat"
     """The newest value, large."""
@@ -46,23 +46,23 @@ class Form(StrEnum):
 class Curve:
     """One query of a panel."""
 
-    asks: Expression
+    expression: Expression
     legend: str = ""
     """``{{pool}}`` stands for a label's value, as in Grafana."""
 
     is_limit: bool = False
-    """What the others are read against, as a bound or a prediction: dashed, and never stacked."""
+    """Whether it is a reference for the others, such as a bound: dashed, and never stacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """What is seen at once, under one title."""
+    """A chart or figure under one title."""
 
     title: str
     """Unique on its board."""
 
     says: str
-    """What a reader must know to read it, in a sentence or two."""
+    """Description, in a sentence or two."""
 
     form: Form = Form.LINES
     unit: Unit = Unit.COUNT
@@ -70,7 +70,7 @@ class Panel:
     """None: as many as the value needs."""
 
     top: float | None = None
-    """Where the axis ends; None: where the values do."""
+    """End of the axis; None: the largest value."""
 
     width: int = 8
     curves: tuple[Curve, ...]
@@ -86,12 +86,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """What a reader may choose on a board."""
+    """A choice on a board, such as the job."""
 
     name: str
     label: str
-    asks: str
-    """The series whose label of that name gives the choices."""
+    metric: str
+    """The metric whose label of that name gives the choices."""
 
     is_multiple: bool = False
     within: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Board:
 
     @property
     def scope(self) -> tuple[Match, ...]:
-        """The conditions of whatever is chosen, in Grafana's words."""
+        """The conditions of any choice, as Grafana's variables."""
         return tuple(each.match for each in self.variables)
 
     def chosen(self, choice: Mapping[str, str]) -> tuple[Match, ...]:

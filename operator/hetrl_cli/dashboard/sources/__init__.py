@@ -1,1 +1,1 @@
-"""Sources of a board's data: Prometheus, recorded runs, and watched cluster jobs."""
+"""Sources of a board's data: Prometheus, recorded runs, and jobs of a cluster."""

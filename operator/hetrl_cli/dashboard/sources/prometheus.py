@@ -1,4 +1,4 @@
-"""Boards filled from a Prometheus, or from anything that speaks its HTTP API."""
+"""The source that queries a Prometheus, or another server with its HTTP API."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ class Prometheus:
     async def choices(self, board: Board) -> list[Mapping[str, str]]:
         """Return the values of the board's variables that series have now."""
         names = [each.name for each in board.variables]
-        query = f"group by ({', '.join(names)}) ({board.variables[0].asks})"
+        query = f"group by ({', '.join(names)}) ({board.variables[0].metric})"
         found = await self._get("query", query=query)
         chosen = [{name: each["metric"].get(name, "") for name in names} for each in found]
         return sorted(chosen, key=lambda each: tuple(each.values()))

@@ -1,4 +1,4 @@
-"""Boards filled from folders of `hetrl run`: what it recorded, of runs that go on or are over."""
+"""The source that reads records of `hetrl run`, of running and finished runs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ Values = NDArray[np.float64]
 
 
 class SourceError(RuntimeError):
-    """A source that cannot be asked, or refuses; the message says which and why."""
+    """A source that fails or refuses; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it: an address or a folder."""
+        """Its display name: an address or a folder."""
 
     @property
     def boards(self) -> Sequence[Board]:
@@ -78,4 +78,4 @@ class Source(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -1,4 +1,4 @@
-"""Which GPU of which machine does what: a plan's replicas, seen from the machines.
+"""Tasks by GPU and machine: a plan's replicas, seen from the machines.
 
 Ranks follow the same order as a pod set's rank table. A share that names no GPU takes the
 first that are free: which ones is decided in the pod, and they are alike.

@@ -50,20 +50,20 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What one run does differently from the job's file: the means of a fair comparison."""
+    """Overrides of the job's file for one run."""
 
     engine: Engine | None = None
     steps: int | None = None
     seed: int | None = None
     learning_rate: float | None = None
     shuffle_rewards: bool = False
-    """Deal each batch's rewards out at random, so that nothing can be learned from them."""
+    """Shuffle each batch's rewards, so that nothing can be learned from them."""
 
     traces: str | None = None
     """Where spans of every trajectory go."""
 
     def applied_to(self, job: JobSpec) -> JobSpec:
-        """Return the job with what differs."""
+        """Return the job with the overrides."""
         training, rate = job.training, self.learning_rate
         return replace(
             job,
@@ -127,7 +127,7 @@ def prepare(
     )
 
 
-def planned(prepared: Prepared) -> Plan:
+def make_plan(prepared: Prepared) -> Plan:
     """Plan a job with what this release can run.
 
     Raises:
@@ -144,8 +144,8 @@ def planned(prepared: Prepared) -> Plan:
     return outcome
 
 
-def given(prepared: Prepared, plan_file: Path) -> Plan:
-    """Read the plan that a job is to run by.
+def plan_from_file(prepared: Prepared, plan_file: Path) -> Plan:
+    """Read the plan of a run from a file.
 
     Raises:
         NotStartableError: it does not fit the job or the fleet; every misfit in words.
