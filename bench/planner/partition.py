@@ -21,13 +21,13 @@ from statistics import median
 import matplotlib
 import numpy as np
 
+from bench.planner.dtfm import ACTIVATION_BYTES, CASES, GRADIENT_BYTES, SHAPE, CyclicMoves
 from hetrl_planner.partition.find import BREEDING, BREEDING_CHAINS, propose, refine_cuts
 from hetrl_planner.partition.graph import DeviceGraph, Labels
 from hetrl_planner.partition.network import PipelineNetworkCost
 from hetrl_planner.partition.search.attraction import attractions
-from hetrl_planner.partition.search.evolution import Breeding, CyclicMoves, MixedMoves, evolve
+from hetrl_planner.partition.search.evolution import Breeding, MixedMoves, evolve
 from hetrl_planner.partition.search.search import Proposals, minimise
-from hetrl_planner.presets.dtfm import ACTIVATION_BYTES, CASES, GRADIENT_BYTES, SHAPE
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from bench.planner.dtfm import ACTIVATION_BYTES, CASES, GRADIENT_BYTES, SHAPE, two_sites
 from hetrl_planner.partition.find import find_partition
 from hetrl_planner.partition.network import PipelineNetworkCost
-from hetrl_planner.presets.dtfm import ACTIVATION_BYTES, CASES, GRADIENT_BYTES, SHAPE, two_sites
 
 GIGABIT = 1e9 / 8
 

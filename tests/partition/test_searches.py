@@ -13,9 +13,6 @@ from hetrl_planner.partition.search.attraction import attractions
 from hetrl_planner.partition.search.chains import Chains, swap_chains
 from hetrl_planner.partition.search.cyclic import cyclic_partitioning
 from hetrl_planner.partition.search.evolution import (
-    Breeding,
-    CyclicMoves,
-    evolve,
     five_point_crossover,
 )
 from hetrl_planner.partition.search.kernighan_lin import kernighan_lin
@@ -157,20 +154,6 @@ def test_small_instances_are_solved_to_the_optimum(seed: int, levels: int) -> No
 def test_one_seed_gives_one_result() -> None:
     graph, shape = a_random_graph(5, num_devices=12), Shape.even(num_parts=3, part_size=4)
     assert find(graph, shape, seed=4) == find(graph, shape, seed=4)
-
-
-def test_dtfm_search_improves_on_its_population() -> None:
-    graph, shape = sites(4, 4, 4, 4), Shape.even(num_parts=4, part_size=4)
-    rng, cost = np.random.default_rng(0), a_cost(graph, shape)
-    moves = CyclicMoves(shape=shape, transfer_seconds=graph.transfer_seconds(2e8))
-    search = evolve(
-        shape, rng, local_search=moves, breeding=Breeding(population_size=10, max_children=200)
-    )
-    first = min(cost(shape.shuffled(np.random.default_rng(seed))) for seed in range(10))
-    best = minimise(search, cost, max_evaluations=10_000)
-    assert best.ended_by == "work"
-    assert best.evaluations == 210
-    assert best.cost < first
 
 
 def test_a_stopped_search_gives_the_best_so_far() -> None:

@@ -1,7 +1,6 @@
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -9,7 +8,6 @@ from hetrl_cli.main import hetrl
 from hetrl_cli.topology_option import fleet_from
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
-from hetrl_planner.presets.dtfm import CASES, NUM_GPUS
 from hetrl_planner.presets.fleets import FLEETS, UnknownPreset, preset
 from hetrl_planner.presets.regions import DELAY_MS_AND_GBPS, REGIONS, ten_regions
 
@@ -136,25 +134,3 @@ def test_an_unknown_name_is_answered_by_the_list() -> None:
         "unknown preset 'mars'; there are single-region, multi-region-hybrid, multi-country, "
         "multi-continent, ten-regions"
     )
-
-
-# Gbit/s and milliseconds of GPUs 0-1 (neighbours) and of 0-63 and 31-32 (far apart).
-@pytest.mark.parametrize(
-    ("case", "classes", "gbps", "milliseconds"),
-    [
-        ("on-demand data center", 8, (100, 3.125, 3.125), (0, 0, 0)),
-        ("spot data center", 9, (100, 1.25, 1.25), (0, 0, 0)),
-        ("two sites", 2, (5, 1.12, 1.12), (1, 11, 11)),
-        ("four US regions", 4, (2, 1.12, 1.25), (5, 11, 12)),
-        ("eight world regions", 8, (2, 0.482, 1.10), (5, 124, 34)),
-    ],
-)
-def test_dtfm_cases_have_the_published_links(
-    case: str, classes: int, gbps: tuple[float, ...], milliseconds: tuple[float, ...]
-) -> None:
-    graph = CASES[case]()
-    pairs = ([0, 0, 31], [1, 63, 32])
-    assert len(graph) == NUM_GPUS
-    assert len(np.unique(graph.class_of)) == classes
-    assert graph.bytes_per_second[pairs] / GIGABIT == pytest.approx(gbps)
-    assert graph.latency_seconds[pairs] * 1e3 == pytest.approx(milliseconds)

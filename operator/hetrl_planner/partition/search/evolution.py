@@ -1,8 +1,8 @@
 """An evolutionary search over partitions, after DT-FM's.
 
 Two random parents, five-point crossover, repair to the parts' sizes, local search; the child
-takes the worse parent's place when it is cheaper. DT-FM's local search reads the links alone
-(``cyclic``); ours goes on from there by the cost (``regroup``, ``chains``).
+takes the worse parent's place when it is cheaper. The local search makes a large step by the
+links alone (``cyclic``, ``regroup``), then swaps devices by the cost (``chains``).
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hetrl_planner.partition.graph import Labels, Matrix
+from hetrl_planner.partition.graph import Labels
 from hetrl_planner.partition.search.attraction import Attractions
 from hetrl_planner.partition.search.chains import Chains, Improved, swap_chains
 from hetrl_planner.partition.search.cyclic import cyclic_partitioning
@@ -34,19 +34,6 @@ class LocalSearch(Protocol):
     def __call__(self, part_of: Labels, rng: np.random.Generator, /) -> Proposals[Improved]:
         """Propose, and return the best with its cost."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CyclicMoves:
-    """DT-FM's local search, and one question for the cost of what comes out."""
-
-    shape: Shape
-    transfer_seconds: Matrix
-
-    def __call__(self, part_of: Labels, _: np.random.Generator, /) -> Proposals[Improved]:
-        """Propose the partition after its cycles of moves."""
-        moved = cyclic_partitioning(part_of, self.transfer_seconds, num_parts=self.shape.num_parts)
-        return Improved(moved, (yield moved))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,19 @@
-"""The five networks of 64 GPUs that DT-FM was tried on (Yuan et al., NeurIPS 2022).
+"""The five networks of 64 GPUs that DT-FM was tried on, and its local search.
 
-Figures of the authors' published scheduler. Where its files disagree, those of its solver:
-5 ms inside a region (the generator of its matrices has 10 ms). Delays are taken as they are.
+The figures are those of the authors' published scheduler (Yuan et al., NeurIPS 2022). Where its
+files disagree, its solver's apply: 5 ms inside a region (the generator of its matrices has 10 ms).
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from hetrl_core.units import GIGA
-from hetrl_planner.partition.graph import DeviceGraph
+from hetrl_planner.partition.graph import DeviceGraph, Labels, Matrix
+from hetrl_planner.partition.search.chains import Improved
+from hetrl_planner.partition.search.cyclic import cyclic_partitioning
+from hetrl_planner.partition.search.search import Proposals
 from hetrl_planner.partition.shape import Shape
 from hetrl_planner.presets.regions import BITS_PER_BYTE, DELAY_MS_AND_GBPS, MILLISECOND
 
@@ -80,6 +84,19 @@ CASES: Mapping[str, Callable[[], DeviceGraph]] = {
     "eight world regions": eight_world_regions,
 }
 """DT-FM's cases 1 to 5, in its order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclicMoves:
+    """DT-FM's local search for ``evolve``: cycles of moves, then one evaluation."""
+
+    shape: Shape
+    transfer_seconds: Matrix
+
+    def __call__(self, part_of: Labels, _: np.random.Generator, /) -> Proposals[Improved]:
+        """Propose the partition after its cycles of moves."""
+        moved = cyclic_partitioning(part_of, self.transfer_seconds, num_parts=self.shape.num_parts)
+        return Improved(moved, (yield moved))
 
 
 def _spread(*places: str) -> list[str]:
