@@ -121,7 +121,7 @@ def auto(trial: Trial, watch: Watch) -> None:
         tell=_counting(objective, watch),
         evaluations=EVALUATIONS,
     )
-    portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
+    portfolio.refine(Strategy.AUTO, portfolio.initial(Strategy.AUTO))
 
 
 def _baseline(which: Callable[[Run, np.random.Generator], object]) -> Search:

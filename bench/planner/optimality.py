@@ -174,12 +174,12 @@ def _portfolio(drawn: Instance, trace: Trace) -> Portfolio:
 
 def _planned(drawn: Instance, strategy: Strategy, trace: Trace) -> float | None:
     portfolio = _portfolio(drawn, trace)
-    found = portfolio.go_on(strategy, portfolio.begin(strategy))
+    found = portfolio.refine(strategy, portfolio.initial(strategy))
     return found.evaluation.step_seconds if found else None
 
 
 def _phase_1(drawn: Instance) -> float | None:
-    found = _portfolio(drawn, Trace()).begin(Strategy.AREAL_HEX)
+    found = _portfolio(drawn, Trace()).initial(Strategy.AREAL_HEX)
     return found.evaluation.step_seconds if found else None
 
 

@@ -42,12 +42,12 @@ def plan(
         should_stop=never,
         evaluations=evaluations,
     )
-    first = portfolio.begin(strategy)
+    first = portfolio.initial(strategy)
     # What `hetrl plan` compares its plan with is where its search goes on from, too.
     others = alternatives(portfolio.space, wanted, Searcher(should_stop=never, seed=seed))
-    decided = portfolio.go_on(strategy, first, others=choices(others))
-    if decided is None:
+    result = portfolio.refine(strategy, first, others=choices(others))
+    if result is None:
         return None
     job = job_of(work)
     asked = replace(job, planning=replace(job.planning, strategy=strategy))
-    return played_off(decided, portfolio, asked).evaluation
+    return played_off(result, portfolio, asked).evaluation

@@ -65,9 +65,9 @@ def _reordered(graph: DeviceGraph, order: Labels, rng: np.random.Generator) -> P
     search = refine_cuts(shuffled, SHAPE, rng, message_bytes=ACTIVATION_BYTES)
     labels = next(search)
     while True:
-        told = yield labels[back]
+        sent_cost = yield labels[back]
         try:
-            labels = search.send(told)
+            labels = search.send(sent_cost)
         except StopIteration:
             return None
 

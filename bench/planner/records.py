@@ -14,7 +14,7 @@ from typing import Any
 
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
-from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout
 
 RUNS = Path("runs/bench-planner")
 RESULTS = Path("docs/results")
@@ -85,7 +85,7 @@ def _task(fields: Record) -> TaskLayout:
     return TaskLayout(
         Task(fields["task"]),
         tuple(
-            tuple(Stage(tuple(gpus), layers) for gpus, layers in replica)
+            tuple(PipelineStage(tuple(gpus), layers) for gpus, layers in replica)
             for replica in fields["replicas"]
         ),
         TrainingMode(recompute=Recompute(mode[0]), sharding=Sharding(mode[1])) if mode else None,

@@ -18,7 +18,7 @@ from hetrl_planner.problem.usable_machines import narrowed
 from hetrl_planner.problem.workload import workload
 from hetrl_planner.strategies.auto import Portfolio
 from hetrl_planner.strategies.playoff import best_played
-from hetrl_planner.strategies.search_result import Decided
+from hetrl_planner.strategies.search_result import SearchResult
 
 MOST_PLAYED_GPUS = 1024
 """Larger fleets have many rollouts, which take long to be played."""
@@ -69,10 +69,10 @@ def plan(
             should_stop=should_stop,
             evaluations=evaluations,
         )
-        decided, others = _decided(portfolio, job)
-        if decided or not space.work.generation_apart:
+        result, others = _search(portfolio, job)
+        if result or not space.work.generation_apart:
             break
-    if decided is None:
+    if result is None:
         whole = space_of(snapshot, job, runnable_only=runnable_only)
         reasons = reasons_against(
             whole,
@@ -84,59 +84,59 @@ def plan(
         return Infeasible(reasons=reasons)
 
     # 5. Played forward, the best may be another.
-    decided = played_off(decided, portfolio, job)
+    result = played_off(result, portfolio, job)
 
     # 6. On which machines, how far from the best there is, and what else was possible.
-    found = _written(job, portfolio, decided)
+    found = _to_plan(job, portfolio, result)
     return replace(found, rejected=rejected(others, found, portfolio.goal))
 
 
-def _decided(portfolio: Portfolio, job: JobSpec) -> tuple[Decided | None, Sequence[Alternative]]:
+def _search(
+    portfolio: Portfolio, job: JobSpec
+) -> tuple[SearchResult | None, Sequence[Alternative]]:
     """Return the best of a space, and what it is compared with."""
     # 3. An answer within moments.
     strategy = job.planning.strategy
-    first = portfolio.begin(strategy)
+    first = portfolio.initial(strategy)
     is_compared = first or strategy is Strategy.AUTO
     searcher = _searcher(portfolio, job)
     others = alternatives(portfolio.space, portfolio.goal, searcher) if is_compared else ()
     # 4. HetRL's search goes on from there, where the strategy asks for it.
-    return portfolio.go_on(strategy, first, others=choices(others)), others
+    return portfolio.refine(strategy, first, others=choices(others)), others
 
 
 def _searcher(portfolio: Portfolio, job: JobSpec) -> Searcher:
     return Searcher(should_stop=portfolio.should_stop, seed=job.planning.seed)
 
 
-def played_off(decided: Decided, portfolio: Portfolio, job: JobSpec) -> Decided:
+def played_off(result: SearchResult, portfolio: Portfolio, job: JobSpec) -> SearchResult:
     """Return Auto's finalist that does best when played forward, where steps are to be short."""
     is_asked = job.planning.strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest)
     is_large = portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS
     if not is_asked or is_large or portfolio.should_stop():
-        return decided
-    finalists = [each for each in decided.finalists if not portfolio.objective.excess(each)]
+        return result
+    finalists = [each for each in result.finalists if not portfolio.objective.excess(each)]
     best = best_played(
-        [decided.evaluation, *finalists], portfolio.evaluator, job, seed=job.planning.seed
+        [result.evaluation, *finalists], portfolio.evaluator, job, seed=job.planning.seed
     )
-    return replace(decided, evaluation=best)
+    return replace(result, evaluation=best)
 
 
-def _written(job: JobSpec, portfolio: Portfolio, decided: Decided) -> Plan:
+def _to_plan(job: JobSpec, portfolio: Portfolio, result: SearchResult) -> Plan:
     return Plan(
         strategy=job.planning.strategy,
-        groups=replica_groups(decided.evaluation, portfolio.evaluator),
-        prediction=prediction(decided.evaluation, portfolio.space.work),
-        gap=_gap(portfolio, decided),
-        ended_by="work" if decided.is_complete else "time",
+        groups=replica_groups(result.evaluation, portfolio.evaluator),
+        prediction=prediction(result.evaluation, portfolio.space.work),
+        gap=_gap(portfolio, result),
+        ended_by="work" if result.is_complete else "time",
         seed=job.planning.seed,
     )
 
 
-def _gap(portfolio: Portfolio, decided: Decided) -> float | None:
+def _gap(portfolio: Portfolio, result: SearchResult) -> float | None:
     """Return the distance from the best bound known on the space that was searched."""
-    known = bound_on(
-        portfolio.space, portfolio.goal, window_seconds=decided.evaluation.step_seconds
-    )
-    value = portfolio.objective.value(decided.evaluation)
+    known = bound_on(portfolio.space, portfolio.goal, window_seconds=result.evaluation.step_seconds)
+    value = portfolio.objective.value(result.evaluation)
     return max(0.0, 1 - known.value / value) if known and value else None
 
 

@@ -18,8 +18,8 @@ from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.hetrl.search.neighbours import exchanged_gpus
 from hetrl_planner.plan_job import plan, space_of
 from hetrl_planner.problem.goals import Fastest
-from hetrl_planner.replan.improve import expected_now
-from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.improve import predict
+from hetrl_planner.replan.resize import resize_rollouts
 from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, both
 
@@ -169,7 +169,7 @@ def test_policy_and_critic_may_exchange_gpus() -> None:
 
 def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert misfits(apart, TWO_REGIONS, JOB) == ()
-    now = expected_now(apart, TWO_REGIONS, JOB)
+    now = predict(apart, TWO_REGIONS, JOB)
     assert now
     assert now.step_seconds == pytest.approx(apart.prediction.step_seconds)
     assert now.training_seconds == pytest.approx(apart.prediction.training_seconds)
@@ -182,7 +182,7 @@ def test_a_critic_stays_where_it_is_when_rollouts_change() -> None:
     (policy,) = found.groups_with(Task.ACTOR_TRAINING)
     assert Task.ACTOR_GENERATION not in policy.tasks
     asked = replace(JOB, rollout=replace(JOB.rollout, replicas=2))
-    changed = rollouts_anew(found, fleet, asked)
+    changed = resize_rollouts(found, fleet, asked)
     assert changed
     assert critics(changed) == critics(found)
     assert changed.groups_with(Task.ACTOR_TRAINING) == (policy,)

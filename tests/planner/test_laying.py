@@ -8,7 +8,7 @@ from hetrl_planner.hetrl.genome.assigned_gpus import Room
 from hetrl_planner.hetrl.genome.training_placement import Laying
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fit.fitting import Fitting
-from hetrl_planner.layout.layout import Stage, TaskLayout
+from hetrl_planner.layout.layout import PipelineStage, TaskLayout
 from tests.planner.oracle.instances import instance
 
 MODE = TrainingMode(recompute=Recompute.NONE, sharding=Sharding.NONE)
@@ -18,7 +18,7 @@ as a layer."""
 
 
 def two_stages(gpus: tuple[int, int], layers: tuple[int, int]) -> TaskLayout:
-    stages = tuple(Stage((gpu,), count) for gpu, count in zip(gpus, layers, strict=True))
+    stages = tuple(PipelineStage((gpu,), count) for gpu, count in zip(gpus, layers, strict=True))
     return TaskLayout(Task.ACTOR_TRAINING, (stages,), MODE)
 
 

@@ -16,7 +16,7 @@ from hetrl_planner.hetrl.search.variation import Variation
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
-from hetrl_planner.layout.layout import Layout, Stage, TaskLayout, faults
+from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout, faults
 from hetrl_planner.layout.to_plan import replica_groups
 from hetrl_planner.phase1.iterate import Searcher
 from hetrl_planner.phase1.to_layout import layout_of
@@ -40,11 +40,11 @@ def work(*tasks: Task, mode: Mode = Mode.ASYNC) -> Workload:
     return replace(found, tasks=tasks) if tasks else found
 
 
-def whole(*gpus: int) -> tuple[Stage, ...]:
-    return (Stage(gpus, LAYERS),)
+def whole(*gpus: int) -> tuple[PipelineStage, ...]:
+    return (PipelineStage(gpus, LAYERS),)
 
 
-def apart(training: tuple[Stage, ...], generation: tuple[Stage, ...]) -> Layout:
+def apart(training: tuple[PipelineStage, ...], generation: tuple[PipelineStage, ...]) -> Layout:
     return Layout(
         (
             (TaskLayout(Task.ACTOR_TRAINING, (training,), REPLICATED),),
@@ -59,15 +59,17 @@ def apart(training: tuple[Stage, ...], generation: tuple[Stage, ...]) -> Layout:
         pytest.param(apart(whole(0), whole(0)), "share GPUs", id="two groups on one GPU"),
         pytest.param(apart(whole(3, 4), whole(0)), "not on one machine", id="tp over machines"),
         pytest.param(
-            apart((Stage((1,), 3),), whole(0)), "has not all 28 layers", id="layers are missing"
+            apart((PipelineStage((1,), 3),), whole(0)),
+            "has not all 28 layers",
+            id="layers are missing",
         ),
         pytest.param(
-            apart(whole(1), (Stage((2,), 14), Stage((8,), 14))),
+            apart(whole(1), (PipelineStage((2,), 14), PipelineStage((8,), 14))),
             "spans several sites",
             id="one engine on two kinds",
         ),
         pytest.param(
-            apart((Stage((1,), 14), Stage((1,), 14)), whole(0)),
+            apart((PipelineStage((1,), 14), PipelineStage((1,), 14)), whole(0)),
             "holds two stages",
             id="two stages on one GPU",
         ),
@@ -80,7 +82,7 @@ def test_what_breaks_the_rules_is_named(layout: Layout, fault: str) -> None:
 
 def test_a_layout_within_the_rules_has_no_fault() -> None:
     devices = devices_of(a_fleet(a100_80=8, l4=4, gpus_per_machine=4))
-    across = (Stage((3,), 20), Stage((8,), 8))
+    across = (PipelineStage((3,), 20), PipelineStage((8,), 8))
     assert faults(apart(across, whole(0, 1)), devices, num_layers=LAYERS) == ()
 
 

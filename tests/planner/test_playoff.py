@@ -12,7 +12,7 @@ from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies import playoff
 from hetrl_planner.strategies.auto import Portfolio
 from hetrl_planner.strategies.playoff import best_played, step_seconds
-from hetrl_planner.strategies.search_result import Decided
+from hetrl_planner.strategies.search_result import SearchResult
 from tests.builders import a_fleet, a_job, both
 
 FLEET = both(a_fleet(a100=4, l40s=4, gpus_per_machine=4), a_fleet(l4=4, region="far"))
@@ -31,10 +31,10 @@ def a_portfolio(job: JobSpec) -> Portfolio:
 
 def finalists() -> tuple[list[Evaluation], Evaluator]:
     portfolio = a_portfolio(JOB)
-    decided = portfolio.go_on(Strategy.AUTO, portfolio.begin(Strategy.AUTO))
-    assert decided is not None
-    assert decided.evaluation in decided.finalists
-    return list(decided.finalists), portfolio.evaluator
+    result = portfolio.refine(Strategy.AUTO, portfolio.initial(Strategy.AUTO))
+    assert result is not None
+    assert result.evaluation in result.finalists
+    return list(result.finalists), portfolio.evaluator
 
 
 @pytest.mark.slow
@@ -73,11 +73,11 @@ def test_the_same_seed_takes_the_same_plan() -> None:
 def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
     found, _ = finalists()
     fastest = min(found, key=lambda each: each.step_seconds)
-    one_kind = a_portfolio(JOB).begin(Strategy.HOMOGENEOUS)
+    one_kind = a_portfolio(JOB).initial(Strategy.HOMOGENEOUS)
     assert one_kind is not None
     affordable = one_kind.evaluation.dollars_per_hour
     assert affordable < fastest.dollars_per_hour
     job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=affordable)
-    decided = Decided(evaluation=one_kind.evaluation, is_complete=True, finalists=tuple(found))
-    taken = played_off(decided, a_portfolio(job), job).evaluation
+    result = SearchResult(evaluation=one_kind.evaluation, is_complete=True, finalists=tuple(found))
+    taken = played_off(result, a_portfolio(job), job).evaluation
     assert taken.dollars_per_hour <= affordable

@@ -17,7 +17,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.fit.fitting import Fitting
-from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout
 from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.problem.goals import Fastest
@@ -142,10 +142,10 @@ def test_the_second_phase_moves_a_pipeline_off_slow_links() -> None:
     evaluator = Evaluator(space.work, devices)
     objective = Objective(goal=Fastest(), limits=space.limits, devices=devices)
     mode = TrainingMode(sharding=Sharding.OPTIMIZER)
-    replicas = tuple(tuple(Stage((gpu,), 14) for gpu in gpus) for gpus in ((0, 1), (2, 3)))
+    replicas = tuple(tuple(PipelineStage((gpu,), 14) for gpu in gpus) for gpus in ((0, 1), (2, 3)))
     spread = TaskLayout(Task.ACTOR_TRAINING, replicas, mode)
     before = evaluator.training_seconds(spread)
-    generation = TaskLayout(Task.ACTOR_GENERATION, ((Stage((0,), 28),),))
+    generation = TaskLayout(Task.ACTOR_GENERATION, ((PipelineStage((0,), 28),),))
     found = evaluator.evaluate(Layout(((spread, generation),)))
     assert isinstance(found, Evaluation)
     moved = repartition(

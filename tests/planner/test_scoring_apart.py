@@ -22,8 +22,8 @@ from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.problem.goals import Fastest
-from hetrl_planner.replan.improve import expected_now, rollouts_better
-from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.improve import improve_rollouts, predict
+from hetrl_planner.replan.resize import resize_rollouts
 from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, both
 
@@ -195,7 +195,7 @@ def test_models_of_one_inference_worker_are_cut_as_both_may_be() -> None:
 
 def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
     assert misfits(apart, SMALL_ONES_FAR_AWAY, JOB) == ()
-    now = expected_now(apart, SMALL_ONES_FAR_AWAY, JOB)
+    now = predict(apart, SMALL_ONES_FAR_AWAY, JOB)
     assert now
     assert now.step_seconds == pytest.approx(apart.prediction.step_seconds)
     assert now.training_seconds == pytest.approx(apart.prediction.training_seconds)
@@ -204,7 +204,7 @@ def test_a_plan_is_worth_what_it_was_made_for(apart: Plan) -> None:
 def test_inference_workers_stay_where_they_are_when_rollouts_change(apart: Plan) -> None:
     more = both(SMALL_ONES_FAR_AWAY, a_fleet(a100=2, region="east", gpus_per_machine=1))
     asked = replace(JOB, rollout=replace(JOB.rollout, replicas=2))
-    for found in (rollouts_anew(apart, more, asked), rollouts_better(apart, more, JOB)):
+    for found in (resize_rollouts(apart, more, asked), improve_rollouts(apart, more, JOB)):
         assert found
         assert scoring(found) == scoring(apart)
         taken = Counter[str]()
@@ -221,8 +221,8 @@ def test_inference_workers_whose_machine_is_gone_cannot_stay(apart: Plan) -> Non
         SMALL_ONES_FAR_AWAY,
         machines=tuple(each for each in SMALL_ONES_FAR_AWAY.machines if each.name != home),
     )
-    assert rollouts_better(apart, left, JOB) is None
-    assert expected_now(apart, left, JOB) is None
+    assert improve_rollouts(apart, left, JOB) is None
+    assert predict(apart, left, JOB) is None
 
 
 def test_pipeline_stages_that_score_do_not_fit(apart: Plan) -> None:
@@ -243,6 +243,4 @@ def test_replicas_of_a_task_may_be_in_several_groups_of_a_plan(apart: Plan) -> N
     )
     assert len(alone.groups) > len(apart.groups)
     assert misfits(alone, SMALL_ONES_FAR_AWAY, JOB) == ()
-    assert expected_now(alone, SMALL_ONES_FAR_AWAY, JOB) == expected_now(
-        apart, SMALL_ONES_FAR_AWAY, JOB
-    )
+    assert predict(alone, SMALL_ONES_FAR_AWAY, JOB) == predict(apart, SMALL_ONES_FAR_AWAY, JOB)

@@ -29,9 +29,9 @@ from hetrl_planner.layout.objective import Objective
 from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.problem.goals import Fastest
-from hetrl_planner.replan.improve import expected_now, rollouts_better
+from hetrl_planner.replan.improve import improve_rollouts, predict
 from hetrl_planner.replan.pricing import sides
-from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.resize import resize_rollouts
 from hetrl_planner.replan.validate import misfits
 from tests.builders import a_fleet, a_job, a_kind
 
@@ -200,15 +200,15 @@ def test_rollouts_on_shared_gpus_are_not_moved_alone() -> None:
     fleet = a_fleet(a100_80=2)
     found = made(fleet, job)
     assert sides(found) is None
-    assert rollouts_anew(found, fleet, job) is None
-    assert rollouts_better(found, fleet, job) is None
+    assert resize_rollouts(found, fleet, job) is None
+    assert improve_rollouts(found, fleet, job) is None
 
 
 def test_a_plan_of_shared_gpus_is_worth_what_it_was_made_for() -> None:
     job = a_job_of(frozenset(Task))
     found = made(ONE_GPU, job)
     assert misfits(found, ONE_GPU, job) == ()
-    now = expected_now(found, ONE_GPU, job)
+    now = predict(found, ONE_GPU, job)
     assert now
     assert now.step_seconds == pytest.approx(found.prediction.step_seconds)
 

@@ -139,7 +139,7 @@ def test_what_the_surviving_history_sampled_is_trained_on_after_a_loss() -> None
 def test_a_run_that_cannot_end_says_how_far_it_came(
     changes: dict[str, object], ended_by: str
 ) -> None:
-    limits = {"patience": 2000}
+    limits = {"max_stall_events": 2000}
     limits |= {name: changes.pop(name) for name in ("max_seconds",) if name in changes}
     result = play(a_pipeline(**changes), steps=1000, **limits)  # type: ignore[arg-type]
     assert result.ended_by == ended_by

@@ -54,8 +54,8 @@ def of_rates(**changes: object) -> object:
         (lambda: a_pipeline(filtered_share=1.0), "filteredShare must be in [0, 1), got 1.0"),
         (lambda: a_pipeline(queue_capacity=-1), "queueCapacity must be >= 0"),
         (
-            lambda: a_pipeline(lends_groups=True, rollouts=(some_rollouts(places=3),)),
-            "lent whole groups must be >= 4 and finite, got 3",
+            lambda: a_pipeline(leases_groups=True, rollouts=(some_rollouts(places=3),)),
+            "granted whole groups must be >= 4 and finite, got 3",
         ),
         (lambda: a_pipeline(max_concurrent=0), "concurrency must be >= 1"),
         (lambda: a_pipeline(lease_seconds=0), "leaseSeconds must be > 0"),

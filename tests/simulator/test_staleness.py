@@ -77,7 +77,7 @@ def test_groups_that_stay_together_wait_less_for_a_slow_replica() -> None:
     fast = some_rollouts(name="fast", replicas=3, places=32, token_seconds=0.01)
     pipeline = a_pipeline(batch=32, group=4, eta=4, rollouts=(slow, fast), train_seconds=0.2)
     apart = play(pipeline, steps=100)
-    together = play(replace(pipeline, lends_groups=True), steps=100)
+    together = play(replace(pipeline, leases_groups=True), steps=100)
     assert together.samples_per_second > 1.2 * apart.samples_per_second
 
 
@@ -140,7 +140,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
             )
         ),
         is_interruptible=draw(st.booleans()),
-        lends_groups=draw(st.booleans()) and places >= group,
+        leases_groups=draw(st.booleans()) and places >= group,
         checks_consumption=draw(st.booleans()),
         queue_capacity=draw(st.sampled_from([None, 0, 8, 64])),
         renews_leases=draw(st.booleans()),
@@ -168,7 +168,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
 def test_every_lease_ends_once_and_no_checked_run_exceeds_its_bound(
     pipeline: Pipeline, seed: int
 ) -> None:
-    result = play(pipeline, steps=8, seed=seed, warmup_steps=0, patience=1000)
+    result = play(pipeline, steps=8, seed=seed, warmup_steps=0, max_stall_events=1000)
     work = result.work
     ended = work.consumed + work.discarded + work.buffered + work.running
     assert work.granted == ended

@@ -91,7 +91,7 @@ class EqualShares(Evaluator):
 
     # Equal shares
 
-    def _trained_anew(
+    def _compute_training(
         self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None

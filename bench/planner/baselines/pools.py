@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.problem.workload import Workload
 
 TENSOR_SIZES = (1, 2, 4, 8)
@@ -131,7 +131,7 @@ def serving(task: Task, gpus: Pool, work: Workload, *, tensor: int) -> TaskLayou
 
 
 def _replica(blocks: Iterable[Block], counts: Iterable[int]) -> ReplicaLayout:
-    return tuple(Stage(block, count) for block, count in zip(blocks, counts, strict=True))
+    return tuple(PipelineStage(block, count) for block, count in zip(blocks, counts, strict=True))
 
 
 def _even(layers: int, stages: int) -> tuple[int, ...]:

@@ -182,7 +182,7 @@ def _of_rates(spec: RatePipeline) -> SimulationInput:
         queue_capacity=spec.queue_capacity,
         checks_consumption=spec.strict_check,
         is_interruptible=spec.interruptible,
-        lends_groups=spec.lend_groups,
+        leases_groups=spec.lend_groups,
         filtered_share=spec.filtered_share,
         lease_seconds=spec.lease_seconds,
         renews_leases=spec.renews_leases,

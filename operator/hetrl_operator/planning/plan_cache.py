@@ -11,7 +11,7 @@ from typing import assert_never
 
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.model.observed import Alternatives, Answer, Occupied, PlannerTrouble
-from hetrl_planner.problem.cache_key import Question
+from hetrl_planner.problem.cache_key import PlanningProblem
 
 MOST_KEPT = 256
 """The least recently used goes first."""
@@ -20,7 +20,7 @@ MOST_KEPT = 256
 @dataclass(frozen=True, slots=True)
 class _Kept:
     answer: Answer
-    asked: Question
+    asked: PlanningProblem
     at: float
     lasts: bool
 
@@ -31,7 +31,7 @@ class Answers:
 
     _kept: dict[Hashable, _Kept] = field(default_factory=dict)
 
-    def plan(self, asked: Question, *, since: float) -> Plan | None:
+    def plan(self, asked: PlanningProblem, *, since: float) -> Plan | None:
         """Return a plan for a question that was asked before, on the machines of this one.
 
         A plan that time cut short might be better the next time: it is for those who were waiting
@@ -44,9 +44,9 @@ class Answers:
         kept = self._find(asked.key, since)
         if kept is None or not isinstance(kept.answer, Plan):
             return None
-        return asked.answer_from(kept.answer, kept.asked)
+        return asked.plan_from(kept.answer, kept.asked)
 
-    def fits(self, asked: Question) -> bool:
+    def fits(self, asked: PlanningProblem) -> bool:
         """Tell whether a plan was found for a question at any time."""
         kept = self._kept.get(asked.key)
         return kept is not None and isinstance(kept.answer, Plan)
@@ -59,7 +59,7 @@ class Answers:
         kept = self._find(exact, since)
         return kept.answer if kept else None
 
-    def learn(self, asked: Question, exact: Hashable, answer: Answer, *, at: float) -> None:
+    def learn(self, asked: PlanningProblem, exact: Hashable, answer: Answer, *, at: float) -> None:
         """Keep an answer for those who ask later."""
         match answer:
             case Plan():

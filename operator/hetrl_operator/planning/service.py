@@ -39,7 +39,7 @@ from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import Asked, Standing
 from hetrl_operator.planning.reservations import Ledger, gpus_by_machine
 from hetrl_operator.settings import PlannerSettings
-from hetrl_planner.problem.cache_key import Question, question
+from hetrl_planner.problem.cache_key import PlanningProblem, planning_problem
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class _Inquiry:
     free: ClusterSnapshot
     whole: ClusterSnapshot
     left_out: tuple[str, ...]
-    question: Question
+    question: PlanningProblem
     full: tuple[str, ...]
     """Which of what is left out are machines without room, as pods have shown."""
 
@@ -239,7 +239,7 @@ class Planning:
         is_given: bool,
     ) -> str:
         usable = self._usable(job, wish, on_paper=on_paper, is_given=is_given)
-        asked = question(usable, wish.spec)
+        asked = planning_problem(usable, wish.spec)
         # All else that a plan follows from is in the digest of the spec's planning fields.
         interval = str(wish.spec.training.checkpoint_every_steps)
         return digest_of(spec_key, base, interval, unnamed_fleet_text(asked.fleet))
@@ -334,7 +334,7 @@ class Planning:
                 full_gpus=asked.full_gpus,
                 standing=record.standing,
                 given=record.given,
-                fits_fleet=self._answers.fits(question(asked.whole, asked.spec)),
+                fits_fleet=self._answers.fits(planning_problem(asked.whole, asked.spec)),
             )
         )
         if not record.standing and not record.given:
@@ -357,7 +357,7 @@ class Planning:
             free=free,
             whole=whole,
             left_out=(*self._eligible.left_out(wish), *full),
-            question=question(free, spec),
+            question=planning_problem(free, spec),
             full=full,
             full_gpus=unheld.num_gpus - free.num_gpus,
         )

@@ -17,8 +17,8 @@ from hetrl_operator.model.observed import Alternatives, Occupied
 from hetrl_operator.planning.request import Asked, Standing
 from hetrl_planner.plan_job import plan
 from hetrl_planner.replan.alignment import aligned
-from hetrl_planner.replan.improve import expected_now, rollouts_better
-from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.improve import improve_rollouts, predict
+from hetrl_planner.replan.resize import resize_rollouts
 from hetrl_planner.replan.validate import machine_misfits, misfits
 
 
@@ -56,16 +56,16 @@ def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
 
 def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:
     fleet = standing.opened(free, with_rollouts=False)
-    return rollouts_anew(standing.plan, fleet, job, should_stop=_over(job))
+    return resize_rollouts(standing.plan, fleet, job, should_stop=_over(job))
 
 
 def _alternatives(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Alternatives:
     """Look for better rollouts, and for a whole plan where these are not good enough."""
     assert standing.enough_percent is not None
     whole_fleet = standing.opened(free, with_rollouts=True)
-    now = expected_now(standing.plan, whole_fleet, job) or standing.plan.prediction
+    now = predict(standing.plan, whole_fleet, job) or standing.plan.prediction
     beside = standing.opened(free, with_rollouts=False)
-    better = rollouts_better(standing.plan, beside, job, should_stop=_over(job))
+    better = improve_rollouts(standing.plan, beside, job, should_stop=_over(job))
     if better and _gains_percent(now, better.prediction) >= standing.enough_percent:
         return Alternatives(standing=now, plans=(better,))
     found = _plan(job, free)

@@ -29,7 +29,7 @@ class DecodeTerm(Protocol):
 
 
 def forward_flops(shard: Shard, *, tokens: float, context_tokens: float) -> float:
-    """Return the FLOPs of ``tokens`` tokens that each look back on ``context_tokens``.
+    """Return the FLOPs of ``tokens`` tokens that each attend to ``context_tokens``.
 
     ``2·P·s + 4·l·(h_q·d)·s·c / tp``: products with the weights, then the two products of
     attention, scores and values.
@@ -51,7 +51,7 @@ def hbm_seconds(size_bytes: float, kind: GpuKind) -> float:
 
 
 def prefill_seconds(shard: Shard, kind: GpuKind, *, prompt_tokens: int) -> float:
-    """Return the time to read one prompt; a token looks back on half of it on average."""
+    """Return the time to read one prompt; a token attends to half of it on average."""
     flops = forward_flops(shard, tokens=prompt_tokens, context_tokens=prompt_tokens / 2)
     return flop_seconds(flops, kind)
 

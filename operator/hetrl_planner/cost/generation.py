@@ -1,4 +1,4 @@
-"""How fast one rollout replica generates, as a function of how much it does at once.
+"""Rate of one rollout replica as a function of its concurrency.
 
 A replica decodes ``b`` sequences together with continuous batching. More sequences share
 each reading of the weights, so the rate grows with ``b``, ever more slowly: it is concave,
@@ -14,7 +14,7 @@ from hetrl_planner.cost.stage import PlacedStage
 from hetrl_planner.problem.workload import Workload
 
 ENGINE_STEP_SECONDS = 1e-3
-"""What an engine spends per decoding step beside the GPU's work. Ours."""
+"""Overhead of an engine per decoding step, beside the GPU's work. Ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class GenerationCost:
 
     @property
     def _context_tokens(self) -> float:
-        """What a sequence looks back on, averaged over its response."""
+        """Tokens that a sequence attends to, averaged over its response."""
         return self.work.prompt_tokens + self.work.response_tokens / 2
 
     def token_seconds(self, concurrency: float) -> float:
@@ -63,7 +63,7 @@ class GenerationCost:
 
     @cached_property
     def _rates(self) -> dict[float, float]:
-        """By concurrency: searches ask for the same few with caches of many sizes."""
+        """By concurrency: searches request the same few for caches of many sizes."""
         return {}
 
     def binding(self, concurrency: float) -> str:
@@ -83,7 +83,7 @@ class GenerationCost:
 
     @cached_property
     def unlike_stages(self) -> tuple[PlacedStage, ...]:
-        """The stages without those that are as an earlier one is."""
+        """The stages without those that equal an earlier one."""
         return tuple(dict.fromkeys(self.stages))
 
     @cached_property

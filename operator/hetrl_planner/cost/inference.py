@@ -1,4 +1,4 @@
-"""How long scoring a batch takes: reference, reward and critic inference.
+"""Time to score a batch: reference, reward and critic inference.
 
 One forward pass over whole trajectories, nothing kept for a backward pass.
 """

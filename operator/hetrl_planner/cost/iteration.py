@@ -1,7 +1,7 @@
-"""From the two sides' times to the step's: what a policy version takes, and how stale it is.
+"""Step time and staleness from the times of the generation and training sides.
 
-Synchronous: one after the other. Asynchronous: side by side, and the slower one sets the
-pace.
+In a synchronous step the sides run one after the other. In an asynchronous one they run side by
+side, and the slower one sets the pace.
 """
 
 from collections.abc import Sequence

@@ -45,13 +45,13 @@ MAX_CONCURRENCY = 256
 
 
 def overhead_bytes(kind: GpuKind) -> int:
-    """Return what no part of the model may use."""
+    """Return the bytes that no part of the model may use."""
     return round(OVERHEAD_SHARE * kind.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """One task's bytes on one GPU: what stays, and what is there only while it runs."""
+    """One task's bytes on one GPU: those that stay, and those held only while it runs."""
 
     weights_bytes: float = 0.0
     gradients_bytes: float = 0.0
@@ -65,7 +65,7 @@ class Footprint:
     """Of programs beside the first, whatever their task."""
 
     stays: bool = False
-    """Whether nothing is given up while other tasks run: it has a program of its own."""
+    """Whether it keeps everything while other tasks run: it has a program of its own."""
 
     @property
     def resident_bytes(self) -> float:
@@ -75,12 +75,12 @@ class Footprint:
 
     @property
     def working_bytes(self) -> float:
-        """What is there only while it runs."""
+        """Bytes held only while it runs."""
         return 0.0 if self.stays else self._passing_bytes
 
     @property
     def total_bytes(self) -> float:
-        """All that is there while it runs."""
+        """Everything that exists while it runs."""
         return self.resident_bytes + self.working_bytes
 
     @property
@@ -96,7 +96,7 @@ class Footprint:
 def together(tasks: Sequence[Footprint], kind: GpuKind) -> MemoryUse:
     """Return a GPU's memory with these tasks on it, which take turns.
 
-    All that stays adds up; of what is there only while a task runs, the largest counts.
+    All that stays adds up; of what exists only while a task runs, the largest counts.
     """
     largest = max(range(len(tasks)), key=lambda number: tasks[number].working_bytes)
     present = [each for number, each in enumerate(tasks) if each.stays or number == largest]
@@ -112,7 +112,7 @@ def together(tasks: Sequence[Footprint], kind: GpuKind) -> MemoryUse:
 
 
 def beside_generation(tasks: Sequence[Footprint], work: Workload) -> float:
-    """Return what other tasks than generation take of a GPU while that runs there."""
+    """Return the bytes that tasks other than generation take of a GPU while generation runs."""
     others = [each for each in tasks if not each.is_engine]
     kept = sum([each.resident_bytes for each in others])
     if not work.programs_stay:
@@ -121,7 +121,7 @@ def beside_generation(tasks: Sequence[Footprint], work: Workload) -> float:
 
 
 def more_programs(tasks: Iterable[Task], work: Workload) -> tuple[Footprint, ...]:
-    """Return what the programs that do the tasks of a group take beside the first."""
+    """Return the bytes of a group's programs beside the first."""
     more = len(programs_of(tasks)) - 1 if work.programs_stay else 0
     return (Footprint(program_bytes=PROGRAM_BYTES * more),) if more > 0 else ()
 

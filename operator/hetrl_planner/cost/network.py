@@ -16,7 +16,7 @@ INTRA_NODE_LATENCY_SECONDS = 3e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """What a message travels on."""
+    """A link that carries messages."""
 
     bytes_per_second: float
     latency_seconds: float
@@ -56,7 +56,7 @@ def all_gather_seconds(size_bytes: float, *, members: int, channel: Channel) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSync:
-    """What a rollout waits for at each new version."""
+    """The wait of a rollout for each new version."""
 
     transfer_seconds: float
     """Over the link into its region, while it still generates with the version before."""
@@ -77,7 +77,7 @@ class WeightSync:
 
 
 AT_ONCE = WeightSync(transfer_seconds=0.0, load_seconds=0.0)
-"""Weights that are where they are needed."""
+"""Weights that are already in place."""
 
 
 def weight_sync(

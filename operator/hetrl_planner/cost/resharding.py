@@ -1,6 +1,6 @@
 """Seconds in which generation gathers the layers that training has changed on the same GPUs.
 
-Who holds and who serves which layers where is the caller's to know.
+The caller knows which replicas hold and serve which layers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ def reshard_seconds(served: Iterable[ServedStage], *, bytes_per_layer: float) ->
     """Return the time of the slowest stage of a replica.
 
     Layers that training holds on its machine come from inside, to each of its GPUs its part of
-    them; the others over the network, once, from wherever they are quickest to have. Ours, after
+    them; the others come over the network, once, from the nearest source. Ours, after
     HybridFlow (Sheng et al., 2025, section 5).
     """
     return max((_seconds(stage, bytes_per_layer) for stage in served), default=0.0)

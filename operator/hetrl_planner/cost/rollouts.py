@@ -1,10 +1,10 @@
-"""All rollout replicas of a job together: how many each runs at once, how long a batch takes.
+"""All rollout replicas of a job together: the concurrency of each, and the time of a batch.
 
-Synchronous: the step waits for every trajectory, so each replica takes what it ends in time, and
-one that is slow with a single trajectory takes none. Asynchronous: two rules of the
-staleness bound limit what is of use, and both leave more room the longer a step is. A response
-must be done, with its group, before it is too old (``useful_seconds``); and what waits for its
-group, for its batch, for scores and for the trainer counts as in flight (``most_in_flight``).
+A synchronous step waits for every trajectory, so each replica takes what it finishes in time; one
+that is too slow for a single trajectory takes none. In asynchronous modes the staleness bound sets
+two limits, both looser the longer a step is. A response must be done, with its group, before it is
+too old (``useful_seconds``). Trajectories that wait for their group, their batch, scores or the
+trainer count as in flight (``most_in_flight``).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from hetrl_planner.cost.serving import Serving
 from hetrl_planner.problem.workload import ON_TIME, Workload
 
 PRECISION = 1e-7
-"""Of a window that is looked for, or of what is made in it, as a share."""
+"""Tolerance of a window, and of the trajectories made in it, as a share."""
 
 DOUBLINGS = 64
 
@@ -33,7 +33,7 @@ class Rollouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What else a step takes."""
+    """The other parts of a step."""
 
     training_side_seconds: float = 0.0
     """From a generated batch to new weights: scoring, then training."""
@@ -45,7 +45,7 @@ class Beside:
     """Other tasks' turn on the rollouts' GPUs."""
 
     scoring_seconds: float = 0.0
-    """A trajectory's way through scoring, where that is not the trainer's."""
+    """A trajectory's time in scoring, where the trainer does not score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Generated:
     """From one version to the next, weights included; infinite where nothing is in time."""
 
     concurrency: tuple[float, ...]
-    """Trajectories at once on one replica, on average, in the order asked for; 0: of no use."""
+    """Trajectories at once on one replica, on average, by replica; 0: not used."""
 
 
 def generated(rollouts: Sequence[Rollouts], work: Workload, beside: Beside) -> Generated:
@@ -219,10 +219,10 @@ class _Asynchronous:
     def _refused(self, each: Rollouts, at_once: float, window: float) -> float:
         """Return the time of a step for which a place is refused new work, on average.
 
-        The batches that weights may be of use to are all lent ``κ·s`` before the last of them is
-        whole; from then until newer weights come a replica begins nothing:
-        ``x = S + lag + κ·s - η·T``. What it runs goes on, so that places fall idle one by one
-        for the first ``κ·s`` of it.
+        All prompts of the batches that a version may serve are leased ``κ·s`` before the last of
+        these batches is whole. From then until newer weights come a replica starts nothing:
+        ``x = S + lag + κ·s - η·T``. Its running trajectories continue, so places fall idle
+        one by one for the first ``κ·s`` of it.
         """
         if not at_once:
             return 0.0

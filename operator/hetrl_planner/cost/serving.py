@@ -1,6 +1,6 @@
-"""A rollout replica's rate over its concurrency, looked at on a grid and bounded by tangents.
+"""A rollout replica's rate over its concurrency, on a grid and bounded by tangents.
 
-The cost itself is ``generation``'s; how many places a replica gets is the search's choice.
+``generation`` has the cost itself; searches choose the places of a replica.
 """
 
 from bisect import bisect_right
@@ -21,7 +21,7 @@ class Tangent:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """One replica that generates, and the most it can do at once."""
+    """One replica that generates, and its largest concurrency."""
 
     cost: GenerationCost
     max_concurrency: int
@@ -43,7 +43,7 @@ class Serving:
 
     @cached_property
     def concurrency_grid(self) -> tuple[int, ...]:
-        """Concurrencies at which the rate is looked at, a quarter apart."""
+        """Concurrencies at which the rate is computed, a quarter apart."""
         grid = [1]
         while grid[-1] < self.max_concurrency:
             grid.append(min(self.max_concurrency, max(grid[-1] + 1, round(grid[-1] * 1.25))))

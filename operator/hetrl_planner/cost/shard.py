@@ -1,4 +1,4 @@
-"""The part of a model that one GPU holds: how layers and heads are cut.
+"""The part of a model that one GPU holds: its layers and heads.
 
 Sizes only; seconds are in ``compute``, bytes of everything else in ``memory``.
 """
@@ -72,7 +72,7 @@ def shards(model: ModelArchitecture, parallelism: Parallelism) -> tuple[Shard, .
 def split_layers(model: ModelArchitecture, num_stages: int) -> tuple[int, ...]:
     """Divide the layers so that stages hold about equally many parameters.
 
-    The embedding and the head weigh as many layers as they have layers' parameters, so
+    The embedding and the head count as many layers as they have layers' parameters, so
     the first and the last stage get fewer layers than those between.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Who gets how much of a batch: whole sequences, so that the last to end ends soonest.
+"""Division of a batch among replicas: whole sequences, for the earliest last end.
 
 HetRL's data-level load balancing (arXiv 2512.12476), exact: with times ``fixed + n·slot`` the
 best division is found by bisection over the end, not by rounding shares.
@@ -16,7 +16,7 @@ def balanced(paces: Sequence[Pace], *, sequences: int) -> tuple[int, ...]:
     Replicas that are too slow to help get none. Equal paces get equal shares, give or take one.
     """
     given = _floors(paces, sequences)
-    # What rounding down left over goes one by one to whoever would end soonest with it.
+    # Sequences left by rounding down go one by one to the replica that would end soonest with it.
     waiting = [(pace.seconds(n + 1), rank) for rank, (pace, n) in enumerate(zip(paces, given))]  # noqa: B905
     heapify(waiting)
     for _ in range(sequences - sum(given)):

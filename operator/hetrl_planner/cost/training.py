@@ -1,8 +1,7 @@
-"""How long training takes for one policy version, term by term.
+"""Training time of one policy version, term by term.
 
 Data-parallel replicas of tensor- and pipeline-parallel models, one sequence a microbatch.
-Which GPUs the replicas have is their stages' business, and who trains on how many
-sequences ``shares``'.
+Stages know their GPUs; ``shares`` divides the sequences.
 """
 
 from collections.abc import Sequence
@@ -43,7 +42,7 @@ class TrainingTime:
     data_parallel_seconds: float
     optimizer_seconds: float
     looking_seconds: float = 0.0
-    """Of the computing: what a policy does before its first gradient. A critic does not."""
+    """Part of the computing: a policy's passes before its first gradient. A critic has none."""
 
     @property
     def total_seconds(self) -> float:
@@ -79,7 +78,7 @@ class Ring:
 
     wire_bytes: float
     """bf16 gradients of all rings that share that wire: inside a machine each tensor rank has
-    wires of its own, out of it everybody shares one network card."""
+    wires of its own, out of it all share one network card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
+class TrainingPipeline:
     """One training replica's turns: the slowest stage's, and what comes beside them."""
 
     slowest: Turn
@@ -116,7 +115,9 @@ class Pipeline:
         )
 
 
-def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute) -> Pipeline:
+def pipeline(
+    work: Workload, stages: Sequence[PlacedStage], *, recompute: Recompute
+) -> TrainingPipeline:
     """Return the turns of one training replica."""
     return pipeline_of(
         [turn(stage, work, recompute) for stage in stages],
@@ -124,11 +125,11 @@ def pipeline(work: Workload, stages: Sequence[PlacedStage], *, recompute: Recomp
     )
 
 
-def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Pipeline:
+def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> TrainingPipeline:
     """Return the turns of a replica whose stages take turns and updates of these."""
     seconds = [each.total_seconds for each in turns]
     longest = max(seconds)
-    return Pipeline(
+    return TrainingPipeline(
         slowest=turns[seconds.index(longest)],
         others_seconds=sum(seconds) - longest,
         optimizer_seconds=max(optimizer_seconds),
@@ -137,7 +138,7 @@ def pipeline_of(turns: Sequence[Turn], optimizer_seconds: Sequence[float]) -> Pi
 
 def training_time(
     work: Workload,
-    shares: Sequence[tuple[Pipeline, int]],
+    shares: Sequence[tuple[TrainingPipeline, int]],
     rings: Sequence[Ring],
     *,
     mode: TrainingMode,
@@ -180,7 +181,7 @@ def data_parallel_seconds(ring: Ring, sharding: Sharding, *, passes: int) -> flo
     """Return a minibatch's traffic among data-parallel replicas.
 
     An all-reduce of the gradients; ZeRO-1 replaces it by a reduce-scatter and an all-gather
-    of as many bytes. With everything divided, weights are gathered anew for the forward and
+    of as many bytes. With everything divided, weights are gathered again for the forward and
     the backward of each pass (Rajbhandari et al., ZeRO, 2020, section 7).
     """
     gradients = all_reduce_seconds(ring.wire_bytes, members=ring.members, channel=ring.channel)

@@ -1,1 +1,1 @@
-"""Why a plan is good or missing: an upper bound, reasons for infeasibility, alternatives."""
+"""Explanations of a plan or its absence: an upper bound, reasons, alternatives."""

@@ -1,7 +1,6 @@
-"""What else was possible, and by how much it lost: one GPU kind alone, another trainer.
+"""Rejected alternatives and their distance: one GPU kind alone, another trainer kind.
 
-Each is searched as the plan itself was, so the comparison is with its best, not with a
-straw man.
+Each is searched as the plan itself was, so the comparison is with its best.
 """
 
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ class Alternative:
 
     @property
     def summary(self) -> str:
-        """Say what it is."""
+        """Name the alternative."""
         return f"training on {self.kind}" if self.trains_only else f"{self.kind} alone"
 
 
@@ -60,7 +59,7 @@ def choices(others: Sequence[Alternative]) -> list[Choice]:
 
 
 def rejected(others: Sequence[Alternative], chosen: Plan, goal: Goal) -> tuple[Rejected, ...]:
-    """Return why each alternative lost; what the plan itself is, is none."""
+    """Return why each alternative lost, except those that equal the plan itself."""
     used = _kinds(chosen.groups)
     training = _kinds([each for each in chosen.groups if TRAINING_TASKS.intersection(each.tasks)])
     return tuple(

@@ -25,15 +25,15 @@ from hetrl_planner.problem.sites import Site
 from hetrl_planner.problem.workload import Workload
 
 SHADOW_STEP = 1.0
-"""GPUs by which a count is varied in thought."""
+"""GPUs by which a count is varied for the dual values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What no layout passes."""
+    """A value that no layout passes."""
 
     value: float
-    """Seconds of a step, dollars an hour or GPUs, as the goal asks."""
+    """Seconds of a step, dollars an hour or GPUs, by the goal."""
 
     gpu_worth: Mapping[str, float]
     """By site, the share by which the bound moves for one GPU more there."""

@@ -1,7 +1,7 @@
-"""Why there is no plan: every reason in words, with the number needed and the limit.
+"""Reasons why there is no plan, with the number needed and the limit.
 
-What fits nowhere is said first. Otherwise each limit is lifted alone, and the search says
-what would be needed in its place.
+Parts that fit nowhere come first. Otherwise each limit is lifted alone, and the search reports
+the value needed in its place.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from hetrl_planner.problem.sites import Site, without_machines
 from hetrl_planner.problem.workload import Workload
 
 ANY_STEP_SECONDS = 1e12
-"""A step that any plan is faster than: asks for whatever fits."""
+"""A step longer than that of any plan: accepts whatever fits."""
 
 
 def reasons_against(

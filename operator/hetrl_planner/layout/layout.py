@@ -23,14 +23,14 @@ from hetrl_planner.layout.devices import Devices
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PipelineStage:
     """Consecutive layers on GPUs of one machine, in tensor rank order."""
 
     gpus: tuple[int, ...]
     num_layers: int
 
 
-ReplicaLayout = tuple[Stage, ...]
+ReplicaLayout = tuple[PipelineStage, ...]
 """Stages, first to last."""
 
 
@@ -44,7 +44,7 @@ class TaskLayout:
     """How it trains; ``None`` for tasks that do not."""
 
     @property
-    def stages(self) -> Iterator[Stage]:
+    def stages(self) -> Iterator[PipelineStage]:
         """Every stage of every replica."""
         return (stage for replica in self.replicas for stage in replica)
 
@@ -89,7 +89,7 @@ def renumbered(layout: Layout, source: Devices, target: Devices) -> Layout:
     """Return a layout of some of a fleet's machines as one of the whole fleet."""
     firsts = dict(zip(target.machine_names, target.first_gpus, strict=False))
 
-    def on_target(stage: Stage) -> Stage:
+    def on_target(stage: PipelineStage) -> PipelineStage:
         machine = source.gpu_machines[stage.gpus[0]]
         offset = firsts[source.machine_names[machine]] - source.first_gpus[machine]
         return replace(stage, gpus=tuple(gpu + offset for gpu in stage.gpus))

@@ -13,7 +13,7 @@ from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import Shard
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.cost.training import Pipeline, Turn, pipeline_of, turn
+from hetrl_planner.cost.training import TrainingPipeline, Turn, pipeline_of, turn
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 from hetrl_planner.problem.workload import Workload
@@ -44,7 +44,7 @@ class ReplicaCosts:
         self._generations: dict[ReplicaKey, GenerationCost] = {}
         self._servings: dict[tuple[ReplicaKey, int], Serving] = {}
         self._paces: dict[ReplicaKey, Pace] = {}
-        self._pipelines: dict[Recompute, dict[ReplicaKey, Pipeline]] = {}
+        self._pipelines: dict[Recompute, dict[ReplicaKey, TrainingPipeline]] = {}
         self._footprints: dict[tuple[object, ...], Footprint] = {}
 
     def key(self, replica: ReplicaLayout) -> ReplicaKey:
@@ -81,7 +81,7 @@ class ReplicaCosts:
             self._paces[key] = inference_pace(self._work, self.stages(key))
         return self._paces[key]
 
-    def training(self, key: ReplicaKey, recompute: Recompute) -> Pipeline:
+    def training(self, key: ReplicaKey, recompute: Recompute) -> TrainingPipeline:
         """Return how a replica trains."""
         known = self._pipelines.setdefault(recompute, {})
         if key not in known:

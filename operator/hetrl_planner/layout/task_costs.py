@@ -124,13 +124,13 @@ class TaskCosts:
         key = (task.task, keys, self._machines(task), task.mode)
         known = self._trained.get(key)
         if known is None:
-            known = self._trained_anew(task, keys, self._rings(task))
+            known = self._compute_training(task, keys, self._rings(task))
             if task.task is Task.CRITIC_TRAINING:
                 known = _without_looking(known)
             self._trained[key] = known
         return known
 
-    def _trained_anew(
+    def _compute_training(
         self, task: TaskLayout, keys: tuple[ReplicaKey, ...], rings: tuple[Ring, ...]
     ) -> TaskCost:
         assert task.mode is not None

@@ -25,7 +25,13 @@ from hetrl_planner.cost.network import (
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import shards
 from hetrl_planner.cost.stage import PlacedStage, uniform_stages
-from hetrl_planner.cost.training import Pipeline, Ring, TrainingTime, pipeline, training_time
+from hetrl_planner.cost.training import (
+    Ring,
+    TrainingPipeline,
+    TrainingTime,
+    pipeline,
+    training_time,
+)
 from hetrl_planner.layout.fit.splits import (
     Split,
     fullest_rollout_gpu,
@@ -210,7 +216,7 @@ class _Copies:
         )
 
     @cached_property
-    def _pipelines(self) -> dict[Recompute, Pipeline]:
+    def _pipelines(self) -> dict[Recompute, TrainingPipeline]:
         return {each: pipeline(self.work, self._stages, recompute=each) for each in Recompute}
 
     @cached_property

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.placement import place
 
@@ -45,7 +45,7 @@ class _Counter:
                 ]
                 found.append(
                     tuple(
-                        Stage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
+                        PipelineStage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
                         for number, layers in enumerate(group.parallelism.stage_layers)
                     )
                 )

@@ -18,7 +18,7 @@ from hetrl_planner.problem.workload import Workload, workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PlanningProblem:
     """A job and a fleet as ``plan_job.plan`` sees them."""
 
     fleet: ClusterSnapshot
@@ -27,7 +27,7 @@ class Question:
     key: tuple[Any, ...]
     """Equal for equal questions; hashable."""
 
-    def answer_from(self, plan: Plan, asked: "Question") -> Plan:
+    def plan_from(self, plan: Plan, asked: "PlanningProblem") -> Plan:
         """Return what a plan that answers an equal question is on our machines."""
         ours = (each.name for each in self.fleet.machines)
         theirs = (each.name for each in asked.fleet.machines)
@@ -35,7 +35,7 @@ class Question:
         return replace(plan, groups=tuple(_on(names, group) for group in plan.groups))
 
 
-def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
+def planning_problem(snapshot: ClusterSnapshot, job: JobSpec) -> PlanningProblem:
     """Return what is asked of the planner for a job on a fleet."""
     # Nodes of other kinds come and go elsewhere: a job that has no use for them asks the same.
     fleet = narrowed(snapshot, job.resources).without_unused()
@@ -44,7 +44,7 @@ def question(snapshot: ClusterSnapshot, job: JobSpec) -> Question:
     machines = tuple(
         (each.gpu_kind, each.region, each.zone, each.pool, each.num_gpus) for each in fleet.machines
     )
-    return Question(
+    return PlanningProblem(
         fleet=fleet,
         key=(
             work,

@@ -13,14 +13,14 @@ from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 
 
-def aligned(plan: Plan, standing: Plan, snapshot: ClusterSnapshot) -> Plan:
-    """Return the same plan on machines that keep many of the standing plan's pods in their places.
+def aligned(plan: Plan, current: Plan, snapshot: ClusterSnapshot) -> Plan:
+    """Return the same plan on machines that keep many of the current plan's pods in their places.
 
     Only machines of one kind, region, zone, pool and number of free GPUs are exchanged, so that the
     plan is as good as it was. The exchange that keeps most pods is made first, and so on.
     """
     likeness = {each.name: _likeness(each) for each in snapshot.machines}
-    stays = Counter(_shared_places(plan, standing))
+    stays = Counter(_shared_places(plan, current))
     instead: dict[str, str] = {}
     for (new, old), _ in sorted(stays.items(), key=lambda each: (-each[1], each[0])):
         is_alike = old in likeness and likeness[new] == likeness[old]
@@ -40,11 +40,11 @@ def _closed(instead: Mapping[str, str]) -> dict[str, str]:
     return places
 
 
-def _shared_places(plan: Plan, standing: Plan) -> list[tuple[str, str]]:
+def _shared_places(plan: Plan, current: Plan) -> list[tuple[str, str]]:
     """Return for each pod that both plans have its machine in the one and in the other."""
     there = {
         (pods.name, ordinal): machine
-        for pods in pod_sets(standing)
+        for pods in pod_sets(current)
         for ordinal, machine in enumerate(pods.machines)
     }
     return [

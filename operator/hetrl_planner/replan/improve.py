@@ -13,7 +13,7 @@ from hetrl_planner.layout.objective import Score
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.plan_job import never
 from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
-from hetrl_planner.replan.pricing import Bench, Rollouts, is_split_differently, sides
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, is_split_differently, sides
 
 MOST_STEPS = 32
 """Each at least doubles or halves something, or is one of a few last ones. Ours."""
@@ -22,7 +22,7 @@ WORTH_A_STEP = 1e-3
 """Improvement, as a share, below which the climb ends: each step moves pods."""
 
 
-def rollouts_better(
+def improve_rollouts(
     plan: Plan,
     snapshot: ClusterSnapshot,
     job: JobSpec,
@@ -45,14 +45,14 @@ def rollouts_better(
     if parted is None:
         return None
     staying, rollouts = parted
-    bench = Bench.of(staying, snapshot, job)
-    if any(left < 0 for left in bench.free(()).values()):
+    pricer = RolloutPricer.of(staying, snapshot, job)
+    if any(left < 0 for left in pricer.free(()).values()):
         return None
-    found = _climbed(bench, mended(bench, rollouts), should_stop)
-    return bench.plan(plan, found) if found else None
+    found = _climbed(pricer, mended(pricer, rollouts), should_stop)
+    return pricer.plan(plan, found) if found else None
 
 
-def expected_now(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction | None:
+def predict(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction | None:
     """Return what a plan is expected to do on a fleet that may have changed since it was made.
 
     None where the cost model cannot say: a machine of the plan is not there, tasks that share GPUs
@@ -60,21 +60,23 @@ def expected_now(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Predict
     """
     if is_split_differently(plan):
         return None
-    bench = Bench.of(plan.groups, snapshot, job)
-    if any(left < 0 for left in bench.free(()).values()):
+    pricer = RolloutPricer.of(plan.groups, snapshot, job)
+    if any(left < 0 for left in pricer.free(()).values()):
         return None
-    found = bench.whole()
-    return prediction(found, bench.space.work) if found else None
+    found = pricer.whole()
+    return prediction(found, pricer.space.work) if found else None
 
 
-def _climbed(bench: Bench, rollouts: Rollouts, should_stop: Callable[[], bool]) -> Rollouts:
-    best = bench.score(rollouts)
+def _climbed(
+    pricer: RolloutPricer, rollouts: Rollouts, should_stop: Callable[[], bool]
+) -> Rollouts:
+    best = pricer.score(rollouts)
     for _ in range(MOST_STEPS):
         scored = []
-        for order, way in enumerate(_ways(bench, rollouts)):
+        for order, way in enumerate(_ways(pricer, rollouts)):
             if should_stop():
                 return rollouts
-            scored.append((bench.score(way), order, way))
+            scored.append((pricer.score(way), order, way))
         if not scored or not _is_better(min(scored)[0], best):
             return rollouts
         best, _, rollouts = min(scored)
@@ -89,20 +91,20 @@ def _is_better(score: Score, than: Score) -> bool:
     return False
 
 
-def _ways(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
-    yield from _more(bench, rollouts)
+def _ways(pricer: RolloutPricer, rollouts: Rollouts) -> Iterator[Rollouts]:
+    yield from _more(pricer, rollouts)
     for many in _numbers(num_replicas(rollouts)):
         for fewer in smaller(rollouts, many):
             yield fewer
             # What is given up in one place may stand in another instead, as fewer or more.
-            yield from (each for each in _more(bench, fewer) if each != rollouts)
+            yield from (each for each in _more(pricer, fewer) if each != rollouts)
     if len(rollouts) == 1:
-        yield from _more(bench, ())
+        yield from _more(pricer, ())
 
 
-def _more(bench: Bench, rollouts: Rollouts) -> Iterator[Rollouts]:
-    for many in _numbers(_free_gpus(bench, rollouts)):
-        yield from larger(bench, rollouts, many)
+def _more(pricer: RolloutPricer, rollouts: Rollouts) -> Iterator[Rollouts]:
+    for many in _numbers(_free_gpus(pricer, rollouts)):
+        yield from larger(pricer, rollouts, many)
 
 
 def _numbers(most: int) -> Iterator[int]:
@@ -112,5 +114,5 @@ def _numbers(most: int) -> Iterator[int]:
         number *= 2
 
 
-def _free_gpus(bench: Bench, rollouts: Rollouts) -> int:
-    return sum(left for left in bench.free(rollouts).values() if left > 0)
+def _free_gpus(pricer: RolloutPricer, rollouts: Rollouts) -> int:
+    return sum(left for left in pricer.free(rollouts).values() if left > 0)

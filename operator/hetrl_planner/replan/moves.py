@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hetrl_core.plan.plan import Replica, ReplicaGroup, Share
 from hetrl_core.task import Task
-from hetrl_planner.replan.pricing import Bench, Rollouts
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts
 
 
 def num_replicas(rollouts: Rollouts) -> int:
@@ -18,13 +18,13 @@ def num_replicas(rollouts: Rollouts) -> int:
     return sum(len(each.replicas) for each in rollouts)
 
 
-def mended(bench: Bench, rollouts: Rollouts) -> Rollouts:
+def mended(pricer: RolloutPricer, rollouts: Rollouts) -> Rollouts:
     """Move replicas off machines that are gone, to others of their site; drop those left over.
 
     A replica's place in its group is its pod's name, so the others keep theirs.
     """
-    standing: list[list[Replica | None]] = []
-    free = bench.free(())
+    kept_groups: list[list[Replica | None]] = []
+    free = pricer.free(())
     for group in rollouts:
         kept: list[Replica | None] = []
         for replica in group.replicas:
@@ -35,10 +35,10 @@ def mended(bench: Bench, rollouts: Rollouts) -> Rollouts:
             if fits:
                 free.subtract(needed)
             kept.append(replica if fits else None)
-        standing.append(kept)
+        kept_groups.append(kept)
     filled = []
-    for group, kept in zip(rollouts, standing, strict=True):
-        places = [each or _placed(bench, group, free) for each in kept]
+    for group, kept in zip(rollouts, kept_groups, strict=True):
+        places = [each or _placed(pricer, group, free) for each in kept]
         filled.append(replace(group, replicas=_closed(places)))
     return tuple(each for each in filled if each.replicas)
 
@@ -53,14 +53,14 @@ def _closed(places: Sequence[Replica | None]) -> tuple[Replica, ...]:
     return tuple(each for each in closed if each is not None)
 
 
-def _placed(bench: Bench, group: ReplicaGroup, free: Counter[str]) -> Replica | None:
+def _placed(pricer: RolloutPricer, group: ReplicaGroup, free: Counter[str]) -> Replica | None:
     """Take a replica's GPUs on machines of its group's site; None where they are not there."""
     if not group.replicas or group.stage_sites:
         return None
     like = group.replicas[0]
     taken: list[Share] = []
     for share in like.shares:
-        machine = _machine(bench, group, free, share.num_gpus)
+        machine = _machine(pricer, group, free, share.num_gpus)
         if machine is None:
             for each in taken:
                 free[each.machine] += each.num_gpus
@@ -70,11 +70,13 @@ def _placed(bench: Bench, group: ReplicaGroup, free: Counter[str]) -> Replica | 
     return replace(like, shares=tuple(taken))
 
 
-def _machine(bench: Bench, group: ReplicaGroup, free: Counter[str], num_gpus: int) -> str | None:
+def _machine(
+    pricer: RolloutPricer, group: ReplicaGroup, free: Counter[str], num_gpus: int
+) -> str | None:
     """Return the fullest machine of a group's site that has room, so that large gaps stay."""
     fitting = [
         (free[machine.name], machine.name)
-        for site in bench.space.sites
+        for site in pricer.space.sites
         if (site.kind.name, site.region) == (group.gpu_kind, group.region)
         for machine in site.machines
         if free[machine.name] >= num_gpus
@@ -92,32 +94,32 @@ def smaller(rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
         yield tuple(each for each in others if each.replicas)
 
 
-def larger(bench: Bench, rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
+def larger(pricer: RolloutPricer, rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
     """Yield the ways to add replicas that are alike: to a group, or as another one."""
     for position, group in enumerate(rollouts):
-        more = _more(bench, rollouts, group, number)
+        more = _more(pricer, rollouts, group, number)
         if more:
             grown = replace(group, replicas=(*group.replicas, *more))
             yield (*rollouts[:position], grown, *rollouts[position + 1 :])
-    for group in _new_groups(bench, rollouts):
-        more = _more(bench, rollouts, group, number)
+    for group in _new_groups(pricer, rollouts):
+        more = _more(pricer, rollouts, group, number)
         if more:
             yield (*rollouts, replace(group, replicas=tuple(more)))
 
 
 def _more(
-    bench: Bench, rollouts: Rollouts, group: ReplicaGroup, number: int
+    pricer: RolloutPricer, rollouts: Rollouts, group: ReplicaGroup, number: int
 ) -> list[Replica] | None:
-    free = bench.free(rollouts)
-    placed = [_placed(bench, group, free) for _ in range(number)]
+    free = pricer.free(rollouts)
+    placed = [_placed(pricer, group, free) for _ in range(number)]
     more = [each for each in placed if each]
     return more if len(more) == number else None
 
 
-def _new_groups(bench: Bench, rollouts: Rollouts) -> Iterator[ReplicaGroup]:
+def _new_groups(pricer: RolloutPricer, rollouts: Rollouts) -> Iterator[ReplicaGroup]:
     """Yield groups of other shapes or sites, each with one replica that names no machine yet."""
     known = {(each.gpu_kind, each.region, each.parallelism) for each in rollouts}
-    for candidate in bench.space.rollouts:
+    for candidate in pricer.space.rollouts:
         site, split = candidate.site, candidate.split
         if (site.kind.name, site.region, split.parallelism) in known:
             continue

@@ -12,7 +12,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation, Misfit
-from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.layout.objective import Objective, Score
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.phase1.iterate import Space
@@ -41,7 +41,7 @@ def is_split_differently(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class RolloutPricer:
     """Prices rollouts beside all else of a job."""
 
     space: Space
@@ -50,10 +50,12 @@ class Bench:
     """All that no rollout is moved for."""
 
     @staticmethod
-    def of(staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec) -> "Bench":
+    def of(
+        staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec
+    ) -> "RolloutPricer":
         """Return one for what a job keeps of a plan on a fleet."""
         space = space_of(snapshot, job, runnable_only=True)
-        return Bench(space=space, job=job, staying=staying)
+        return RolloutPricer(space=space, job=job, staying=staying)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -183,6 +185,6 @@ def _stages(group: ReplicaGroup, replica: Replica, counter: dict[str, int]) -> R
         gpus += range(first, first + share.num_gpus)
     tensor = group.parallelism.tensor
     return tuple(
-        Stage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
+        PipelineStage(tuple(gpus[number * tensor : (number + 1) * tensor]), layers)
         for number, layers in enumerate(group.parallelism.stage_layers)
     )

@@ -14,13 +14,13 @@ from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import never
 from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
-from hetrl_planner.replan.pricing import Bench, Rollouts, sides
+from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, sides
 
 STEPS = 8
 """In so many steps the number is changed: each asks the cost model about every way to go. Ours."""
 
 
-def rollouts_anew(
+def resize_rollouts(
     plan: Plan,
     snapshot: ClusterSnapshot,
     job: JobSpec,
@@ -45,9 +45,9 @@ def rollouts_anew(
     staying, rollouts = parted
     target = _target(job, num_replicas(rollouts))
     asked = replace(job, rollout=replace(job.rollout, replicas=target))
-    bench = Bench.of(staying, snapshot, asked)
-    found = _resized(bench, rollouts, target, should_stop)
-    return bench.plan(plan, found) if found else None
+    pricer = RolloutPricer.of(staying, snapshot, asked)
+    found = _resized(pricer, rollouts, target, should_stop)
+    return pricer.plan(plan, found) if found else None
 
 
 def _target(job: JobSpec, current: int) -> int:
@@ -58,18 +58,20 @@ def _target(job: JobSpec, current: int) -> int:
 
 
 def _resized(
-    bench: Bench, rollouts: Rollouts, target: int, should_stop: Callable[[], bool]
+    pricer: RolloutPricer, rollouts: Rollouts, target: int, should_stop: Callable[[], bool]
 ) -> Rollouts | None:
     """Return the rollouts with as many replicas as asked for; None where they do not fit."""
-    if any(number < 0 for number in bench.free(()).values()):
+    if any(number < 0 for number in pricer.free(()).values()):
         return None
-    found = mended(bench, rollouts)
+    found = mended(pricer, rollouts)
     difference = target - num_replicas(found)
     at_once = max(1, abs(difference) // STEPS)
     while (difference := target - num_replicas(found)) and not should_stop():
         number = min(at_once, abs(difference))
-        ways = larger(bench, found, number) if difference > 0 else smaller(found, number)
-        scored = [(bench.score_of_any_number(each), order, each) for order, each in enumerate(ways)]
+        ways = larger(pricer, found, number) if difference > 0 else smaller(found, number)
+        scored = [
+            (pricer.score_of_any_number(each), order, each) for order, each in enumerate(ways)
+        ]
         if not scored and number > 1:
             at_once = 1
             continue

@@ -17,7 +17,7 @@ from hetrl_planner.cost.shard import Shard, shards
 from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.problem.sites import Site, sites
 from hetrl_planner.problem.workload import Workload
-from hetrl_planner.replan.pricing import Bench
+from hetrl_planner.replan.pricing import RolloutPricer
 
 SHARES = 1e-6
 """By how much work shares may miss 1: sums of thirds do."""
@@ -156,14 +156,14 @@ def _replicas_with_work(plan: Plan, job: JobSpec) -> Iterator[str]:
 
 def _costs(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
     """Ask the cost model what is on each GPU, and what all of it costs here and now."""
-    bench = Bench.of(plan.groups, fleet, job)
-    found = bench.costs(())
+    pricer = RolloutPricer.of(plan.groups, fleet, job)
+    found = pricer.costs(())
     if isinstance(found, Misfit):
         yield _in_words(found)
         return
     for number, group in enumerate(plan.groups):
         if Task.ACTOR_GENERATION in group.tasks:
-            yield from _cache(number, group, plan, fleet, bench.space.work)
+            yield from _cache(number, group, plan, fleet, pricer.space.work)
     budget = job.resources.budget_dollars_per_hour
     if budget is not None and found.dollars_per_hour > budget * (1 + 1e-9):
         yield (

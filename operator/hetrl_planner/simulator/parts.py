@@ -11,14 +11,14 @@ from itertools import chain, repeat
 import numpy as np
 
 from hetrl_planner.simulator.coordination.coordinator import Coordinator
-from hetrl_planner.simulator.coordination.leases import Lending
+from hetrl_planner.simulator.coordination.leases import Leases
 from hetrl_planner.simulator.coordination.ledger import RunLedger
 from hetrl_planner.simulator.events.calendar import Calendar
 from hetrl_planner.simulator.events.trajectory import Trajectory
 from hetrl_planner.simulator.pipeline.pipeline import Pipeline, WeightRoute
 from hetrl_planner.simulator.serving.gpus import GpuTurns
 from hetrl_planner.simulator.serving.replica import Replica
-from hetrl_planner.simulator.serving.stage import Scoring, Stage
+from hetrl_planner.simulator.serving.stage import Scoring, ScoringStage
 from hetrl_planner.simulator.serving.weights import Route, connect
 from hetrl_planner.simulator.training.failures import Outages
 from hetrl_planner.simulator.training.trainer import Trainer
@@ -32,12 +32,12 @@ class Parts:
 
     calendar: Calendar
     ledger: RunLedger
-    lending: Lending
+    leases: Leases
     coordinator: Coordinator
     groups: tuple[tuple[Replica, ...], ...]
     """In the order of the pipeline's groups."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[ScoringStage, ...]
     routes: tuple[Route, ...]
     trainer: Trainer
     outages: Outages
@@ -46,7 +46,7 @@ class Parts:
         """Let every replica ask for work."""
         for group in self.groups:
             for replica in group:
-                self.lending.ask_with_others(replica)
+                self.leases.ask_with_others(replica)
 
 
 def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
@@ -55,15 +55,15 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     calendar = Calendar()
     ledger = RunLedger(pipeline)
     drawn = _one_by_one(partial(pipeline.lengths.draw, lengths))
-    lending = Lending(calendar, pipeline, ledger, lengths=drawn)
+    leases = Leases(calendar, pipeline, ledger, lengths=drawn)
     coordinator = Coordinator(
         pipeline,
         ledger,
-        lending,
+        leases,
         is_filtered=_chance(filtering, pipeline.filtered_share),
     )
     turns = {each.name: GpuTurns(calendar, each) for each in pipeline.shared_gpus}
-    groups = _groups(pipeline, calendar, turns, lending, deliver=coordinator.deliver)
+    groups = _groups(pipeline, calendar, turns, leases, deliver=coordinator.deliver)
     routes = _routes(pipeline, calendar, groups)
     stages = _stages(pipeline, calendar, coordinator, turns)
 
@@ -92,7 +92,7 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     return Parts(
         calendar=calendar,
         ledger=ledger,
-        lending=lending,
+        leases=leases,
         coordinator=coordinator,
         groups=groups,
         stages=stages,
@@ -106,7 +106,7 @@ def _groups(
     pipeline: Pipeline,
     calendar: Calendar,
     turns: dict[str, GpuTurns],
-    lending: Lending,
+    leases: Leases,
     *,
     deliver: Callable[[Trajectory], None],
 ) -> tuple[tuple[Replica, ...], ...]:
@@ -116,7 +116,7 @@ def _groups(
                 calendar,
                 spec,
                 is_interruptible=pipeline.is_interruptible,
-                lender=lending,
+                work_source=leases,
                 deliver=deliver,
             )
             for _ in range(spec.num_replicas)
@@ -147,9 +147,9 @@ def _routes(
 
 def _stages(
     pipeline: Pipeline, calendar: Calendar, coordinator: Coordinator, turns: dict[str, GpuTurns]
-) -> tuple[Stage, ...]:
+) -> tuple[ScoringStage, ...]:
     stages = tuple(
-        Stage(calendar, spec, gpus=turns[spec.gpus] if spec.gpus else None)
+        ScoringStage(calendar, spec, gpus=turns[spec.gpus] if spec.gpus else None)
         for spec in pipeline.stages
     )
     if stages:

@@ -14,7 +14,7 @@ from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 EVENTS_PER_TRAJECTORY = 100
-"""Far more than training on one takes, with all that is thrown away. See ``patience``."""
+"""Far more than one trajectory takes, discarded ones included; sets ``max_stall_events``."""
 
 
 @collecting_rarely()
@@ -24,7 +24,7 @@ def simulate(
     steps: int,
     generator: np.random.Generator,
     warmup_steps: int | None = None,
-    patience: int | None = None,
+    max_stall_events: int | None = None,
     max_seconds: float = inf,
 ) -> SimulationResult:
     """Play a pipeline until it has published so many versions.
@@ -38,8 +38,8 @@ def simulate(
             stream of its own.
         warmup_steps: first versions that are not measured; None: η + 2, or fewer where that
             is half of the steps.
-        patience: ends a run that has not come to a newer version after so many events, such as
-            one whose every response is too old; None: by batch, places and checkpoints.
+        max_stall_events: events without a newer version after which the run ends, as in a run
+            whose every response is too old; None: by batch, places and checkpoints.
         max_seconds: of simulated time; ends the run early.
 
     Raises:
@@ -53,7 +53,12 @@ def simulate(
         raise ValueError(f"warmupSteps must be < steps ({steps}), got {warmup_steps}")
     parts = assemble(pipeline, generator)
     meter = Meter(pipeline, parts, warmup_steps=warmup_steps)
-    end = _End(parts.calendar, parts.ledger, steps=steps, patience=patience or _patience(pipeline))
+    end = _End(
+        parts.calendar,
+        parts.ledger,
+        steps=steps,
+        max_stall_events=max_stall_events or _max_events(pipeline),
+    )
 
     def record(ages: list[int]) -> None:
         meter.record_step(ages)
@@ -67,7 +72,7 @@ def simulate(
     return meter.result(end.ended_by, reason=end.reason)
 
 
-def _patience(pipeline: Pipeline) -> int:
+def _max_events(pipeline: Pipeline) -> int:
     """Return the events in which even a trainer that was lost gets beyond where it was."""
     again = pipeline.trainer.checkpoint_every_steps * pipeline.batch_size
     return EVENTS_PER_TRAJECTORY * (pipeline.num_places + pipeline.batch_size) + 10 * again
@@ -76,21 +81,23 @@ def _patience(pipeline: Pipeline) -> int:
 class _End:
     """Decides when a run is over, and says why."""
 
-    def __init__(self, calendar: Calendar, ledger: RunLedger, *, steps: int, patience: int) -> None:
+    def __init__(
+        self, calendar: Calendar, ledger: RunLedger, *, steps: int, max_stall_events: int
+    ) -> None:
         self._calendar = calendar
         self._ledger = ledger
         self._steps = steps
-        self._patience = patience
+        self._max_events = max_stall_events
         self._newest = 0
         self._is_early = False
-        calendar.allow(patience)
+        calendar.allow(max_stall_events)
 
     def draw_nearer(self) -> None:
         """Take note of a version; only one that was never reached before is progress."""
         version = self._ledger.version
         if version > self._newest:
             self._newest = version
-            self._calendar.allow(self._patience if version < self._steps else 0)
+            self._calendar.allow(self._max_events if version < self._steps else 0)
 
     def come_early(self) -> None:
         """End the run where it is."""
@@ -112,7 +119,7 @@ class _End:
         said = {
             "steps": "",
             "stalled": "nothing more could happen",
-            "events": f"no newer version was trained in {self._patience} events",
+            "events": f"no newer version was trained in {self._max_events} events",
             "time": "the limit of simulated seconds was reached",
         }[self.ended_by]
         now = self._ledger

@@ -26,7 +26,7 @@ from hetrl_planner.phase1.to_layout import layout_of
 from hetrl_planner.problem.goals import Cheapest, Fastest, Goal
 from hetrl_planner.strategies.evolution import Evolving
 from hetrl_planner.strategies.repartition import repartition
-from hetrl_planner.strategies.search_result import Decided, better
+from hetrl_planner.strategies.search_result import SearchResult, better
 from hetrl_planner.strategies.tiling import laid_out, tiling_of
 
 REGIONS_OF_A_START = 2
@@ -80,19 +80,19 @@ class Portfolio:
             evaluations=self.evaluations,
         )
 
-    def begin(self, strategy: Strategy) -> Decided | None:
+    def initial(self, strategy: Strategy) -> SearchResult | None:
         """Return the answer that a strategy has within moments."""
         match strategy:
             case Strategy.HETRL | Strategy.ILP:
                 return None
             case Strategy.AUTO:
-                return self._begun()
+                return self._auto_initial()
             case _:
                 return self._phase_1(homogeneous=strategy is Strategy.HOMOGENEOUS)
 
-    def go_on(
-        self, strategy: Strategy, first: Decided | None, *, others: Sequence[Choice] = ()
-    ) -> Decided | None:
+    def refine(
+        self, strategy: Strategy, first: SearchResult | None, *, others: Sequence[Choice] = ()
+    ) -> SearchResult | None:
         """Return the better of a first answer and what evolution finds from there.
 
         ``others`` are worse answers of phase 1 from which evolution may come to better ones.
@@ -117,31 +117,31 @@ class Portfolio:
             case Strategy.AUTO:
                 return self._repartition(self.cheaper(self._by_all(first, others)))
 
-    def _begun(self) -> Decided | None:
+    def _auto_initial(self) -> SearchResult | None:
         """Return the answer from which ``Auto`` goes on.
 
         In one region phase 2 costs a moment and is worth as much as a second of evolution.
         """
-        divided = None if self.evolving.is_small else self._partition(to_begin=True)
+        divided = None if self.evolving.is_small else self._partition(is_initial=True)
         if divided and isinstance(self.goal, Fastest) and self._is_compared(divided):
             is_one_region = len({site.region for site in self.space.sites}) == 1
             return self._repartition(divided) if is_one_region else divided
         return better(self._phase_1(homogeneous=False), divided, self.objective)
 
-    def _is_compared(self, divided: Decided) -> bool:
+    def _is_compared(self, divided: SearchResult) -> bool:
         """Tell whether the ILP found a plan such as phase 1's, or there is none to be run."""
         if not self.space.runnable_only or not self.space.has_choices:
             return True
         return any(each.grouping == self.evolving.disjoint for each in divided.others)
 
-    def _by_all(self, first: Decided | None, others: Sequence[Choice]) -> Decided | None:
+    def _by_all(self, first: SearchResult | None, others: Sequence[Choice]) -> SearchResult | None:
         if not self.evolving.is_small:
             share = 1.0 if first or not self.space.has_choices else UNPROMISING_SHARE
             return self.evolving.over_all(first, others, share=share)
         found = self.evolving.over_all(first, others)
-        return better(found, self._partition(to_begin=True), self.objective)
+        return better(found, self._partition(is_initial=True), self.objective)
 
-    def _partition(self, *, to_begin: bool = False) -> Decided | None:
+    def _partition(self, *, is_initial: bool = False) -> SearchResult | None:
         """Return the ILP's answer, unless the fleet is one for tiles."""
         if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
             return None
@@ -150,20 +150,20 @@ class Portfolio:
             self.objective,
             should_stop=self.should_stop,
             seed=self.seed,
-            most_regions=REGIONS_OF_A_START if to_begin else None,
-            most_choices=CHOICES_OF_A_START if to_begin else None,
+            most_regions=REGIONS_OF_A_START if is_initial else None,
+            most_choices=CHOICES_OF_A_START if is_initial else None,
             runnable_only=self.space.runnable_only,
         )
         if found is None:
             return None
-        return Decided(
+        return SearchResult(
             evaluation=found.evaluation,
             is_complete=found.is_complete,
             finalists=found.finalists,
             others=found.genomes,
         )
 
-    def _tiled(self, strategy: Strategy, first: Decided | None) -> Decided | None:
+    def _tiled(self, strategy: Strategy, first: SearchResult | None) -> SearchResult | None:
         """Return the better of an answer and of what one tile of a large fleet does best."""
         if not self.evolving.is_large or self.evaluations == 0 or self.should_stop():
             return first
@@ -171,7 +171,7 @@ class Portfolio:
         if tiling is None:
             return first
         alone = replace(self, space=tiling.tile)
-        found = alone.go_on(strategy, alone.begin(strategy))
+        found = alone.refine(strategy, alone.initial(strategy))
         if found is None:
             return first
         layout = laid_out(found.evaluation.layout, tiling, self.space)
@@ -184,7 +184,7 @@ class Portfolio:
         is_better = score(evaluation) < score(first.evaluation)
         return replace(first, evaluation=evaluation) if is_better else first
 
-    def _repartition(self, found: Decided | None) -> Decided | None:
+    def _repartition(self, found: SearchResult | None) -> SearchResult | None:
         if found is None or self.should_stop():
             return found
         evaluations = int(PHASE_2_SHARE * self.evolving.effort(1))
@@ -199,7 +199,7 @@ class Portfolio:
         )
         return replace(found, evaluation=moved, finalists=(moved, *found.finalists))
 
-    def _phase_1(self, *, homogeneous: bool) -> Decided | None:
+    def _phase_1(self, *, homogeneous: bool) -> SearchResult | None:
         if not self.space.has_choices:
             return None
         searcher = Searcher(should_stop=self.should_stop, seed=self.seed)
@@ -207,36 +207,38 @@ class Portfolio:
         if homogeneous:
             kinds = sorted({site.kind.name for site in self.space.sites})
             spaces = [self.space.only(kind=kind) for kind in kinds]
-        decided = []
+        results = []
         for found in (searcher.best(space, self.goal) for space in spaces):
             layout = found and layout_of(found.choice, self.evaluator.devices)
             evaluation = layout and self.evaluator.evaluate(layout)
             if found and isinstance(evaluation, Evaluation):
-                decided.append(
-                    Decided(
+                results.append(
+                    SearchResult(
                         evaluation=evaluation,
                         is_complete=found.is_complete,
                         finalists=(evaluation,),
                     )
                 )
-        return min(decided, key=lambda each: self.objective.score(each.evaluation), default=None)
+        return min(results, key=lambda each: self.objective.score(each.evaluation), default=None)
 
-    def in_short(self) -> Decided | None:
+    def quick_plan(self) -> SearchResult | None:
         """Return what both phases choose, evolved for a moment with generation apart."""
-        begun = self._phase_1(homogeneous=False)
-        moved = begun and self.evolving.over([self.evolving.disjoint], begun, share=PHASE_2_SHARE)
+        initial = self._phase_1(homogeneous=False)
+        moved = initial and self.evolving.over(
+            [self.evolving.disjoint], initial, share=PHASE_2_SHARE
+        )
         return self._repartition(moved)
 
-    def _on_one_kind(self) -> Decided | None:
+    def _on_one_kind(self) -> SearchResult | None:
         """Return what is best on GPUs of one kind alone, where there are several.
 
         On a fleet of one kind evolution finds more: mixed, as many evaluations tell it less.
         """
         kinds = sorted({site.kind.name for site in self.space.sites})
-        best: Decided | None = None
+        best: SearchResult | None = None
         for kind in kinds if len(kinds) > 1 else ():
             alone = replace(self, space=self.space.only(kind=kind))
-            found = alone.cheaper(alone.in_short())
+            found = alone.cheaper(alone.quick_plan())
             if found is None:
                 continue
             layout = renumbered(
@@ -244,11 +246,11 @@ class Portfolio:
             )
             evaluation = self.evaluator.evaluate(layout)
             if isinstance(evaluation, Evaluation):
-                here = Decided(evaluation=evaluation, is_complete=found.is_complete)
+                here = SearchResult(evaluation=evaluation, is_complete=found.is_complete)
                 best = better(best, here, self.objective)
         return best
 
-    def cheaper(self, found: Decided | None) -> Decided | None:
+    def cheaper(self, found: SearchResult | None) -> SearchResult | None:
         """Return the fastest plan for less money, as long as that reaches the pace.
 
         How much faster one plan is than another tells a search more than that both are too slow.
@@ -264,14 +266,14 @@ class Portfolio:
                 assert found
         return found
 
-    def _fastest_for(self, dollars_per_hour: float) -> Decided | None:
+    def _fastest_for(self, dollars_per_hour: float) -> SearchResult | None:
         budget = self.space.limits.budget_dollars_per_hour
         limits = replace(
             self.space.limits,
             budget_dollars_per_hour=min(dollars_per_hour, budget or dollars_per_hour),
         )
-        return replace(self, goal=Fastest(), space=replace(self.space, limits=limits)).in_short()
+        return replace(self, goal=Fastest(), space=replace(self.space, limits=limits)).quick_plan()
 
-    def _is_no_better(self, second: Decided, first: Decided) -> bool:
+    def _is_no_better(self, second: SearchResult, first: SearchResult) -> bool:
         score = self.objective.score
         return score(second.evaluation) >= score(first.evaluation)

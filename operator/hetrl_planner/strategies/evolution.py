@@ -20,7 +20,7 @@ from hetrl_planner.layout.objective import Objective
 from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.iterate import Space
 from hetrl_planner.phase1.to_layout import layout_of
-from hetrl_planner.strategies.search_result import Decided, better
+from hetrl_planner.strategies.search_result import SearchResult, better
 
 EVALUATIONS = 1100
 """On a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
@@ -73,8 +73,8 @@ class Evolving:
         return disjoint(self.space.work.tasks)
 
     def over_all(
-        self, first: Decided | None, others: Sequence[Choice], *, share: float = 1.0
-    ) -> Decided | None:
+        self, first: SearchResult | None, others: Sequence[Choice], *, share: float = 1.0
+    ) -> SearchResult | None:
         """Evolve plans of every grouping.
 
         Where they must run, the promising ones come first, and with all evaluations: they are the
@@ -93,11 +93,11 @@ class Evolving:
     def over(
         self,
         arms: Sequence[Grouping],
-        first: Decided | None,
+        first: SearchResult | None,
         others: Sequence[Choice] = (),
         *,
         share: float = 1.0,
-    ) -> Decided | None:
+    ) -> SearchResult | None:
         """Return the better of an answer and of what evolution comes to from it and from others."""
         evaluations = int(share * self.effort(len(arms)))
         if not evaluations:
@@ -116,7 +116,7 @@ class Evolving:
         )
         if evolved is None:
             return first
-        found = Decided(
+        found = SearchResult(
             evaluation=evolved.evaluation,
             is_complete=evolved.is_complete,
             finalists=evolved.finalists,
@@ -134,7 +134,7 @@ class Evolving:
             return LEAST_EVALUATIONS
         return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
 
-    def _promising(self, first: Decided | None) -> list[Grouping]:
+    def _promising(self, first: SearchResult | None) -> list[Grouping]:
         """Return the grouping of an answer for which all were compared.
 
         On small fleets, and without an answer: all tasks together, and generation apart.
@@ -143,7 +143,7 @@ class Evolving:
             return [self._genome_of(first).grouping]
         return [each for each in self._groupings if len(each) == 1 or each == self.disjoint]
 
-    def _parted(self, found: Decided | None, arms: Sequence[Grouping]) -> Decided | None:
+    def _parted(self, found: SearchResult | None, arms: Sequence[Grouping]) -> SearchResult | None:
         """Return an answer with starts of other groupings, made of it."""
         if found is None:
             return None
@@ -153,7 +153,7 @@ class Evolving:
         starts = (each for genome in begun for arm in arms for each in parted(genome, arm, devices))
         return replace(found, others=(*found.others, *starts))
 
-    def _seeds(self, first: Decided | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
+    def _seeds(self, first: SearchResult | None, others: Sequence[Choice]) -> tuple[Genome, ...]:
         devices = self.evaluator.devices
         layouts = (layout_of(choice, devices) for choice in others)
         genomes = (genome_of(layout, devices, tasks=self.space.work.tasks) for layout in layouts)
@@ -161,7 +161,7 @@ class Evolving:
         seeds = dict.fromkeys([*known, *genomes])
         return tuple(each for each in seeds if each.grouping in self._groupings)
 
-    def _genome_of(self, found: Decided) -> Genome:
+    def _genome_of(self, found: SearchResult) -> Genome:
         devices, tasks = self.evaluator.devices, self.space.work.tasks
         return genome_of(found.evaluation.layout, devices, tasks=tasks)
 

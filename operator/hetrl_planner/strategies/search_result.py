@@ -8,7 +8,7 @@ from hetrl_planner.layout.objective import Objective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class SearchResult:
     """The layout that a strategy takes."""
 
     evaluation: Evaluation
@@ -22,13 +22,15 @@ class Decided:
     """Worse answers, from which evolution may come to better ones."""
 
 
-def better(first: Decided | None, second: Decided | None, objective: Objective) -> Decided | None:
+def better(
+    first: SearchResult | None, second: SearchResult | None, objective: Objective
+) -> SearchResult | None:
     """Return the better of two answers, with what is known from both; the first of equals."""
     if first is None or second is None:
         return first or second
     score = objective.score
     is_better = score(second.evaluation) < score(first.evaluation)
-    return Decided(
+    return SearchResult(
         evaluation=second.evaluation if is_better else first.evaluation,
         is_complete=first.is_complete and second.is_complete,
         finalists=(*first.finalists, *second.finalists),

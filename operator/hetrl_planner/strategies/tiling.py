@@ -8,7 +8,7 @@ no copies is left to the searches that start from there.
 from dataclasses import dataclass, replace
 
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.layout import Layout, ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, ReplicaLayout, TaskLayout
 from hetrl_planner.phase1.iterate import Space
 from hetrl_planner.problem.sites import Site
 
@@ -57,7 +57,7 @@ def laid_out(layout: Layout, tiling: Tiling, space: Space) -> Layout:
 
     def copied(replica: ReplicaLayout, first_gpus: list[int]) -> ReplicaLayout:
         return tuple(
-            Stage(
+            PipelineStage(
                 tuple(
                     first_gpus[machine] + gpu - small.first_gpus[machine]
                     for gpu in stage.gpus

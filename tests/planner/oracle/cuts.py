@@ -13,7 +13,7 @@ from itertools import combinations
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.layout import ReplicaLayout, Stage, TaskLayout
+from hetrl_planner.layout.layout import PipelineStage, ReplicaLayout, TaskLayout
 
 TENSOR_SIZES = (1, 2, 4, 8)
 
@@ -84,7 +84,7 @@ class Cuts:
             chosen = compositions(self.num_layers, num_stages) if cut is None else [cut[1]]
             for layers in chosen:
                 for blocks in self._blocks(gpus, tensor):
-                    yield tuple(map(Stage, blocks, layers))
+                    yield tuple(map(PipelineStage, blocks, layers))
 
     def _blocks(self, gpus: frozenset[int], size: int) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Yield every sequence of blocks of one machine each that uses all the GPUs."""

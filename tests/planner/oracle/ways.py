@@ -14,7 +14,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.layout import Layout, Stage, TaskLayout
+from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout
 from hetrl_planner.layout.replicas import ReplicaCosts
 from hetrl_planner.layout.weights import WeightPaths
 from tests.planner.oracle.cuts import TENSOR_SIZES
@@ -161,7 +161,7 @@ class Ways:
         return [
             TaskLayout(
                 Task.ACTOR_GENERATION,
-                ((Stage(tuple(range(first, first + tensor)), num_layers),),),
+                ((PipelineStage(tuple(range(first, first + tensor)), num_layers),),),
             )
             for first, size in zip(firsts, sizes, strict=False)
             for tensor in TENSOR_SIZES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MinimiseCost
 from hetrl_core.plan.plan import Infeasible, Plan
-from tests.planner.properties.questions import FLEETS, JOBS, SMALL_FLEETS, Question
+from tests.planner.properties.cases import FLEETS, JOBS, SMALL_FLEETS, PlanCase
 
 Growth = Callable[[ClusterSnapshot, int], ClusterSnapshot]
 """A fleet with more of something; the number says of what."""
@@ -56,7 +56,7 @@ def test_more_is_not_worse_for_many_jobs(
 
 
 def is_not_worse_with_more(fleet: ClusterSnapshot, job: JobSpec, more: ClusterSnapshot) -> None:
-    poor, rich = Question(fleet, job).asked(), Question(more, job).asked()
+    poor, rich = PlanCase(fleet, job).plan(), PlanCase(more, job).plan()
     if isinstance(poor, Infeasible):
         return
     assert isinstance(rich, Plan), rich

@@ -8,22 +8,22 @@ from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
 from tests.builders import a_fleet, a_job, both
+from tests.planner.properties.cases import FLEETS, LIMITED_JOBS, SMALL_FLEETS, PlanCase
 from tests.planner.properties.limits import footprints, keeps_every_limit
-from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
 
 
 @pytest.mark.slow
 @settings(max_examples=5)
 @given(fleet=SMALL_FLEETS, job=LIMITED_JOBS)
 def test_auto_keeps_every_limit_or_gives_reasons(fleet: ClusterSnapshot, job: JobSpec) -> None:
-    keeps_every_limit(Question(fleet, job))
+    keeps_every_limit(PlanCase(fleet, job))
 
 
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(fleet=FLEETS, job=LIMITED_JOBS)
 def test_auto_keeps_the_limits_of_many_jobs(fleet: ClusterSnapshot, job: JobSpec) -> None:
-    keeps_every_limit(Question(fleet, job))
+    keeps_every_limit(PlanCase(fleet, job))
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -41,9 +41,9 @@ def test_a_pipeline_of_two_kinds_keeps_every_limit(fleet: ClusterSnapshot, mode:
     algorithm = AlgorithmSpec(
         mode=mode, max_staleness=0 if mode is Mode.SYNC else 2, kl_coefficient=0.01
     )
-    question = Question(fleet, a_job("Qwen3-4B", algorithm=algorithm))
-    found = question.asked()
+    case = PlanCase(fleet, a_job("Qwen3-4B", algorithm=algorithm))
+    found = case.plan()
     assert isinstance(found, Plan)
     assert any(len(group.gpu_kinds) > 1 for group in found.groups)
-    assert any(len(tasks) > 1 for tasks in footprints(question, found).values())
-    keeps_every_limit(question)
+    assert any(len(tasks) > 1 for tasks in footprints(case, found).values())
+    keeps_every_limit(case)

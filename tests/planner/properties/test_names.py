@@ -11,7 +11,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.algorithm import AlgorithmType, Mode
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan
-from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, Question, a_fleet_of, small
+from tests.planner.properties.cases import FLEETS, LIMITED_JOBS, PlanCase, a_fleet_of, small
 
 
 @pytest.mark.slow
@@ -33,8 +33,8 @@ def test_names_change_nothing_for_many_jobs(
 
 
 def is_the_same_for_other_names(fleet: ClusterSnapshot, job: JobSpec, order: random.Random) -> None:
-    named = Question(fleet, job).asked()
-    renamed = Question(relabelled(fleet, order), job).asked()
+    named = PlanCase(fleet, job).plan()
+    renamed = PlanCase(relabelled(fleet, order), job).plan()
     if isinstance(named, Infeasible):
         assert named == renamed
         return

@@ -1,4 +1,4 @@
-"""The same question has the same answer, byte for byte, in every process."""
+"""The same case has the same answer, byte for byte, in every process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.plan_job import space_of
 from tests.builders import a_fleet, both
-from tests.planner.properties.questions import EVALUATIONS, Question, small
+from tests.planner.properties.cases import EVALUATIONS, PlanCase, small
 
 ROOT = Path(__file__).parents[3]
 MODULE = "tests.planner.properties.test_repeats"
@@ -45,8 +45,8 @@ FOUR_REGIONS = both(
 TWO_KINDS = a_fleet(h100=4, l40s=2)
 
 
-def plan_of(question: Question, *, evaluations: int) -> str:
-    found = question.asked(evaluations=evaluations)
+def plan_of(case: PlanCase, *, evaluations: int) -> str:
+    found = case.plan(evaluations=evaluations)
     assert isinstance(found, Plan), found
     assert found.ended_by == "work"
     return from_plan(found).model_dump_json(by_alias=True)
@@ -67,13 +67,13 @@ EGRESS_JOB = small(AlgorithmType.GRPO, Mode.SYNC, max_response_tokens=2048)
 
 REPEATED: dict[str, Callable[[], str]] = {
     "divided": lambda: plan_of(
-        Question(TWO_KINDS, small(AlgorithmType.PPO, Mode.ASYNC, strategy=Strategy.ILP)),
+        PlanCase(TWO_KINDS, small(AlgorithmType.PPO, Mode.ASYNC, strategy=Strategy.ILP)),
         evaluations=120,
     ),
-    "fastest": lambda: plan_of(Question(TWO_KINDS, GRPO_JOB), evaluations=120),
-    "cheapest": lambda: plan_of(Question(TWO_KINDS, CHEAP_JOB), evaluations=120),
+    "fastest": lambda: plan_of(PlanCase(TWO_KINDS, GRPO_JOB), evaluations=120),
+    "cheapest": lambda: plan_of(PlanCase(TWO_KINDS, CHEAP_JOB), evaluations=120),
     "two trainings": neighbours_of_ppo,
-    "egress": lambda: plan_of(Question(FOUR_REGIONS, EGRESS_JOB), evaluations=0),
+    "egress": lambda: plan_of(PlanCase(FOUR_REGIONS, EGRESS_JOB), evaluations=0),
 }
 
 
@@ -126,6 +126,6 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_again(mode: Mode) -> None:
-    question = Question(a_fleet(a100_80=1, l40s=1), small(AlgorithmType.GRPO, mode))
-    first, second = (plan_of(question, evaluations=EVALUATIONS) for _ in range(2))
+    case = PlanCase(a_fleet(a100_80=1, l40s=1), small(AlgorithmType.GRPO, mode))
+    first, second = (plan_of(case, evaluations=EVALUATIONS) for _ in range(2))
     assert first == second

@@ -15,8 +15,8 @@ from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.plan.training_split import critic_split
 from hetrl_core.task import Task, programs_of
 from tests.builders import a_fleet, a_job
+from tests.planner.properties.cases import FLEETS, LIMITED_JOBS, SMALL_FLEETS, PlanCase
 from tests.planner.properties.limits import keeps_every_limit
-from tests.planner.properties.questions import FLEETS, LIMITED_JOBS, SMALL_FLEETS, Question
 
 WITH_A_REFERENCE = AlgorithmSpec(kl_coefficient=0.01)
 WITH_A_CRITIC = AlgorithmSpec(type=AlgorithmType.PPO, kl_coefficient=0.01)
@@ -36,12 +36,12 @@ def with_a_reward_model(job: JobSpec) -> JobSpec:
 
 
 def runs(fleet: ClusterSnapshot, job: JobSpec) -> None:
-    question = Question(fleet, job, runnable_only=True)
-    found = question.asked()
+    case = PlanCase(fleet, job, runnable_only=True)
+    found = case.plan()
     if isinstance(found, Plan):
         is_listed(found)
         assert obstacles(found, job) == ()
-    keeps_every_limit(question)
+    keeps_every_limit(case)
 
 
 def is_listed(found: Plan) -> None:
@@ -112,7 +112,7 @@ def test_every_strategy_plans_what_runs(
 ) -> None:
     job = a_job("Qwen3-0.6B", strategy=strategy, algorithm=algorithm, engine=engine)
     fleet = a_fleet(a100_80=4, l40s=4, l4=4, gpus_per_machine=2)
-    found = Question(fleet, job, runnable_only=True).asked()
+    found = PlanCase(fleet, job, runnable_only=True).plan()
     assert isinstance(found, Plan)
     is_listed(found)
     assert obstacles(found, job) == ()
@@ -123,8 +123,8 @@ def test_every_strategy_plans_what_runs(
 def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) -> None:
     job = a_job("Qwen3-8B", algorithm=algorithm)
     fleet = a_fleet(a100=16, l40s=16, l4=16)
-    searched = Question(fleet, job, runnable_only=True)
-    found, plain = searched.asked(), searched.asked(evaluations=0)
+    searched = PlanCase(fleet, job, runnable_only=True)
+    found, plain = searched.plan(), searched.plan(evaluations=0)
     assert isinstance(found, Plan)
     assert isinstance(plain, Plan)
     trains = found.groups_with(Task.ACTOR_TRAINING)
@@ -137,8 +137,8 @@ def test_pipelines_of_several_kinds_run_and_do_more(algorithm: AlgorithmSpec) ->
 def test_what_only_several_kinds_hold_together_runs() -> None:
     job = a_job("Qwen3-8B", algorithm=WITH_A_REFERENCE)
     fleet = a_fleet(a100_80=2, l40s=2, gpus_per_machine=1)
-    searched = Question(fleet, job, runnable_only=True)
-    found = searched.asked()
+    searched = PlanCase(fleet, job, runnable_only=True)
+    found = searched.plan()
     assert isinstance(found, Plan)
     assert obstacles(found, job) == ()
-    assert isinstance(searched.asked(evaluations=0), Infeasible)
+    assert isinstance(searched.plan(evaluations=0), Infeasible)

@@ -101,7 +101,7 @@ class _Search:
                 return
             is_promising = seconds + way.seconds + self._to_come[number] < self._least
             if is_promising and self._fits(way):
-                self._go_on(placed, way, seconds, index)
+                self._place_next(placed, way, seconds, index)
 
     def _fits(self, way: Way) -> bool:
         return all(
@@ -110,7 +110,7 @@ class _Search:
             for gpu, each in way.footprints.items()
         )
 
-    def _go_on(self, placed: Found, way: Way, seconds: float, index: int) -> None:
+    def _place_next(self, placed: Found, way: Way, seconds: float, index: int) -> None:
         if way.task.task is Task.ACTOR_GENERATION:
             taken = self._generating_seconds((*placed, way.task))
             if taken is not None and seconds + taken < self._least:

@@ -13,7 +13,7 @@ from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Block, Owned, Segment
 from hetrl_planner.layout.fit.fitting import Fitting
 from hetrl_planner.layout.fit.ranked import Split
-from hetrl_planner.layout.layout import ReplicaLayout, Stage
+from hetrl_planner.layout.layout import PipelineStage, ReplicaLayout
 
 MOST_KNOWN = 20_000
 """Placements that are remembered; one takes about a kilobyte."""
@@ -145,4 +145,4 @@ class Filling:
 
 def replica_on(blocks: Sequence[Block], layers: Sequence[int]) -> ReplicaLayout:
     """Return a replica with so many layers on each block."""
-    return tuple([Stage(block, count) for block, count in zip(blocks, layers, strict=True)])
+    return tuple([PipelineStage(block, count) for block, count in zip(blocks, layers, strict=True)])

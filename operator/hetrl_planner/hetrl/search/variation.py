@@ -56,11 +56,11 @@ class Variation:
             (self._swap_groups, 0.23),
             (self._move_gpus, 0.25),
             (self._swap_places, 0.12),
-            (self._cut_anew, 0.12),
-            (self._use_anew, 0.12),
-            (self._split_anew, 0.07),
+            (self._redraw_cut, 0.12),
+            (self._redraw_use, 0.12),
+            (self._redraw_split, 0.07),
             (self._shift_layer, 0.05),
-            (self._room_anew, 0.04),
+            (self._redraw_room, 0.04),
         )
 
     def child(self, parent: Genome) -> Genome:
@@ -141,7 +141,7 @@ class Variation:
             return replace(genome, order=tuple(order), orders=())
         return replace(genome, orders=tuple({**own, whose: tuple(order)}.items()))
 
-    def _use_anew(self, genome: Genome) -> Genome:
+    def _redraw_use(self, genome: Genome) -> Genome:
         """Let a task take another part of what its group has on a machine, or all of it."""
         had = [
             (group, machine)
@@ -161,7 +161,7 @@ class Variation:
 
     # Level 4: cuts
 
-    def _cut_anew(self, genome: Genome) -> Genome:
+    def _redraw_cut(self, genome: Genome) -> Genome:
         """Cut a training task in another way, or leave it to the decoder again."""
         trained = [
             (group, task)
@@ -189,12 +189,12 @@ class Variation:
         shift = (self._pick(trained), int(give), int(take))
         return replace(genome, shifts=(*genome.shifts, shift))
 
-    def _room_anew(self, genome: Genome) -> Genome:
+    def _redraw_room(self, genome: Genome) -> Genome:
         if self.packs and self._rng.random() < 1 / 2:
             return replace(genome, is_packed=not genome.is_packed)
         return replace(genome, leaves_room=not genome.leaves_room)
 
-    def _split_anew(self, genome: Genome) -> Genome:
+    def _redraw_split(self, genome: Genome) -> Genome:
         """Split the replicas of a task on one site in another way, or as the decoder would."""
         served = [
             (group, task)

@@ -12,7 +12,7 @@ from hetrl_planner.partition.graph import Labels, Matrix
 LEAST_GAIN = 1e-9
 """Gains below are rounding: attractions are of the order of 1."""
 
-PATIENCE = 32
+MAX_SWAPS_WITHOUT_GAIN = 32
 """Swaps after the best prefix at which a pass ends; ours. Passes over all of hundreds of
 devices cost seconds, and what METIS left is nearly right."""
 
@@ -37,7 +37,7 @@ def _pass(start: Labels, attraction: Matrix) -> tuple[Labels, float]:
     best, best_gain, gain = start, 0.0, 0.0
     is_locked = np.zeros(len(start), dtype=bool)
     since_best = 0
-    while since_best < PATIENCE:
+    while since_best < MAX_SWAPS_WITHOUT_GAIN:
         gains = _gains(now, to_part, attraction, is_locked)
         one, other = np.unravel_index(gains.argmax(), gains.shape)
         if gains[one, other] == -np.inf:

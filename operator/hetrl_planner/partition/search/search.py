@@ -1,6 +1,6 @@
 """Ask and tell: how searches get the cost of what they propose, and how they end.
 
-A search is a generator: it yields a partition (asks), and is sent its cost (is told). It
+A search is a generator: it yields a partition (ask), and is sent its cost (tell). It
 compares costs and knows no limits. ``minimise`` holds the limits and keeps the best.
 """
 
@@ -14,7 +14,7 @@ from hetrl_planner.partition.shape import Partition
 
 Result = TypeVar("Result")
 Proposals = Generator[Labels, float, Result]
-"""Yields labels that are nobody else's, is sent their cost, and may return a result."""
+"""Yields fresh label arrays, is sent their cost, and may return a result."""
 
 EndedBy = Literal["work", "evaluations", "should_stop"]
 
@@ -55,17 +55,17 @@ def minimise(
     if labels is None:
         raise ValueError("the search proposes no partition")
     best, best_cost = labels, cost(labels)
-    told, evaluations = best_cost, 1
+    current_cost, evaluations = best_cost, 1
     while (ended_by := _limit(evaluations, max_evaluations, should_stop)) is None:
         try:
-            labels = proposals.send(told)
+            labels = proposals.send(current_cost)
         except StopIteration:
             ended_by = "work"
             break
-        told = cost(labels)
+        current_cost = cost(labels)
         evaluations += 1
-        if told < best_cost:
-            best, best_cost = labels, told
+        if current_cost < best_cost:
+            best, best_cost = labels, current_cost
     proposals.close()
     return Best(
         partition=Partition.of(best), cost=best_cost, evaluations=evaluations, ended_by=ended_by

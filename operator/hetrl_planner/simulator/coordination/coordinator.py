@@ -1,11 +1,11 @@
 """What is accepted, when a group is whole, what is trained on: the runtime's rules, played.
 
-Counts and the bound's answers are the ledger's; who gets the next prompt is lending's.
+Counts and the bound's answers are the ledger's; who gets the next prompt is leases's.
 """
 
 from collections.abc import Callable, Sequence
 
-from hetrl_planner.simulator.coordination.leases import Lending
+from hetrl_planner.simulator.coordination.leases import Leases
 from hetrl_planner.simulator.coordination.ledger import RunLedger
 from hetrl_planner.simulator.coordination.queue import GroupQueue
 from hetrl_planner.simulator.events.trajectory import Ending, PromptGroup, Trajectory
@@ -19,17 +19,17 @@ class Coordinator:
         self,
         pipeline: Pipeline,
         ledger: RunLedger,
-        lending: Lending,
+        leases: Leases,
         *,
         is_filtered: Callable[[], bool],
     ) -> None:
-        """Start at version 0 with nothing lent.
+        """Start at version 0 with nothing granted.
 
         ``on_ready``, ``trainer_waits`` and ``score`` are set by who builds the run: the trainer
         is told when there may be enough, and stages are given what is generated.
         """
         self._ledger = ledger
-        self._lending = lending
+        self._leases = leases
         self._batch_size = pipeline.batch_size
         self._group_size = pipeline.group_size
         self._queue_capacity = pipeline.queue_capacity
@@ -105,7 +105,7 @@ class Coordinator:
         self._ledger.move_to(self.version + 1)
         if self._checks:
             self._make_again(self._ledger.stale(), Ending.REJECTED)
-            self._lending.end_leases(self._ledger.outdated(), Ending.WITHDRAWN)
+            self._leases.end_leases(self._ledger.outdated(), Ending.WITHDRAWN)
 
     def rewind(self, version: int, *, handed: list[Trajectory]) -> None:
         """Go back to a checkpoint's version, as the runtime does under a new epoch.
@@ -120,17 +120,17 @@ class Coordinator:
         # Its first token may be the newer: a replica goes back to the checkpoint's weights, too.
         future = [each for each in ledger.accepted if max(each.versions) > version]
         self._make_again(future, Ending.FENCED)
-        self._lending.end_leases(list(ledger.leased), Ending.FENCED)
+        self._leases.end_leases(list(ledger.leased), Ending.FENCED)
 
     def resume(self) -> None:
         """Use what a batch that was taken has left: room in the queue, and in the bound."""
         self.admit_blocked()
-        self._lending.serve_waiting()
+        self._leases.serve_waiting()
 
     def admit_blocked(self) -> None:
         """Let finished groups into the queue while it has room."""
         for replica in self._queue.admit():
-            self._lending.ask_with_others(replica)
+            self._leases.ask_with_others(replica)
 
     # The rules behind
 
@@ -153,17 +153,17 @@ class Coordinator:
         """Throw a group away that is whole and scored, or let it wait for the trainer."""
         if self._is_filtered():
             self._drop(group.accepted, Ending.FILTERED)
-            self._lending.serve_waiting()
+            self._leases.serve_waiting()
         elif self._queue.offer(group, last=self._ledger.accepted[group.accepted[-1]]):
             self.on_ready()
 
     def _reject(self, trajectory: Trajectory) -> None:
         replica = self._ledger.end_lease(trajectory, Ending.REJECTED)
         self.discarded_tokens += trajectory.num_tokens
-        self._lending.lend_again(trajectory.group)
+        self._leases.requeue(trajectory.group)
         # Whoever delivers asks next and takes the slot itself, unless it cannot.
         if not (replica.num_free() and self._ledger.capacity_of(replica.version)):
-            self._lending.serve_waiting()
+            self._leases.serve_waiting()
 
     def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:
         """Drop accepted trajectories of groups that are still wanted."""
@@ -171,12 +171,12 @@ class Coordinator:
             return
         self._drop(trajectories, ending)
         for replica in self._queue.discard({each.group for each in trajectories}):
-            self._lending.ask_with_others(replica)
+            self._leases.ask_with_others(replica)
         for trajectory in trajectories:
             group = trajectory.group
             group.accepted.remove(trajectory)
             group.num_scored -= trajectory.is_scored
-            self._lending.lend_again(group)
+            self._leases.requeue(group)
 
     def _drop(self, trajectories: Sequence[Trajectory], ending: Ending) -> None:
         self.discarded_tokens += self._ledger.end_accepted(trajectories, ending)

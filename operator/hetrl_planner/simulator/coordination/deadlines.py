@@ -1,6 +1,6 @@
 """Ends of leases that nobody renews, in the order in which they were granted.
 
-What follows when a lease has expired is lending's to know.
+What follows when a lease has expired is leases's to know.
 """
 
 from collections import deque

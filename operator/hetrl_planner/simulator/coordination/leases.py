@@ -1,6 +1,6 @@
 """Who gets a prompt: prompts in line, replicas that wait for them, leases that end early.
 
-How many may be lent is the ledger's to say; what becomes of what is generated, the
+How many may be granted is the ledger's to say; what becomes of what is generated, the
 coordinator's.
 """
 
@@ -16,7 +16,7 @@ from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 from hetrl_planner.simulator.serving.replica import Replica
 
 
-class Lending:
+class Leases:
     """Lends prompts one by one, or new groups as a whole."""
 
     def __init__(
@@ -27,12 +27,12 @@ class Lending:
         *,
         lengths: Iterator[int],
     ) -> None:
-        """Start with nothing lent; responses have the given lengths, in tokens."""
+        """Start with nothing granted; responses have the given lengths, in tokens."""
         self._calendar = calendar
         self._ledger = ledger
         self._group_size = pipeline.group_size
         self._lease_seconds = pipeline.lease_seconds
-        self._lends_groups = pipeline.lends_groups
+        self._leases_groups = pipeline.leases_groups
         self._lengths = lengths
         self._deadlines = (
             None
@@ -57,9 +57,9 @@ class Lending:
             return
         left = self._ledger.capacity_of(replica.version)
         left = min(left, wanted)
-        while left and (lent := self._lend(replica, left)):
-            left -= lent
-            wanted -= lent
+        while left and (granted := self._grant_next(replica, left)):
+            left -= granted
+            wanted -= granted
         if wanted:
             self._waiting[replica] = None
 
@@ -82,16 +82,16 @@ class Lending:
 
     # What the coordinator does
 
-    def lend_again(self, group: PromptGroup) -> None:
+    def requeue(self, group: PromptGroup) -> None:
         """Put a prompt in line of which a trajectory more is needed."""
         self._prompts.append(group)
 
     def end_leases(self, trajectories: Iterable[Trajectory], ending: Ending) -> None:
-        """End running leases; their prompts are lent again, and whoever runs them stops."""
+        """End running leases; their prompts are granted again, and whoever runs them stops."""
         by_replica: dict[Replica, list[Trajectory]] = {}
         for trajectory in trajectories:
             replica = self._ledger.end_lease(trajectory, ending)
-            self.lend_again(trajectory.group)
+            self.requeue(trajectory.group)
             by_replica.setdefault(replica, []).append(trajectory)
         for replica, theirs in by_replica.items():
             replica.abort(theirs)
@@ -110,9 +110,11 @@ class Lending:
             replica.work.settle()
         while line and left:
             _, number, replica = line[0]
-            lent = self._lend(replica, min(ledger.capacity_of(replica.version), replica.num_free()))
-            left -= lent
-            if not lent:
+            granted = self._grant_next(
+                replica, min(ledger.capacity_of(replica.version), replica.num_free())
+            )
+            left -= granted
+            if not granted:
                 heappop(line)
             elif replica.num_free():
                 heapreplace(line, (replica.fullness, number, replica))
@@ -126,9 +128,9 @@ class Lending:
         self._will_serve = False
         self.serve_waiting()
 
-    def _lend(self, replica: Replica, most: int) -> int:
+    def _grant_next(self, replica: Replica, most: int) -> int:
         """Lend what comes next, one trajectory or a whole new group; return how many."""
-        if most and (self._prompts or not self._lends_groups):
+        if most and (self._prompts or not self._leases_groups):
             self._grant(replica)
             return 1
         if most < self._group_size:
@@ -142,7 +144,7 @@ class Lending:
         if not prompts:
             prompts.extend([PromptGroup()] * self._group_size)
         trajectory = Trajectory(prompts.popleft(), replica.version, next(self._lengths))
-        self._ledger.lend(trajectory, replica)
+        self._ledger.lease(trajectory, replica)
         if self._deadlines is not None:
             self._deadlines.watch(trajectory)
         replica.start(trajectory)

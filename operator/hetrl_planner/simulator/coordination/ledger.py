@@ -1,8 +1,8 @@
-"""What is lent and what is accepted, at which version, and what the staleness bound says to it.
+"""What is granted and what is accepted, at which version, and what the staleness bound says to it.
 
 Capacity, leases and the strict check are answers of ``hetrl_core.staleness``; this keeps the
-counts that it asks for, and remembers answers that hold for a whole version. Who is lent work
-is lending's to decide, what is accepted the coordinator's.
+counts that it asks for, and remembers answers that hold for a whole version. Who is granted work
+is leases's to decide, what is accepted the coordinator's.
 """
 
 import sys
@@ -44,11 +44,11 @@ class RunLedger:
     # What the bound says
 
     def capacity(self) -> int:
-        """Return how many trajectories may be lent now, to whoever has the newest weights."""
+        """Return how many trajectories may be granted now, to whoever has the newest weights."""
         return self.capacity_of(self.version)
 
     def capacity_of(self, version: int) -> int:
-        """Return how many may be lent now to who has weights of a version."""
+        """Return how many may be granted now to who has weights of a version."""
         running = len(self.leased)
         capacity = self._room - len(self.accepted) - running
         if version != self.version:
@@ -95,7 +95,7 @@ class RunLedger:
         self.version = version
         self._is_too_old.clear()
 
-    def lend(self, trajectory: Trajectory, replica: Replica) -> None:
+    def lease(self, trajectory: Trajectory, replica: Replica) -> None:
         """Begin a lease."""
         self.num_granted += 1
         self.leased[trajectory] = replica

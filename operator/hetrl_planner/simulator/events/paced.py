@@ -30,12 +30,12 @@ class PacedWork(Generic[Member]):
         "_seconds_per_unit",
         "_since",
         "_stalled_seconds",
+        "active_seconds",
         "ends",
         "held_seconds",
         "is_stopped",
         "mark",
         "member_seconds",
-        "occupied_seconds",
         "stopped_seconds",
     )
 
@@ -62,7 +62,7 @@ class PacedWork(Generic[Member]):
         """Whether time counts as stopped, which says nothing of the pace: see ``stall``."""
         self.stopped_seconds = 0.0
         self.held_seconds = 0.0
-        self.occupied_seconds = 0.0
+        self.active_seconds = 0.0
         """Neither held nor stopped, with any member."""
         self.member_seconds = 0.0
         """Not held, times the members."""
@@ -82,7 +82,7 @@ class PacedWork(Generic[Member]):
         if self.is_stopped:
             self.stopped_seconds += elapsed
         elif load:
-            self.occupied_seconds += elapsed
+            self.active_seconds += elapsed
         if load:
             self.member_seconds += elapsed * load
             running = now - self._resumes_at

@@ -18,7 +18,7 @@ from hetrl_planner.simulator.measurement.result import (
 from hetrl_planner.simulator.parts import Parts
 from hetrl_planner.simulator.pipeline.pipeline import Pipeline, RolloutGroup
 from hetrl_planner.simulator.serving.replica import Replica
-from hetrl_planner.simulator.serving.stage import Stage
+from hetrl_planner.simulator.serving.stage import ScoringStage
 from hetrl_planner.simulator.serving.weights import Route
 
 SECONDS_PER_HOUR = 3600.0
@@ -28,7 +28,7 @@ SECONDS_PER_HOUR = 3600.0
 class GroupTotals:
     """Seconds of all replicas of a group together."""
 
-    occupied: float = 0.0
+    active: float = 0.0
     running: float = 0.0
     """Occupied, times the trajectories."""
 
@@ -39,7 +39,7 @@ class GroupTotals:
     def since(self, before: "GroupTotals") -> "GroupTotals":
         """Return what came after an earlier moment."""
         return GroupTotals(
-            occupied=self.occupied - before.occupied,
+            active=self.active - before.active,
             running=self.running - before.running,
             held=self.held - before.held,
             stopped=self.stopped - before.stopped,
@@ -89,11 +89,11 @@ def rollout_use(
     spent = after.since(before)
     # A time of no length has no shares.
     available = spec.num_replicas * seconds or 1.0
-    idle = max(0.0, available - spent.occupied - spent.stopped - spent.held - spent.lost)
+    idle = max(0.0, available - spent.active - spent.stopped - spent.held - spent.lost)
     return RolloutUse(
         name=spec.name,
         replicas=spec.num_replicas,
-        generating_share=spent.occupied / available,
+        generating_share=spent.active / available,
         idle_share=idle / available,
         weights_share=spent.stopped / available,
         yielded_share=spent.held / available,
@@ -102,7 +102,7 @@ def rollout_use(
     )
 
 
-def stage_use(stage: Stage, busy_seconds: float, *, seconds: float) -> StageUse:
+def stage_use(stage: ScoringStage, busy_seconds: float, *, seconds: float) -> StageUse:
     """Return how a stage's servers spent the time."""
     return StageUse(
         name=stage.spec.name,
@@ -187,7 +187,7 @@ def work_counts(ledger: RunLedger) -> WorkCounts:
 
 def _group_totals(replicas: Sequence[Replica]) -> GroupTotals:
     return GroupTotals(
-        occupied=sum(each.work.occupied_seconds for each in replicas),
+        active=sum(each.work.active_seconds for each in replicas),
         running=sum(each.work.member_seconds for each in replicas),
         held=sum(each.work.held_seconds for each in replicas),
         stopped=sum(each.work.stopped_seconds for each in replicas),

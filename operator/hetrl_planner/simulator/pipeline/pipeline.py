@@ -234,7 +234,7 @@ class Pipeline:
     checks_consumption: bool = True
     """The strict check; without it only admission's rate limit holds."""
 
-    lends_groups: bool = False
+    leases_groups: bool = False
     """Whether a new group goes to one replica as a whole, which then needs room for all of it;
     else its members go wherever there is a place, one by one."""
 
@@ -248,7 +248,7 @@ class Pipeline:
     """Trajectories that may wait for the trainer; finished ones beyond it keep their places."""
 
     lease_seconds: float = 60.0
-    """From a lost worker's last word until its work is lent again."""
+    """From a lost worker's last word until its work is granted again."""
 
     renews_leases: bool = True
     """Whether a living worker's leases go on; else they end after ``lease_seconds``."""
@@ -270,9 +270,9 @@ class Pipeline:
             at_least("queueCapacity", self.queue_capacity, 0)
         above("leaseSeconds", self.lease_seconds, 0)
         share("filteredShare", self.filtered_share)
-        if self.lends_groups:
+        if self.leases_groups:
             most = max((each.num_places for each in self.rollouts), default=0)
-            at_least("places of a replica that is lent whole groups", most, self.group_size)
+            at_least("places of a replica that is granted whole groups", most, self.group_size)
         self._check_parts()
 
     def _check_parts(self) -> None:

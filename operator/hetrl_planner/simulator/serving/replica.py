@@ -13,8 +13,8 @@ from hetrl_planner.simulator.events.trajectory import Trajectory
 from hetrl_planner.simulator.pipeline.pipeline import RolloutGroup
 
 
-class Lender(Protocol):
-    """What a replica needs of whoever lends prompts."""
+class WorkSource(Protocol):
+    """What a replica needs of whoever leases prompts."""
 
     def ask(self, replica: "Replica") -> None:
         """Give the replica work for its free places, now or as soon as the bound allows."""
@@ -38,12 +38,12 @@ class Replica:
         group: RolloutGroup,
         *,
         is_interruptible: bool,
-        lender: Lender,
+        work_source: WorkSource,
         deliver: Callable[[Trajectory], None],
     ) -> None:
         """Serve version 0 and run nothing; each finished trajectory is delivered."""
         self._calendar = calendar
-        self._lender = lender
+        self._work_source = work_source
         self._deliver = deliver
         self._is_interruptible = is_interruptible
         self._prefill_seconds = group.prefill_seconds
@@ -54,7 +54,7 @@ class Replica:
         self._versions = [0]
         self._wanted: tuple[int, float] | None = None
         self._loading: int | None = None
-        self._loaded = Alarm(self._go_on)
+        self._loaded = Alarm(self._serve_loaded)
         self._lost_since: float | None = None
         self._lost_seconds = 0.0
         self._lost_work: list[Trajectory] = []
@@ -122,7 +122,7 @@ class Replica:
         self._lost_work = self.work.clear()
         self._discard(self._lost_work)
         self.work.look_ahead()
-        self._lender.lose(self._lost_work)
+        self._work_source.lose(self._lost_work)
 
     def come_back(self, version: int, *, seconds: float) -> None:
         """Come up again, own up to what was lost, load the newest weights of the region."""
@@ -130,7 +130,7 @@ class Replica:
         self._lost_seconds = self.lost_seconds()
         self._lost_since = None
         self.load(version, seconds=seconds)
-        self._lender.release(self._lost_work)
+        self._work_source.release(self._lost_work)
 
     def _finish(self, done: list[Trajectory]) -> None:
         newest, since = self.version, self._marks[-1]
@@ -159,7 +159,7 @@ class Replica:
         if self._wanted is not None:
             self._begin_load()
         else:
-            self._lender.ask(self)
+            self._work_source.ask(self)
 
     def _version_at(self, mark: float) -> int:
         """Return the version that sampled the token after a mark."""
@@ -180,7 +180,7 @@ class Replica:
         self.work.look_ahead()
         self._calendar.set(self._loaded, seconds)
 
-    def _go_on(self) -> None:
+    def _serve_loaded(self) -> None:
         """Serve the weights that were loaded; newer ones may wait already."""
         assert self._loading is not None
         self.work.settle()
@@ -192,7 +192,7 @@ class Replica:
         if self._wanted is not None:
             self._begin_load()
         else:
-            self._lender.ask_with_others(self)
+            self._work_source.ask_with_others(self)
 
     def _discard(self, stopped: Iterable[Trajectory]) -> None:
         mark = self.work.mark

@@ -14,7 +14,7 @@ from hetrl_planner.simulator.pipeline.pipeline import InferenceStage
 from hetrl_planner.simulator.serving.gpus import GpuTurns
 
 
-class Stage:
+class ScoringStage:
     """The servers of one stage and the line before them."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Scoring:
 
     def __init__(
         self,
-        stages: Sequence[Stage],
+        stages: Sequence[ScoringStage],
         *,
         batch_size: int,
         group_size: int,

@@ -33,16 +33,16 @@ class TrainingSide:
     def begin(self, *, extra_seconds: float = 0.0) -> None:
         """Train as soon as every set of shared GPUs is its own, and so much longer."""
         self._extra_seconds = extra_seconds
-        self._go_on()
+        self._advance()
 
     def stop(self) -> None:
         """Give everything up: the trainer is lost."""
         self._alarm.call_off()
         for gpus in self._gpus[self._num_turns :]:
             gpus.withdraw(TRAINING)
-        self._let_go()
+        self._release()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Ask for GPUs one set after the other, in an order that is everybody's: no deadlock."""
         if self._num_turns < len(self._gpus):
             self._gpus[self._num_turns].enter(TRAINING, self._turn_taken)
@@ -52,13 +52,13 @@ class TrainingSide:
 
     def _turn_taken(self) -> None:
         self._num_turns += 1
-        self._go_on()
+        self._advance()
 
     def _finish(self) -> None:
-        self._let_go()
+        self._release()
         self._on_done()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._busy_seconds, self._began_at = self.busy_seconds(), None
         num_turns, self._num_turns = self._num_turns, 0
         for gpus in self._gpus[:num_turns]:

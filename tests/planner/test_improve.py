@@ -11,7 +11,7 @@ from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
 from hetrl_planner.replan.alignment import aligned
-from hetrl_planner.replan.improve import expected_now, rollouts_better
+from hetrl_planner.replan.improve import improve_rollouts, predict
 from tests.builders import a_fleet, a_job
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def at_price(fleet: ClusterSnapshot, kind: str, dollars: float) -> ClusterSnapsh
 def test_machines_that_join_take_more_rollouts_beside_the_trainers_that_stay(
     running: Plan,
 ) -> None:
-    found = rollouts_better(running, LARGE, talkative())
+    found = improve_rollouts(running, LARGE, talkative())
 
     assert found
     assert trainers(found) == trainers(running)
@@ -65,7 +65,7 @@ def test_machines_that_join_take_more_rollouts_beside_the_trainers_that_stay(
 
 
 def test_a_fleet_as_it_was_offers_nothing_worse(running: Plan) -> None:
-    found = rollouts_better(running, SMALL, talkative())
+    found = improve_rollouts(running, SMALL, talkative())
 
     assert found
     assert found.prediction.samples_per_second >= running.prediction.samples_per_second
@@ -77,14 +77,14 @@ def test_a_number_that_the_user_set_stays() -> None:
     found = plan(SMALL, job, runnable_only=True, evaluations=60)
     assert isinstance(found, Plan)
 
-    better = rollouts_better(found, LARGE, job)
+    better = improve_rollouts(found, LARGE, job)
 
     assert better
     assert len(places(better)) == 2
 
 
 def test_a_search_that_is_stopped_gives_what_it_has(running: Plan) -> None:
-    found = rollouts_better(running, LARGE, talkative(), should_stop=lambda: True)
+    found = improve_rollouts(running, LARGE, talkative(), should_stop=lambda: True)
 
     assert found
     assert places(found) == places(running)
@@ -94,13 +94,13 @@ def test_trainers_whose_machine_is_gone_cannot_stay(running: Plan) -> None:
     home = trainers(running)[0].replicas[0].shares[0].machine
     left = replace(LARGE, machines=tuple(each for each in LARGE.machines if each.name != home))
 
-    assert rollouts_better(running, left, talkative()) is None
-    assert expected_now(running, left, talkative()) is None
+    assert improve_rollouts(running, left, talkative()) is None
+    assert predict(running, left, talkative()) is None
 
 
 def test_a_plan_is_worth_what_prices_are_now(running: Plan) -> None:
-    before = expected_now(running, SMALL, talkative())
-    dearer = expected_now(running, at_price(SMALL, "A100-80GB", 100.0), talkative())
+    before = predict(running, SMALL, talkative())
+    dearer = predict(running, at_price(SMALL, "A100-80GB", 100.0), talkative())
 
     assert before
     assert dearer
@@ -118,7 +118,7 @@ def test_a_cheaper_pool_takes_the_rollouts_over(running: Plan) -> None:
     dear = plan(at_price(LARGE, "L4", 50.0), job, runnable_only=True, evaluations=60)
     assert isinstance(dear, Plan)
 
-    found = rollouts_better(dear, at_price(LARGE, "L4", 0.01), job)
+    found = improve_rollouts(dear, at_price(LARGE, "L4", 0.01), job)
 
     assert found
     assert found.prediction.dollars_per_hour < dear.prediction.dollars_per_hour

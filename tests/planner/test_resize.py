@@ -11,7 +11,7 @@ from hetrl_core.plan.plan import Plan, ReplicaGroup
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_planner.plan_job import plan
-from hetrl_planner.replan.resize import rollouts_anew
+from hetrl_planner.replan.resize import resize_rollouts
 from tests.builders import a_fleet, a_job
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def takes_no_more_than_there_is(found: Plan, fleet: ClusterSnapshot) -> bool:
 
 @pytest.mark.parametrize("number", [1, 2, 4, 6])
 def test_trainers_and_the_rollouts_that_stay_keep_their_places(running: Plan, number: int) -> None:
-    found = rollouts_anew(running, FLEET, asking_for(number))
+    found = resize_rollouts(running, FLEET, asking_for(number))
 
     assert found
     assert trainers(found) == trainers(running)
@@ -81,8 +81,8 @@ def test_trainers_and_the_rollouts_that_stay_keep_their_places(running: Plan, nu
 
 
 def test_what_is_expected_follows_the_number(running: Plan) -> None:
-    fewer = rollouts_anew(running, FLEET, asking_for(1))
-    more = rollouts_anew(running, FLEET, asking_for(6))
+    fewer = resize_rollouts(running, FLEET, asking_for(1))
+    more = resize_rollouts(running, FLEET, asking_for(6))
 
     assert fewer
     assert more
@@ -97,7 +97,7 @@ def test_what_is_expected_follows_the_number(running: Plan) -> None:
 
 
 def test_a_number_that_nobody_asks_for_stays(running: Plan) -> None:
-    found = rollouts_anew(running, FLEET, asking_for(None, min_replicas=2))
+    found = resize_rollouts(running, FLEET, asking_for(None, min_replicas=2))
 
     assert found
     assert rollouts(found) == rollouts(running)
@@ -107,7 +107,7 @@ def test_a_lost_machine_is_replaced_and_the_others_keep_their_names(running: Pla
     lost = a_rollouts_machine(running)
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != lost))
 
-    found = rollouts_anew(running, left, asking_for(3))
+    found = resize_rollouts(running, left, asking_for(3))
 
     assert found
     assert trainers(found) == trainers(running)
@@ -123,7 +123,7 @@ def test_fewer_machines_than_pods_leave_gaps_that_the_last_ones_close(running: P
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != lost))
     fewer = len([each for each in standing if each[2] != lost]) or 1
 
-    found = rollouts_anew(running, left, asking_for(fewer))
+    found = resize_rollouts(running, left, asking_for(fewer))
 
     assert found
     for pods in pod_sets(found):
@@ -134,7 +134,7 @@ def test_trainers_that_lost_their_machine_cannot_stay(running: Plan) -> None:
     home = trainers(running)[0].replicas[0].shares[0].machine
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != home))
 
-    assert rollouts_anew(running, left, asking_for(3)) is None
+    assert resize_rollouts(running, left, asking_for(3)) is None
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_trainers_that_lost_their_machine_cannot_stay(running: Plan) -> None:
     ],
 )
 def test_what_does_not_fit_is_none(running: Plan, job: JobSpec) -> None:
-    assert rollouts_anew(running, FLEET, job) is None
+    assert resize_rollouts(running, FLEET, job) is None
 
 
 def test_a_search_that_is_stopped_gives_nothing_half_done(running: Plan) -> None:
-    assert rollouts_anew(running, FLEET, asking_for(6), should_stop=lambda: True) is None
+    assert resize_rollouts(running, FLEET, asking_for(6), should_stop=lambda: True) is None

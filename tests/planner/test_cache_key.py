@@ -10,7 +10,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.job.spec import JobSpec, RolloutSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import plan
-from hetrl_planner.problem.cache_key import question
+from hetrl_planner.problem.cache_key import planning_problem
 from tests.builders import a_fleet, a_job
 
 FLEET = a_fleet(a100_80=16, l4=24)
@@ -44,7 +44,7 @@ def test_what_training_alone_reads_is_no_other_question(
 ) -> None:
     other = change(JOB)
 
-    assert question(FLEET, other).key == question(FLEET, JOB).key
+    assert planning_problem(FLEET, other).key == planning_problem(FLEET, JOB).key
     assert planned(FLEET, other) == planned(FLEET, JOB)
 
 
@@ -62,17 +62,17 @@ def test_what_training_alone_reads_is_no_other_question(
 def test_what_a_plan_follows_from_is_another_question(
     change: Callable[[JobSpec], JobSpec],
 ) -> None:
-    assert question(FLEET, change(JOB)).key != question(FLEET, JOB).key
+    assert planning_problem(FLEET, change(JOB)).key != planning_problem(FLEET, JOB).key
 
 
 @pytest.mark.slow
 def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
     """As planning anew would: only names differ."""
     later = without_machines(FLEET, "a100-80gb-0", "l4-0", "l4-1")
-    first, second = question(FLEET, JOB), question(later, JOB)
+    first, second = planning_problem(FLEET, JOB), planning_problem(later, JOB)
     assert first.key == second.key
 
-    assert second.answer_from(planned(FLEET, JOB), first) == planned(later, JOB)
+    assert second.plan_from(planned(FLEET, JOB), first) == planned(later, JOB)
 
 
 def test_kinds_and_links_of_others_are_no_other_question() -> None:
@@ -81,8 +81,13 @@ def test_kinds_and_links_of_others_are_no_other_question() -> None:
     kinds = tuple(each for each in FLEET.gpu_kinds if "L4" not in each.name)
     assert kinds != FLEET.gpu_kinds
 
-    assert question(alone, JOB).key == question(replace(alone, gpu_kinds=kinds), JOB).key
-    assert question(FLEET, JOB).key == question(replace(FLEET, links=(link,)), JOB).key
+    assert (
+        planning_problem(alone, JOB).key
+        == planning_problem(replace(alone, gpu_kinds=kinds), JOB).key
+    )
+    assert (
+        planning_problem(FLEET, JOB).key == planning_problem(replace(FLEET, links=(link,)), JOB).key
+    )
     assert planned(alone, JOB) == planned(replace(alone, gpu_kinds=kinds), JOB)
 
 
@@ -92,4 +97,4 @@ def test_fleets_that_differ_for_a_job_are_other_questions() -> None:
         machines=tuple(replace(each, num_gpus=min(each.num_gpus, 3)) for each in FLEET.machines),
     )
 
-    assert question(small, JOB).key != question(FLEET, JOB).key
+    assert planning_problem(small, JOB).key != planning_problem(FLEET, JOB).key

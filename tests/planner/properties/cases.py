@@ -17,14 +17,14 @@ POOLS = (PoolSpec(name="cloud", max_gpus=5), PoolSpec(name="edge"))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanCase:
     """What is asked of the planner."""
 
     fleet: ClusterSnapshot
     job: JobSpec
     runnable_only: bool = False
 
-    def asked(self, *, evaluations: int = EVALUATIONS) -> Plan | Infeasible:
+    def plan(self, *, evaluations: int = EVALUATIONS) -> Plan | Infeasible:
         return plan(self.fleet, self.job, evaluations=evaluations, runnable_only=self.runnable_only)
 
 
