@@ -1,4 +1,4 @@
-"""The planner's one public function: a fleet and a job in, a plan or the reasons why not out."""
+"""The planner's one public function: from a fleet and a job to a plan or the reasons against it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ from hetrl_planner.strategies.playoff import best_played
 from hetrl_planner.strategies.search_result import SearchResult
 
 MOST_PLAYED_GPUS = 1024
-"""Larger fleets have many rollouts, which take long to be played."""
+"""Larger fleets have many rollouts, which take long to simulate."""
 
 
 def never() -> bool:
-    """Never stop a search: it ends by its own work, and is repeatable."""
+    """Never stop a search, so that its result is repeatable."""
     return False
 
 
@@ -40,25 +40,25 @@ def plan(
 ) -> Outcome:
     """Decide which GPUs train, which generate, and how each model is split.
 
-    Equal inputs give equal plans as long as ``should_stop`` never says so.
+    Equal inputs give equal plans unless ``should_stop`` ends the search.
 
     Args:
         snapshot: the machines that the job may use, and the links between their regions.
         job: the job, with its model's dimensions.
-        should_stop: asked again and again; once true, the best plan so far is returned.
+        should_stop: polled during the search; once true, the best plan so far is returned.
         runnable_only: leave out what this release's runtime cannot execute, such as tasks that
             share GPUs and are split differently.
         evaluations: layouts that HetRL's search may price; ``None`` leaves it to the size of
             the fleet, and 0 leaves that search out.
 
     Returns:
-        The plan, or every reason in words why there is none.
+        The plan, or every reason why there is none.
     """
-    # 1. What cannot be planned at all.
+    # 1. Refuse jobs that cannot be planned.
     if refusals := _refusals(job):
         return Infeasible(reasons=refusals)
 
-    # 2. All ways to do it, and the best of them that is found.
+    # 2. Search the space of plans.
     fleet = narrowed(snapshot, job.resources)
     for may_be_apart in (True, False):
         space = space_of(fleet, job, runnable_only=runnable_only, may_be_apart=may_be_apart)
@@ -83,10 +83,10 @@ def plan(
         )
         return Infeasible(reasons=reasons)
 
-    # 5. Played forward, the best may be another.
+    # 5. Compare the finalists in the simulator.
     result = played_off(result, portfolio, job)
 
-    # 6. On which machines, how far from the best there is, and what else was possible.
+    # 6. Add machines, the gap to the bound, and the rejected alternatives.
     found = _to_plan(job, portfolio, result)
     return replace(found, rejected=rejected(others, found, portfolio.goal))
 
@@ -94,14 +94,14 @@ def plan(
 def _search(
     portfolio: Portfolio, job: JobSpec
 ) -> tuple[SearchResult | None, Sequence[Alternative]]:
-    """Return the best of a space, and what it is compared with."""
-    # 3. An answer within moments.
+    """Return the best result in a space, and the alternatives to compare it with."""
+    # 3. Find an initial result within moments.
     strategy = job.planning.strategy
     first = portfolio.initial(strategy)
     is_compared = first or strategy is Strategy.AUTO
     searcher = _searcher(portfolio, job)
     others = alternatives(portfolio.space, portfolio.goal, searcher) if is_compared else ()
-    # 4. HetRL's search goes on from there, where the strategy asks for it.
+    # 4. Refine it by HetRL's search, if the strategy includes that.
     return portfolio.refine(strategy, first, others=choices(others)), others
 
 
@@ -110,7 +110,7 @@ def _searcher(portfolio: Portfolio, job: JobSpec) -> Searcher:
 
 
 def played_off(result: SearchResult, portfolio: Portfolio, job: JobSpec) -> SearchResult:
-    """Return Auto's finalist that does best when played forward, where steps are to be short."""
+    """Return the finalist that is fastest in the simulator, if Auto minimises step time."""
     is_asked = job.planning.strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest)
     is_large = portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS
     if not is_asked or is_large or portfolio.should_stop():
@@ -152,15 +152,15 @@ def _refusals(job: JobSpec) -> tuple[str, ...]:
 def space_of(
     snapshot: ClusterSnapshot, job: JobSpec, *, runnable_only: bool, may_be_apart: bool = True
 ) -> Space:
-    """Return all that a job may choose from on a fleet.
+    """Return the space of a job's plans on a fleet.
 
-    In asynchronous modes generation and training compute at the same time, and so on GPUs of their
-    own in plans that are to be run: unless these ``may_be_apart`` nowhere.
+    In asynchronous modes generation and training compute at the same time, so runnable plans give
+    them separate GPUs, unless ``may_be_apart`` is false.
     """
     assert job.model.architecture is not None
     work = workload(job, job.model.architecture, programs_stay=runnable_only)
     if runnable_only and not work.is_synchronous and may_be_apart:
-        # Programs that compute at once on one GPU slow each other, by nobody knows how much.
+        # Programs that compute at once on one GPU slow each other by an unknown amount.
         work = replace(work, generation_apart=True)
     here = sites(snapshot, job.resources)
     rollout = job.rollout

@@ -71,13 +71,13 @@ def test_the_oracle_serves_with_every_set_of_pipelines(num_gpus: int, num_ways: 
 
 
 @pytest.mark.parametrize("seed", [3, 22])
-def test_whatever_the_oracle_looks_at_is_a_layout(seed: int) -> None:
+def test_whatever_the_oracle_visits_is_a_layout(seed: int) -> None:
     drawn = instance(seed, algorithm="GRPO", is_synchronous=False, max_gpus=3)
     work = replace(drawn.work, tasks=THREE)
-    looked_at = list(islice(all_layouts(Evaluator(work, drawn.devices)), 0, None, 97))
-    assert looked_at
+    visited = list(islice(all_layouts(Evaluator(work, drawn.devices)), 0, None, 97))
+    assert visited
     num_layers = work.architecture.num_layers
-    assert not any(faults(each, drawn.devices, num_layers=num_layers) for each in looked_at)
+    assert not any(faults(each, drawn.devices, num_layers=num_layers) for each in visited)
 
 
 @pytest.mark.parametrize("is_synchronous", [False, True], ids=["async", "sync"])

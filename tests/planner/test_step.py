@@ -20,7 +20,7 @@ SECONDS = {
     Task.ACTOR_TRAINING: 8.0,
     Task.CRITIC_TRAINING: 9.0,
 }
-LOOKING = 2.5
+PROXIMAL = 2.5
 """Of the policy's training, before its first gradient."""
 
 
@@ -43,7 +43,7 @@ def costs_of(layout: Layout) -> dict[Task, TaskCost]:
             shares=(1.0,),
             rates=(1.0,),
             binding="compute",
-            looking_seconds=LOOKING if each.task is Task.ACTOR_TRAINING else 0.0,
+            proximal_seconds=PROXIMAL if each.task is Task.ACTOR_TRAINING else 0.0,
         )
         for each in layout.tasks
     }

@@ -166,7 +166,7 @@ def test_what_the_lost_history_sampled_is_fenced_whichever_token_it_was(
     parts = assemble(a_pipeline(group=1, eta=2), np.random.default_rng(1))
     sampled = Trajectory(PromptGroup(), 9, 100)
     parts.ledger.move_to(10)
-    parts.ledger.lend(sampled, parts.groups[0][0])
+    parts.ledger.lease(sampled, parts.groups[0][0])
     sampled.versions = versions
     parts.coordinator.deliver(sampled)
     parts.coordinator.rewind(9, handed=[])

@@ -18,7 +18,7 @@ def with_counts(ledger: RunLedger, *, accepted: int, running: int) -> None:
     replica = assemble(a_pipeline(), np.random.default_rng(1)).groups[0][0]
     held = [Trajectory(PromptGroup(), ledger.version, 1) for _ in range(accepted + running)]
     for trajectory in held:
-        ledger.lend(trajectory, replica)
+        ledger.lease(trajectory, replica)
     for trajectory in held[:accepted]:
         ledger.accept(trajectory)
 

@@ -102,7 +102,7 @@ class EqualShares(Evaluator):
             self.work, [(each, sequences) for each in replicas], rings, mode=task.mode
         )
         cost = _equal_cost(time.total_seconds, len(keys), self.work.batch_size, time.binding)
-        return replace(cost, looking_seconds=time.looking_seconds)
+        return replace(cost, proximal_seconds=time.proximal_seconds)
 
     def _score(self, keys: tuple[ReplicaKey, ...]) -> TaskCost:
         known = self._scored.get(keys)

@@ -26,7 +26,7 @@ ALL_REDUCES = {Recompute.FULL: 6, Recompute.NONE: 4}
 """A layer: two forward, two backward (Shoeybi et al., 2019), two more to recompute."""
 
 
-LOOKS = 1
+PROXIMAL_PASSES = 1
 """Passes without a gradient: the proximal policy's log-probabilities, once per version."""
 
 
@@ -41,7 +41,7 @@ class TrainingTime:
 
     data_parallel_seconds: float
     optimizer_seconds: float
-    looking_seconds: float = 0.0
+    proximal_seconds: float = 0.0
     """Part of the computing: a policy's passes before its first gradient. A critic has none."""
 
     @property
@@ -162,14 +162,16 @@ def training_time(
         data_parallel_seconds=work.minibatches
         * max(data_parallel_seconds(ring, mode.sharding, passes=passes) for ring in rings),
         optimizer_seconds=work.minibatches * slowest.optimizer_seconds / updates,
-        looking_seconds=compute_seconds * LOOKS / (compute.forwards_of(mode.recompute) + LOOKS),
+        proximal_seconds=compute_seconds
+        * PROXIMAL_PASSES
+        / (compute.forwards_of(mode.recompute) + PROXIMAL_PASSES),
     )
 
 
-def looking_seconds(work: Workload, stages: Sequence[PlacedStage]) -> float:
+def proximal_seconds(work: Workload, stages: Sequence[PlacedStage]) -> float:
     """Return what a policy computes of one sequence before its first gradient."""
     tokens = work.sample_tokens
-    return LOOKS * max(
+    return PROXIMAL_PASSES * max(
         compute.flop_seconds(
             compute.forward_flops(stage.shard, tokens=tokens, context_tokens=tokens / 2), stage.kind
         )
@@ -204,7 +206,7 @@ def turn(stage: PlacedStage, work: Workload, recompute: Recompute) -> Turn:
             stage.kind,
             tokens=work.sample_tokens,
             recompute=recompute,
-            forward_only_passes=LOOKS,
+            forward_only_passes=PROXIMAL_PASSES,
         ),
         tensor_parallel_seconds=ALL_REDUCES[recompute] * stage.shard.num_layers * once,
         hop_seconds=hop,

@@ -17,7 +17,7 @@ from hetrl_planner.cost import compute
 from hetrl_planner.cost.network import AT_ONCE
 from hetrl_planner.cost.rollouts import most_in_flight, useful_seconds
 from hetrl_planner.cost.shard import Shard
-from hetrl_planner.cost.training import LOOKS
+from hetrl_planner.cost.training import PROXIMAL_PASSES
 from hetrl_planner.phase1.candidates import RolloutCandidate
 from hetrl_planner.phase1.iterate import Space
 from hetrl_planner.problem.goals import Cheapest, Fastest, FewestGpus, Goal, Limits
@@ -202,7 +202,7 @@ class _Relaxation:
                 site.kind,
                 tokens=tokens,
                 recompute=Recompute.NONE,
-                forward_only_passes=LOOKS if task is Task.ACTOR_TRAINING else 0,
+                forward_only_passes=PROXIMAL_PASSES if task is Task.ACTOR_TRAINING else 0,
             )
         flops = compute.forward_flops(whole, tokens=tokens, context_tokens=tokens / 2)
         return compute.flop_seconds(flops, site.kind)

@@ -13,7 +13,7 @@ from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.layout.devices import Devices
 
 MOST_BUNDLES = 256
-"""Columns are priced for each of them. Ours."""
+"""The most bundles; columns are priced for each of them. Ours."""
 
 FEWEST_CHOICES = 2
 """None and all: nothing is left to be joined."""
@@ -24,7 +24,7 @@ Bundle = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
-    """Machines that do not differ, or one whose GPUs do not."""
+    """Equal machines, or one machine with its equal GPUs."""
 
     machines: tuple[int, ...]
     gpus_per_unit: int
@@ -39,7 +39,7 @@ class Supply:
 
 
 def supplies(devices: Devices) -> tuple[Supply, ...]:
-    """Return what there is to divide, in steps that leave no more than ``MOST_BUNDLES``."""
+    """Return the supplies, in steps that leave no more than ``MOST_BUNDLES``."""
     if devices.num_gpus <= MOST_FLEET_GPUS:
         return tuple(
             Supply(machines=(machine,), gpus_per_unit=1, most_units=size)
@@ -66,8 +66,8 @@ def supplies(devices: Devices) -> tuple[Supply, ...]:
 def bundles(here: Sequence[Supply], devices: Devices) -> list[list[Bundle]]:
     """Return every way to take something of some supplies, by the number of regions.
 
-    Within these, most GPUs come before few: of them are quick plans made, and what cannot be as
-    quick is then left out.
+    Within these, most GPUs come before few: they make fast plans early, and bundles that cannot be
+    as fast are then left out.
     """
     regions = [devices.region(each.machines[0]) for each in here]
     found: list[list[Bundle]] = [[] for _ in set(regions)]

@@ -1,7 +1,7 @@
 """Columns: task groups on bundles of machines, each decoded alone and priced phase by phase.
 
-Transfers between groups are left out; ``find`` prices what is chosen once more, whole. What a
-policy does before its first gradient counts as scoring where its critic, elsewhere, scores then.
+Transfers between groups are left out; ``find`` prices each choice again as a whole layout. The
+passes of a policy before its first gradient count as scoring if its critic, elsewhere, scores then.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from hetrl_planner.layout.layout import TaskLayout
 
 GENERATION, SCORING, TRAINING = range(3)
 PHASES = (GENERATION, SCORING, TRAINING)
-"""A synchronous step is one after the other, and what trains keeps step in the last two."""
+"""A synchronous step is all three in turn; parted trainers keep step in the last two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +50,20 @@ class Column:
     keeps_step: bool = False
     """Whether it trains one of two models, and another group the other."""
 
-    looking_seconds: float = 0.0
-    """What a policy does there before its first gradient, were it the one."""
+    proximal_seconds: float = 0.0
+    """Seconds of the passes before the first gradient, if a policy is trained here."""
 
     dollars_per_hour: float
     num_gpus: int
 
     @property
     def busy_seconds(self) -> float:
-        """What the group works in a step."""
+        """The work of the group in a step."""
         return sum(self.phase_seconds)
 
     @property
     def scoring_apart_seconds(self) -> float:
-        """How long a trajectory waits here for scores, where they are not the trainer's."""
+        """Wait of a trajectory for scores here, if the trainer does not score."""
         if trains(self.kind) or not scores(self.kind):
             return 0.0
         return self.busy_seconds - self.phase_seconds[GENERATION]
@@ -123,7 +123,7 @@ class Pricing:
 
     @cached_property
     def supplies(self) -> tuple[Supply, ...]:
-        """What there is to divide."""
+        """The machines to divide."""
         return supplies(self.evaluator.devices)
 
     @cached_property
@@ -138,7 +138,7 @@ class Pricing:
 
     @cached_property
     def bundles(self) -> list[list[Bundle]]:
-        """What a group may be given, by the number of regions that it spans."""
+        """The bundles for a group, by the number of regions that they span."""
         return bundles(self.supplies, self.evaluator.devices)
 
     def columns(
@@ -148,10 +148,10 @@ class Pricing:
         is_useful: Callable[[Column], bool],
         should_stop: Callable[[], bool],
     ) -> Iterator[Column]:
-        """Yield every column that fits and is of use, until told to stop.
+        """Yield every column that fits and is useful, until ``should_stop``.
 
-        A group that has more to do on the same machines takes longer and needs more room, so
-        that it is not looked at where a part of it is too much already.
+        A group with more tasks on the same machines takes longer and needs more room, so it is
+        skipped if a part of it is too much already.
         """
         for bundle in bundles:
             known: dict[Kind, Column | None] = {}
@@ -171,7 +171,7 @@ class Pricing:
                     yield column
 
     def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome | None:
-        """Return groups side by side; each takes machines that those before it left.
+        """Return groups side by side; each takes machines that earlier ones left.
 
         ``None`` where such groups may not be together.
         """
@@ -240,16 +240,16 @@ class Pricing:
         return self._priced(kind, bundle)
 
     def _of_the_other(self, column: Column, kind: Kind) -> Column:
-        """Return a column that trains the other model: a policy looks first, a critic does not."""
+        """Return a column that trains the other model: only a policy has proximal passes."""
         generation, scoring, training = column.phase_seconds
         if kind[TRAINS_ACTOR] != column.kind[TRAINS_ACTOR]:
-            scoring += column.looking_seconds * (1 if kind[TRAINS_ACTOR] else -1)
+            scoring += column.proximal_seconds * (1 if kind[TRAINS_ACTOR] else -1)
         return replace(column, kind=kind, phase_seconds=(generation, scoring, training))
 
-    def _looking_seconds(self, group: Sequence[TaskLayout]) -> float:
-        """Return what a policy in the place of what is trained does before its first gradient."""
+    def _proximal_seconds(self, group: Sequence[TaskLayout]) -> float:
+        """Return the seconds before the first gradient, if the trained model is a policy."""
         (trained,) = (task for task in group if task.mode)
-        return self.evaluator.looking_seconds(replace(trained, task=Task.ACTOR_TRAINING))
+        return self.evaluator.proximal_seconds(replace(trained, task=Task.ACTOR_TRAINING))
 
     def _priced(self, kind: Kind, bundle: Bundle) -> Column | None:
         genome = self.genome([(kind, bundle)])
@@ -264,10 +264,10 @@ class Pricing:
         for task in group:
             phases[phase_of(task.task)] += seconds[task.task]
         keeps_step = trains_one(kind, self.kinds.everything)
-        looking = self._looking_seconds(group) if keeps_step else 0.0
+        proximal = self._proximal_seconds(group) if keeps_step else 0.0
         if kind[TRAINS_ACTOR]:
-            phases[SCORING] += looking
-            phases[TRAINING] -= looking
+            phases[SCORING] += proximal
+            phases[TRAINING] -= proximal
         devices = self.evaluator.devices
         machines = {devices.gpu_machines[gpu] for gpu in layout.gpus}
         return Column(
@@ -276,7 +276,7 @@ class Pricing:
             regions=tuple(sorted({devices.region(machine) for machine in machines})),
             phase_seconds=(phases[0], phases[1], phases[2]),
             keeps_step=keeps_step,
-            looking_seconds=looking,
+            proximal_seconds=proximal,
             dollars_per_hour=self.evaluator.dollars_per_hour(layout),
             num_gpus=len(layout.gpus),
         )

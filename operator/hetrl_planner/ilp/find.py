@@ -1,10 +1,10 @@
 """The ILP from end to end: columns priced, chosen, and the choices priced whole.
 
-What the program cannot see, transfers between groups, decides among its best choices: they are
-taken one after the other, until the next is bound to be worse than the best so far. Groups within
-one region are priced and chosen from first, then those that span two, and so on: so there is an
-answer early, and what cannot be part of a better one is not priced. On all but small fleets the
-first region more that does not help is the last.
+The program does not see transfers between groups, so its best choices are priced whole one after
+the other, until the next is bound to be worse than the best so far. Groups within one region are
+priced and chosen from first, then those that span two, and so on: so there is a plan early, and
+groups that cannot be part of a better one are not priced. On all but small fleets the search ends
+at the first additional region that does not help.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,31 +30,31 @@ MOST_CHOICES = 3
 """Choices of each program that are priced whole. Ours."""
 
 MOST_CHOICES_OF_FEW = 20
-"""On small fleets, whose programs are solved in a moment."""
+"""Choices on small fleets, whose programs are solved in a moment."""
 
 MOST_ORDERED_SITES = 4
-"""Whose orders are all tried. Ours."""
+"""The most sites whose orders are all tried. Ours."""
 
 OTHER_PHASES = 0.9
-"""Of the time that they take where all tasks share one region's GPUs: about the least that may be
-hoped for, so that a group whose own phases are too long beside them is left out of a start. Ours.
+"""Share of the phases' time if all tasks share one region's GPUs: about the least possible, so that
+a start leaves out groups whose own phases are too long beside it. Ours.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioned:
-    """What the ILP found, the best first."""
+    """The result of the ILP, the best first."""
 
     evaluation: Evaluation
     score: Score
     genomes: tuple[Genome, ...]
-    """Of all choices that fit, for evolution to go on from."""
+    """The genomes of all choices that fit, as starts of evolution."""
 
     finalists: tuple[Evaluation, ...]
     """Those of them that keep the limits, best first."""
 
     is_complete: bool
-    """Whether work, not a stop from outside, ended it."""
+    """Whether the search ended by itself, not by ``should_stop``."""
 
 
 def find(
@@ -70,8 +70,7 @@ def find(
     """Return the best choice of columns within the limits, ``None`` where there is none.
 
     No group spans more than ``most_regions``; ``most_choices`` of each program are priced whole.
-    Where these are given, no more than a start is asked for, and what hardly leads to one is left
-    out.
+    With these the search only needs a start, and leaves out groups that hardly lead to one.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
     is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
@@ -104,7 +103,7 @@ Found = tuple[Score, int, Genome, Evaluation]
 
 @dataclass(slots=True, kw_only=True)
 class _Search:
-    """One search, and what it has found so far."""
+    """One search and its results so far."""
 
     evaluator: Evaluator
     objective: Objective
@@ -133,7 +132,7 @@ class _Search:
         return unbeaten([column for column in columns if self._is_useful(column)])
 
     def choose(self, columns: Sequence[Column], *, seed: int) -> bool:
-        """Try the program's choices, best first; tell whether its work ended it."""
+        """Try the program's choices, best first; tell whether none is left."""
         work = self.evaluator.work
         program = Program(
             columns,
@@ -162,8 +161,8 @@ class _Search:
 
         Tell whether all were tried.
 
-        Early stages hold the activations of more passes and late ones the head, so that it matters
-        which kind of GPU comes first, however near all are.
+        Early stages hold the activations of more passes and late ones the head, so the order of
+        GPU kinds matters even on fast links.
         """
         site_of = self.evaluator.devices.machine_sites
         ways = permutations(sorted(set(site_of))) if len(set(site_of)) <= MOST_ORDERED_SITES else ()
@@ -176,7 +175,7 @@ class _Search:
         return True
 
     def partitioned(self, *, is_complete: bool) -> Partitioned | None:
-        """Return what was found."""
+        """Return the result."""
         if not self.found or self.found[0][0][0] > 0:
             return None
         score, _, _, evaluation = self.found[0]
@@ -229,7 +228,7 @@ class _Search:
 
     @property
     def _most_seconds(self) -> float:
-        """Return the step that no group of a plan that is looked for may reach."""
+        """Return the step that no group of a better plan may reach."""
         if isinstance(self.objective.goal, Fastest):
             return self.best_value
         return self.objective.goal.step_seconds * (1 + PACE_TOLERANCE)

@@ -1,7 +1,7 @@
-"""What task groups are counted by, and which tasks a group of a kind has.
+"""Kinds of task groups, and the tasks of a group of each kind.
 
-All models have the actor's dimensions, so a group is counted by what its tasks do: whether it
-generates, how many models it scores with, how many it trains.
+All models have the actor's dimensions, so a kind is whether a group generates, how many models it
+scores with, and how many it trains.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ CLASSES_THAT_RUN: Classes = (
     (Task.CRITIC_TRAINING,),
     (Task.REWARD_INFERENCE,),
 )
-"""Where a reward model may not be cut as the others."""
+"""The classes if a reward model may not be cut as the others."""
 
 GENERATES, TRAINS_ACTOR, TRAINS_CRITIC = 0, 2, 3
-"""Where a kind counts what; elsewhere it counts what scores."""
+"""Positions in a kind; the others count tasks that score."""
 
 Kind = tuple[int, ...]
 """Tasks of each class that a group has."""
@@ -55,7 +55,7 @@ class Kinds:
 
     @cached_property
     def each(self) -> tuple[Kind, ...]:
-        """Groups that a layout may have; those whose ``parts`` are looked at come after them."""
+        """Groups that a layout may have; each comes after its ``parts``."""
         if self._runnable_only:
             run = {self._kind(group) for grouping in self._groupings for group in grouping}
             return tuple(sorted(run, key=lambda kind: (not kind[GENERATES], kind)))
@@ -65,8 +65,8 @@ class Kinds:
     def parts(self, kind: Kind) -> Iterator[Kind]:
         """Yield the groups that do one task less, and fit wherever this one does.
 
-        None where plans must run: what shares GPUs is cut alike, for which there may be room when
-        one task more asks for another cut.
+        None if plans must run: tasks that share GPUs are cut alike, and one more task may require
+        another cut that fits.
         """
         if self._runnable_only:
             return

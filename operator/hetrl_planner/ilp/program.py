@@ -15,7 +15,7 @@ from hetrl_planner.problem import solver
 from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Cheapest, Fastest, FewestGpus, Goal, Limits
 
 TIE_SECONDS_PER_DOLLAR = 1e-6
-"""Of two choices of one speed, the one with the cheaper GPUs is taken."""
+"""Weight of the price, so that the cheaper of two equally fast choices wins."""
 
 RELATIVE_GAP = 5e-3
 MAX_NODES = 200
@@ -34,7 +34,7 @@ class Chosen:
 
 
 class Program:
-    """Chooses among columns, again and again."""
+    """A program that chooses among columns repeatedly."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Program:
     ) -> None:
         """Write the program.
 
-        ``lag_seconds`` tells how long weights take from a trainer in some regions into another;
+        ``lag_seconds`` returns how long weights take from a trainer in some regions into another;
         ``steps_ahead`` is how many steps that may take, by the staleness bound, 0 where
         every step waits for it.
         """
@@ -90,7 +90,7 @@ class Program:
     def forbid(self, chosen: Sequence[Column]) -> None:
         """Leave the trainer and the generator of a choice out, as a pair.
 
-        Only what passes between these two is not seen here; for the rest it is settled.
+        The program lacks only the transfers between these two; all else of the pair is known.
         """
         pair = {column for column in chosen if column.generates or column.trains_actor}
         taken = [
@@ -111,7 +111,7 @@ class Program:
         return [number for number, taken in enumerate(self._taken) if round(taken.value() or 0)]
 
     def _most_copies(self, column: Column) -> int:
-        """Return how often a column could be taken at once."""
+        """Return the most copies of a column that fit at once."""
         by_tasks = min(
             most // count for most, count in zip(self._num_tasks, column.kind, strict=True) if count
         )
@@ -169,7 +169,7 @@ class Program:
         if steps_ahead:
             step = self._program.add_variable("step", 0)
             self._add_longest(step, [column.busy_seconds for column in self._columns])
-            # What generates must be done, fetched and scored while the bound still allows it.
+            # Trajectories must be done, fetched and scored while the bound still allows it.
             scoring = self._program.add_variable("scoring", 0)
             self._add_longest(scoring, [column.scoring_apart_seconds for column in self._columns])
             generating = self._sum(
@@ -187,7 +187,7 @@ class Program:
         return pulp.lpSum(lengths) + lag
 
     def _in_step(self) -> pulp.LpAffineExpression:
-        """Return how long a batch keeps two groups busy that train, with rows that hold it down."""
+        """Return how long a batch keeps two training groups busy, with its lower bounds as rows."""
         phases = []
         for number in (SCORING, TRAINING):
             length = self._program.add_variable(f"in_step_{number}", 0)
@@ -223,7 +223,7 @@ class Program:
     def _rows(self, seconds: Sequence[float]) -> Iterator[list[tuple[int, float]]]:
         """Yield sums of columns of which at most one is taken, or else an average of those taken.
 
-        One row a column would do, and leaves a relaxation that says little.
+        One row for each column would be enough, but gives a weak relaxation.
         """
         working = [number for number, each in enumerate(seconds) if each]
         alone: set[int] = set()

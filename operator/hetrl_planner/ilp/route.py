@@ -1,4 +1,4 @@
-"""In which order a pipeline passes through machines: region by region, on the shortest way.
+"""The order of machines in a pipeline: region by region, on the shortest path.
 
 A pipeline's slowest stage sets its pace, hop included, so the longest hop counts first.
 """

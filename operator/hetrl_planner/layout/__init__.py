@@ -1,6 +1,5 @@
-"""One complete answer: every tasklet on its GPU, and what the cost model says of it.
+"""A complete layout: every tasklet on its GPU, and its cost.
 
 Searches make layouts and compare them; nothing here searches. ``devices`` numbers the GPUs,
-``layout`` says who does what, ``evaluate`` prices it. What the numbers mean to a pod is not
-known here.
+``layout`` assigns tasks to them, ``evaluate`` prices the result. Pods are not known here.
 """

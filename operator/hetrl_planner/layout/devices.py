@@ -44,7 +44,7 @@ class Devices:
 
     @cached_property
     def usable_bytes(self) -> tuple[int, ...]:
-        """By site, what models may use of a GPU."""
+        """By site, the bytes of a GPU that models may use."""
         kinds = [site.kind for site in self.sites]
         return tuple(kind.memory_bytes - overhead_bytes(kind) for kind in kinds)
 

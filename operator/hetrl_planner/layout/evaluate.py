@@ -1,7 +1,7 @@
 """The cost model over whole layouts: ``Evaluation`` or ``Misfit``.
 
-Terms are ``cost``'s. Here they are put together: which GPU holds what, and how the batch is
-divided. Who waits for whom is ``step``'s; replica costs are remembered in ``replicas``.
+``cost`` has the terms; here they are put together: the contents of each GPU, and the division of
+the batch. ``step`` models the waits between groups; ``replicas`` remembers replica costs.
 
 A synchronous step is generation, then scoring, then training; groups work side by side within
 each of the three, tasks of one group take turns. An asynchronous step takes as long as the
@@ -45,8 +45,7 @@ class Evaluator(TaskCosts):
         """Return what a layout costs, or which GPU is too small for it.
 
         Replicas whose responses would always come too late for the staleness bound are left
-        out, unless the job asks for so many: they would only hold up the groups that they take
-        part in.
+        out, unless the job requests so many: they would only delay their prompt groups.
         """
         footprints: GroupFootprints = defaultdict(list)
         keys = {task.task: self._keys(task) for task in layout.tasks}
@@ -77,9 +76,9 @@ class Evaluator(TaskCosts):
         return self._in_time(layout, costs, servings)
 
     def alone_seconds(self, group: Sequence[TaskLayout]) -> dict[Task, float] | Misfit:
-        """Return what each task of one group takes, or which GPU is too small for them.
+        """Return the cost of each task of one group, or which GPU is too small for them.
 
-        What comes from other groups, weights among it, is there at once.
+        Inputs from other groups, weights included, are there at once.
         """
         footprints = self._together_footprints(group)
         if misfit := self._misfit(footprints):
@@ -94,7 +93,7 @@ class Evaluator(TaskCosts):
         return found
 
     def misfit(self, group: Sequence[TaskLayout]) -> Misfit | None:
-        """Return which GPU is too small for the tasks of a group, were no cache needed."""
+        """Return which GPU is too small for the tasks of a group, caches not counted."""
         return self._misfit(self._together_footprints(group))
 
     def _together_footprints(self, group: Sequence[TaskLayout]) -> GroupFootprints:
@@ -125,7 +124,7 @@ class Evaluator(TaskCosts):
     # Memory
 
     def memory(self, found: Evaluation) -> dict[int, MemoryUse]:
-        """Return what is on each GPU in use, caches as full as generation fills them."""
+        """Return the memory of each GPU in use, caches as full as generation fills them."""
         footprints: GroupFootprints = defaultdict(list)
         for task in found.layout.tasks:
             places = found.tasks[task.task].concurrency
@@ -173,8 +172,8 @@ class Evaluator(TaskCosts):
     ) -> Evaluation | Misfit:
         """Price a layout without the replicas that are always late, as long as that leaves enough.
 
-        Those that stay keep their caches: nothing that served shared their GPUs. Where all that is
-        done on some GPUs is cut alike, generation alone cannot leave them.
+        Those that stay keep their caches: no serving task shared the GPUs of the others. If all
+        tasks on some GPUs are cut alike, generation alone cannot leave them.
         """
         is_alone = len(layout.groups[layout.group_of(Task.ACTOR_GENERATION)]) == 1
         while True:
@@ -264,7 +263,7 @@ class Evaluator(TaskCosts):
     def _scoring_apart_seconds(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> float:
         """Return how long a trajectory waits for scores away from the trainer.
 
-        Where that takes a share of a step, that share of a batch is on its way through it.
+        If that takes a share of a step, the same share of a batch is in scoring.
         """
         return 0.0 if self.work.is_synchronous else step.scoring_apart_seconds(layout, costs)
 

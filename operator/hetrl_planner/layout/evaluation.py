@@ -1,4 +1,4 @@
-"""What a layout is predicted to do: seconds, bytes, dollars and staleness of one version."""
+"""The predicted cost of a layout: seconds, bytes, dollars and staleness of one version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class TaskCost:
     """Trajectories a second, by replica, while it works."""
 
     binding: str
-    """What takes the largest part of the time."""
+    """The term that takes the largest part of the time."""
 
-    looking_seconds: float = 0.0
-    """Of these seconds, what training does of a batch before its first gradient."""
+    proximal_seconds: float = 0.0
+    """The part of these seconds before training's first gradient of a batch."""
 
     is_held_back: bool = False
     """Whether generation could run more at once, but the staleness bound forbids it."""
@@ -35,7 +35,7 @@ class TaskCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A layout that fits, and what it costs."""
+    """A layout that fits, and its cost."""
 
     layout: Layout
     step_seconds: float
@@ -71,4 +71,4 @@ class Misfit:
 
     reason: str
     excess: float
-    """Bytes needed over bytes there are, above 1: searches prefer the smaller of two misfits."""
+    """Bytes needed over bytes available, above 1: searches prefer the smaller of two misfits."""

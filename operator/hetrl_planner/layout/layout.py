@@ -1,6 +1,6 @@
-"""Who does what on which GPU: the answer that every search gives.
+"""Layouts: the tasks of each GPU, the result of every search.
 
-What a layout may be, which is also what the oracle in the tests enumerates:
+The rules of layouts, by which the oracle in the tests enumerates them:
 
 - The tasks are divided into groups. A GPU belongs to at most one group; GPUs may stay idle.
 - Inside its group, each task cuts its model into replicas of pipeline stages. A stage is a
@@ -10,7 +10,7 @@ What a layout may be, which is also what the oracle in the tests enumerates:
   one replica may span machines, kinds and regions.
 - A replica of any other task stays on one site (one kind of GPU, one region), for an engine runs
   at the pace of its slowest GPU with the memory of its smallest. Each may be cut in its own way.
-- How a batch is divided among replicas is not said here: ``evaluate`` divides it best.
+- A layout does not divide the batch among replicas: ``evaluate`` divides it best.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class TaskLayout:
     task: Task
     replicas: tuple[ReplicaLayout, ...]
     mode: TrainingMode | None = None
-    """How it trains; ``None`` for tasks that do not."""
+    """The training mode; ``None`` for tasks that do not train."""
 
     @property
     def stages(self) -> Iterator[PipelineStage]:
@@ -102,7 +102,7 @@ def renumbered(layout: Layout, source: Devices, target: Devices) -> Layout:
 
 
 def faults(layout: Layout, devices: Devices, *, num_layers: int) -> tuple[str, ...]:
-    """Return every way in which a layout breaks the rules above; memory is ``evaluate``'s."""
+    """Return every way in which a layout breaks the rules above; ``evaluate`` checks memory."""
     found = [fault for task in layout.tasks for fault in _task_faults(task, devices, num_layers)]
     owned = [frozenset[int]().union(*(task.gpus for task in group)) for group in layout.groups]
     found += [

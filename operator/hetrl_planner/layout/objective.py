@@ -1,4 +1,4 @@
-"""What makes one evaluated layout better than another: the goal, within the limits.
+"""The order of evaluated layouts: the goal, within the limits.
 
 Searches compare scores; the MILP has the same goals and limits as rows of its own.
 """
@@ -12,10 +12,10 @@ from hetrl_planner.layout.layout import Layout
 from hetrl_planner.problem.goals import DOLLARS_PER_GPU, Fastest, FewestGpus, Goal, Limits
 
 Score = tuple[float, float, float]
-"""How far a limit is broken (0 where none is), the goal's value, and what decides a tie."""
+"""Excess over the limits (0: none), the goal's value, and tie-breakers."""
 
 MISFIT = 10.0
-"""Worse than any broken limit: what does not fit is not a plan at all."""
+"""Worse than any broken limit: a layout that does not fit is no plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Objective:
         return (self.excess(found), self.value(found), found.dollars_per_hour)
 
     def value(self, found: Evaluation) -> float:
-        """Return what the goal makes small: seconds, dollars an hour, or GPUs."""
+        """Return the value that the goal minimises: seconds, dollars an hour, or GPUs."""
         if isinstance(self.goal, Fastest):
             return found.step_seconds
         if isinstance(self.goal, FewestGpus):
@@ -43,7 +43,7 @@ class Objective:
         return found.dollars_per_hour + DOLLARS_PER_GPU * found.num_gpus
 
     def excess(self, found: Evaluation) -> float:
-        """Return by which share limits are broken, all added up; 0 where none is."""
+        """Return the sum of the shares by which limits are exceeded; 0 if none is."""
         limits, layout = self.limits, found.layout
         replicas = len(layout.task(Task.ACTOR_GENERATION).replicas)
         total = (

@@ -1,7 +1,7 @@
-"""What replicas cost, remembered: searches meet the same replica on other machines all the time.
+"""Remembered costs of replicas: searches often meet the same replica on other machines.
 
 Two replicas whose stages stand on the same sites, alike cut and alike joined, cost the same;
-which machines they are on no longer matters here.
+their machines do not matter here.
 """
 
 from hetrl_core.plan.plan import Recompute
@@ -31,7 +31,7 @@ NOWHERE = -1
 
 
 class ReplicaCosts:
-    """The cost model's answers about single replicas."""
+    """The cost model of single replicas."""
 
     def __init__(self, work: Workload, devices: Devices) -> None:
         self._work = work
@@ -48,7 +48,7 @@ class ReplicaCosts:
         self._footprints: dict[tuple[object, ...], Footprint] = {}
 
     def key(self, replica: ReplicaLayout) -> ReplicaKey:
-        """Return what makes a replica cost what it costs."""
+        """Return the key that determines a replica's cost."""
         machine_of, site_of = self._devices.gpu_machines, self._devices.machine_sites
         machines = [machine_of[stage.gpus[0]] for stage in replica]
         following = [*machines[1:], NOWHERE]

@@ -1,8 +1,8 @@
-"""A step from what its tasks take: who works side by side, and who waits for whom.
+"""The time of a step from the times of its tasks: parallel groups, and their waits.
 
 Groups work side by side, tasks of one group take turns. A critic that is trained on other GPUs than
-its policy keeps step with it: both look at a batch, the policy's first gradient needs all that the
-critic said of it, and neither takes the next batch before the other is done with this one.
+its policy keeps step with it: both read one batch, the policy's first gradient needs all of the
+critic's values, and neither takes the next batch before the other has finished this one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Group = Sequence[TaskLayout]
 
 
 def busy_seconds(group: Group, costs: Costs) -> float:
-    """Return what the tasks of a group take, of those that are priced."""
+    """Return the seconds of a group's tasks that are priced."""
     return sum(costs[task.task].seconds for task in group if task.task in costs)
 
 
@@ -26,7 +26,7 @@ def side_seconds(layout: Layout, costs: Costs) -> float:
 
 
 def in_step_seconds(layout: Layout, costs: Costs) -> float:
-    """Return how long a batch keeps what trains busy."""
+    """Return how long a batch keeps the training groups busy."""
     groups = trainers(layout)
     return _in_turn(groups, costs, is_parted=len(groups) > 1)
 
@@ -38,7 +38,7 @@ def longest_seconds(layout: Layout, costs: Costs) -> float:
 
 
 def scoring_apart_seconds(layout: Layout, costs: Costs) -> float:
-    """Return how long a trajectory waits for scores away from what trains."""
+    """Return how long a trajectory waits for scores from groups that do not train."""
     return max(
         (
             busy_seconds(group, costs)
@@ -58,14 +58,16 @@ def trainers(layout: Layout) -> list[tuple[TaskLayout, ...]]:
 def _in_turn(groups: Sequence[Group], costs: Costs, *, is_parted: bool) -> float:
     """Return the time in which all have scored, and then all trained.
 
-    Where training is parted, what a policy does before its first gradient is beside the critic's
+    If training is parted, a policy's passes before its first gradient run beside the critic's
     scoring.
     """
     scoring, training = [0.0], [0.0]
     for group in groups:
         here = [task.task for task in group if task.task in costs]
         trained = [costs[task] for task in here if task in TRAINING_TASKS]
-        looking = sum(each.looking_seconds for each in trained) if is_parted else 0.0
-        scoring.append(sum(costs[task].seconds for task in here if task in SCORING_TASKS) + looking)
-        training.append(sum(each.seconds for each in trained) - looking)
+        proximal = sum(each.proximal_seconds for each in trained) if is_parted else 0.0
+        scoring.append(
+            sum(costs[task].seconds for task in here if task in SCORING_TASKS) + proximal
+        )
+        training.append(sum(each.seconds for each in trained) - proximal)
     return max(scoring) + max(training)

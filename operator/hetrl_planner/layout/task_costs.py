@@ -1,6 +1,6 @@
-"""The cost model over single tasks of a layout: what each takes alone, and what it keeps.
+"""The cost model of single tasks of a layout: their times alone, and the memory that they keep.
 
-Replica costs are remembered in ``replicas``, tasks' here; who waits for whom is ``evaluate``'s.
+``replicas`` remembers costs of replicas, this module those of tasks; ``evaluate`` combines them.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ Machines = tuple[tuple[int, ...], ...]
 
 
 class TaskCosts:
-    """Prices tasks of one job on one fleet, each for itself."""
+    """Costs of single tasks of one job on one fleet."""
 
     def __init__(self, work: Workload, devices: Devices) -> None:
         self.work = work
@@ -44,9 +44,9 @@ class TaskCosts:
         """Return how long a training task takes, whether or not it fits."""
         return self._train(task, self._keys(task)).seconds
 
-    def looking_seconds(self, task: TaskLayout) -> float:
-        """Return what of its time a training task takes before its first gradient."""
-        return self._train(task, self._keys(task)).looking_seconds
+    def proximal_seconds(self, task: TaskLayout) -> float:
+        """Return the part of a training task's time before its first gradient."""
+        return self._train(task, self._keys(task)).proximal_seconds
 
     def scoring_seconds(self, task: TaskLayout) -> float:
         """Return how long a scoring task takes, whether or not it fits."""
@@ -58,16 +58,16 @@ class TaskCosts:
         kept_bytes: Mapping[int, float],
         weights: Sequence[WeightSync] | None = None,
     ) -> float | None:
-        """Return how long generation takes beside what others keep on its GPUs.
+        """Return the time of generation beside the memory of other tasks on its GPUs.
 
-        ``weights`` are what each replica waits for; without them they are there at once. ``None``
-        where no cache fits.
+        ``weights`` are the waits of each replica; by default weights are there at once. ``None``
+        if no cache fits.
         """
         servings = self._servings(task, self._keys(task), kept_bytes)
         if isinstance(servings, Misfit):
             return None
         syncs = weights or [AT_ONCE] * len(servings)
-        # Packing asks again and again, with other tasks beside and the same cache left.
+        # Packing repeats this with other tasks beside it and the same cache left.
         key = tuple((id(each), sync) for each, sync in zip(servings, syncs, strict=True))
         if key not in self._generated:
             rollouts = [
@@ -78,7 +78,7 @@ class TaskCosts:
         return self._generated[key]
 
     def footprints(self, task: TaskLayout) -> dict[int, Footprint]:
-        """Return what a task needs on each of its GPUs, keys and values aside."""
+        """Return the memory that a task needs on each of its GPUs, keys and values aside."""
         found: GroupFootprints = defaultdict(list)
         self._add_footprints(task, self._keys(task), found)
         return {gpu: footprint for gpu, (footprint,) in found.items()}
@@ -126,7 +126,7 @@ class TaskCosts:
         if known is None:
             known = self._compute_training(task, keys, self._rings(task))
             if task.task is Task.CRITIC_TRAINING:
-                known = _without_looking(known)
+                known = _without_proximal(known)
             self._trained[key] = known
         return known
 
@@ -138,7 +138,7 @@ class TaskCosts:
         paces = {key: each.pace for key, each in pipelines.items()}
         per_minibatch = -(-self.work.batch_size // self.work.minibatches)
         sequences = balanced([paces[key] for key in keys], sequences=per_minibatch)
-        # Alike once, but in order: of equally slow replicas the first counts as the slowest.
+        # Equal replicas only once, but in order: the first of equally slow ones counts as slowest.
         alike = dict.fromkeys(zip(keys, sequences, strict=True))
         time: TrainingTime = training_time(
             self.work, [(pipelines[key], count) for key, count in alike], rings, mode=task.mode
@@ -149,7 +149,7 @@ class TaskCosts:
             shares=shares,
             rates=tuple([self.work.batch_size * share / time.total_seconds for share in shares]),
             binding=time.binding,
-            looking_seconds=time.looking_seconds,
+            proximal_seconds=time.proximal_seconds,
         )
 
     def _machines(self, task: TaskLayout) -> Machines:
@@ -205,13 +205,13 @@ class TaskCosts:
         return known
 
 
-def _without_looking(policy: TaskCost) -> TaskCost:
-    """Return what a critic takes that is trained as a policy: only a policy has a proximal one."""
-    seconds = policy.seconds - policy.looking_seconds
+def _without_proximal(policy: TaskCost) -> TaskCost:
+    """Return a critic's cost from a policy's: only a policy has proximal passes."""
+    seconds = policy.seconds - policy.proximal_seconds
     faster = policy.seconds / seconds
     return replace(
         policy,
         seconds=seconds,
         rates=tuple(faster * rate for rate in policy.rates),
-        looking_seconds=0.0,
+        proximal_seconds=0.0,
     )

@@ -1,7 +1,7 @@
-"""An evaluated layout as a plan: replicas that are alike together, on machines by name.
+"""An evaluated layout as a plan: groups of equal replicas on machines by name.
 
-Numbers of GPUs are said only where tasks share them; elsewhere a machine's GPUs are
-interchangeable, and the plan stays small.
+A plan numbers GPUs only if tasks share them; otherwise a machine's GPUs are interchangeable, and
+the plan stays small.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ def _place(group: ReplicaGroup) -> tuple[bool, bool]:
 
 
 def prediction(found: Evaluation, work: Workload) -> Prediction:
-    """Return what a layout is expected to do."""
+    """Return the prediction of a layout."""
     generation = found.tasks[Task.ACTOR_GENERATION].seconds
     return Prediction(
         step_seconds=found.step_seconds,
@@ -47,9 +47,9 @@ def prediction(found: Evaluation, work: Workload) -> Prediction:
 
 
 def _training_seconds(found: Evaluation, work: Workload) -> float:
-    """Return how long a batch keeps what trains busy, or a synchronous step waits for it.
+    """Return how long a batch keeps the training groups busy, or a synchronous step waits for it.
 
-    Beside that, what scores on GPUs of its own is done with another batch.
+    Meanwhile groups that score on GPUs of their own work on another batch.
     """
     if work.is_synchronous:
         return found.training_side_seconds
@@ -71,7 +71,7 @@ class _Writer:
             cut_alike[task.replicas].append(task)
         numbered = len(cut_alike) > 1
         for together in cut_alike.values():
-            # What trains says how the group is cut, what generates how much it does at once.
+            # Training determines the group's split, generation its concurrency.
             first = min(together, key=lambda task: task.mode is None)
             names = tuple(task.task for task in together)
             places = max(
@@ -128,7 +128,7 @@ class _Writer:
     def _shares(
         self, replicas: Sequence[ReplicaLayout], *, numbered: bool
     ) -> list[tuple[Share, ...]]:
-        """Return the shares of replicas that are alike, all of one size.
+        """Return the shares of equal replicas, all of one size.
 
         A share becomes a pod, and the pods of one set are alike: runs of consecutive GPUs where
         these are equally long, and else one share a stage.

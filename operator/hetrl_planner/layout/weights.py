@@ -1,4 +1,4 @@
-"""How new weights reach the rollouts of a layout, how long that takes and what it costs.
+"""Paths of new weights to the rollouts of a layout: their times and prices.
 
 Rollouts on GPUs of their own fetch them from the trainer's region, one reader a region;
 rollouts that share GPUs with the trainer gather the shards that they lack (resharding).
@@ -19,7 +19,7 @@ from hetrl_planner.problem.workload import Workload
 
 
 class WeightPaths:
-    """The ways of one layout's weights."""
+    """The paths of one layout's weights."""
 
     def __init__(self, layout: Layout, work: Workload, devices: Devices) -> None:
         self._devices = devices
@@ -35,7 +35,7 @@ class WeightPaths:
 
     @cached_property
     def syncs(self) -> tuple[WeightSync, ...]:
-        """What each generating replica waits for at a new version."""
+        """The wait of each generating replica for a new version."""
         if self._shares_gpus:
             return tuple(
                 WeightSync(transfer_seconds=0.0, load_seconds=self._reshard_seconds(replica))
@@ -74,7 +74,7 @@ class WeightPaths:
 
     @cached_property
     def _shares(self) -> tuple[tuple[tuple[str, float], ...], ...]:
-        """What each training replica holds in which regions, each way to hold it once."""
+        """Shares that training replicas hold in each region, without duplicates."""
         found: dict[tuple[tuple[str, float], ...], None] = {}
         for replica in self._training:
             layers: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""What a search minimises: a number for each partition.
+"""The cost of a partition, which a search minimises.
 
-One implementation is ``network.PipelineNetworkCost``; a planner brings its own where the
-whole plan's time matters.
+One implementation is ``network.PipelineNetworkCost``; a planner passes its own to minimise the
+whole plan's time.
 """
 
 from typing import Protocol
@@ -10,12 +10,12 @@ from hetrl_planner.partition.graph import Labels
 
 
 class PartitionCost(Protocol):
-    """A cost of partitions; less is better, and infinite is not allowed at all.
+    """A cost of partitions; less is better, and infinite forbids a partition.
 
     Devices of one class (``DeviceGraph.class_of``) must cost the same: a cost that tells
     GPUs apart by more than their links gives them different weights in the graph.
     """
 
     def __call__(self, part_of: Labels, /) -> float:
-        """Return the cost; ``part_of`` is the caller's, and stays as it is."""
+        """Return the cost; ``part_of`` belongs to the caller and is not changed."""
         ...

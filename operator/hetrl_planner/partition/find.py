@@ -1,7 +1,7 @@
-"""The way in: the best partition that cuts, swaps and evolution find together.
+"""The entry point: the best partition that cuts, swaps and evolution find together.
 
-Cuts come first, so an answer is there after milliseconds; the cheapest of them and random
-partitions then breed until the evaluations or ``should_stop`` end it.
+Cuts come first, so there is a result after milliseconds. The cheapest of them and random
+partitions are then evolved until the evaluations or ``should_stop`` end the search.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from hetrl_planner.partition.search.search import Best, Proposals, minimise, nev
 from hetrl_planner.partition.shape import Shape
 
 BREEDING = Breeding(population_size=32, max_children=100_000, immigrant_share=0.1)
-"""Ours. Other limits than the children's number are expected to come first."""
+"""Ours. Limits other than the children's number should end the search first."""
 
 REFINED_CUTS = 2
-"""Cuts that chains of swaps improve before anything breeds."""
+"""Cuts that chains of swaps improve before the evolution."""
 
 BREEDING_CHAINS = Chains(max_length=1, max_swaps=16)
-"""Short ones: children are many, and only the good of them are worth more."""
+"""Short chains: there are many children, and only the good ones are worth more."""
 
 
 def find_partition(
@@ -46,8 +46,8 @@ def find_partition(
         rng: every choice is drawn from it.
         message_bytes: about what one device sends another, so that cuts know what latency
             matters against bandwidth. It does not enter the cost.
-        max_evaluations: how often the cost may be asked.
-        should_stop: asked after each evaluation.
+        max_evaluations: the most evaluations of the cost.
+        should_stop: polled after each evaluation.
 
     Raises:
         ValueError: the shape has not as many places as there are devices.
@@ -65,7 +65,7 @@ def find_partition(
 def propose(
     graph: DeviceGraph, shape: Shape, rng: np.random.Generator, *, message_bytes: float
 ) -> Proposals[Improved]:
-    """Propose cuts, then what grows from them."""
+    """Propose cuts, then partitions that evolve from them."""
     refined = yield from refine_cuts(graph, shape, rng, message_bytes=message_bytes)
     if shape.num_parts == 1:
         return refined[0]
@@ -89,7 +89,7 @@ def propose(
 def refine_cuts(
     graph: DeviceGraph, shape: Shape, rng: np.random.Generator, *, message_bytes: float
 ) -> Proposals[list[Improved]]:
-    """Propose cuts and chains of swaps from the best; return what is found, best first."""
+    """Propose cuts and chains of swaps from the best; return the partitions, best first."""
     pulls = attractions(graph, message_bytes=message_bytes)
     seed = int(rng.integers(MAX_SEED))
     found: list[Improved] = []

@@ -1,7 +1,7 @@
 """Devices and the links between each two of them, as square matrices.
 
-A device is whatever is placed as a whole: one GPU, or the GPUs of one machine that run a
-tensor-parallel group. What a link is used for, and for how many bytes, is left to the costs.
+A device is placed as a whole: one GPU, or the GPUs of one machine that run a tensor-parallel
+group. The costs know the use of a link and its bytes.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class DeviceGraph:
     """In one direction, shape (devices, devices), symmetric."""
 
     weights: Matrix
-    """What a device brings to its part, such as FLOPS or bytes of memory; shape (devices,)."""
+    """A device's contribution to its part, such as FLOPS or bytes of memory; shape (devices,)."""
 
     def __post_init__(self) -> None:
         for name in ("latency_seconds", "bytes_per_second"):
@@ -71,8 +71,8 @@ class DeviceGraph:
         """Return one device for each entry of ``machines``.
 
         A machine that is listed twice gives two devices, joined by its own interconnect.
-        A link whose directions differ counts as the worse of both. A device weighs the peak
-        FLOPS of its GPUs.
+        A link whose directions differ counts as the worse of both. The weight of a device is the
+        peak FLOPS of its GPUs.
         """
         channels = [[_channel(snapshot, one, other) for other in machines] for one in machines]
         latency = np.array([[each.latency_seconds for each in row] for row in channels])
@@ -113,7 +113,7 @@ class DeviceGraph:
         return np.array(classes, dtype=np.intp)
 
     def _signatures(self) -> list[bytes]:
-        """Return what is equal for devices that are alike, and quickly compared."""
+        """Return a key that equal devices share, and that compares quickly."""
         others = ~np.eye(len(self), dtype=bool)
         rows = [
             np.sort(values[others].reshape(len(self), len(self) - 1), axis=1)

@@ -1,9 +1,9 @@
 """Bottleneck perfect matching: pair two parts so that the slowest pair is as fast as can be.
 
-Augmenting paths that raise the allowed weight only where none is left below it (Burkard,
-Dell'Amico and Martello, *Assignment Problems*, 2012, section 6.2), with capacities, for parts
-hold several devices that are alike. A search asks for thousands of matchings a second of
-parts with a handful of members each: too many and too small for a graph library.
+Augmenting paths raise the allowed weight only if none is left below it (Burkard, Dell'Amico and
+Martello, *Assignment Problems*, 2012, section 6.2), with capacities, for parts hold several equal
+devices. A search needs thousands of matchings a second of parts with a handful of members each:
+too many and too small for a graph library.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class _Growing:
         self.weights = weights
         self.spare = list(columns)
         self.flow = [[0] * len(columns) for _ in rows]
-        # Every row and every column is matched: none can do better than its best.
+        # Every row and column is matched, so no bottleneck is below the best of any of them.
         least_by_row = [min(row) for row in weights]
         least_by_column = [min(column) for column in zip(*weights, strict=True)]
         self.allowed = max(least_by_row + least_by_column)
@@ -87,7 +87,7 @@ class _Growing:
             )
 
     def _shift(self, path: list[int], *, most: int) -> int:
-        """Match along a path as often as goes, freeing what was matched; return how often."""
+        """Match along a path as often as possible, freeing its old matches; return how often."""
         gained = list(zip(path[::2], path[1::2], strict=True))
         freed = list(zip(path[2::2], path[1:-1:2], strict=True))
         count = min(most, self.spare[path[-1]], *(self.flow[row][column] for row, column in freed))

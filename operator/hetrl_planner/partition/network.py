@@ -33,7 +33,7 @@ Part = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOrder:
-    """A partition as a pipeline: who passes activations to whom."""
+    """A partition as a pipeline: the order in which devices pass activations."""
 
     stages: tuple[tuple[int, ...], ...]
     """Devices by stage; the same position in each stage is one pipeline."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetrl_planner.partition.graph import Matrix
 
 MAX_EXACT = 12
-"""Parts up to which 2^n · n² steps are fewer than a search's patience: 0.6 million at 12."""
+"""Parts up to which a search can afford 2^n · n² steps: 0.6 million at 12."""
 
 
 def shortest_path(distances: Matrix) -> tuple[float, tuple[int, ...]]:
@@ -61,7 +61,7 @@ def _walk_back(best: Matrix, distances: Matrix) -> tuple[int, ...]:
 
 
 def two_opt(distances: Matrix) -> tuple[float, tuple[int, ...]]:
-    """Return a path that reversing no stretch of it makes shorter."""
+    """Return a path that no reversal of a stretch shortens."""
     starts = (_nearest_neighbours(distances, start) for start in range(len(distances)))
     order = min(starts, key=lambda each: path_length(distances, each))
     while (better := _best_reversal(distances, order)) is not None:

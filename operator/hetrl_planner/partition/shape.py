@@ -1,7 +1,6 @@
-"""How many parts of which size, and which device is in which of them.
+"""Sizes of parts, and the part of each device.
 
-Parts have no order and no roles here: what they mean, and which follows which, is for the
-cost to say (``network.StageOrder``).
+Parts have no order and no roles here; the cost gives them (``network.StageOrder``).
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ class Shape:
 
     @property
     def num_parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return len(self.part_sizes)
 
     @property
@@ -42,7 +41,7 @@ class Shape:
         return tuple(int(size) for size in sizes) == self.part_sizes
 
     def shuffled(self, rng: np.random.Generator) -> Labels:
-        """Return a partition at random, each equally likely."""
+        """Return a random partition, each equally likely."""
         return rng.permutation(np.repeat(np.arange(self.num_parts), self.part_sizes))
 
 

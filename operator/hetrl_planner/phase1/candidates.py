@@ -201,7 +201,7 @@ class _Copies:
             num_replicas=num_replicas,
             mode=mode,
             time=time,
-            side_seconds=(trained - 1) * (time.total_seconds - time.looking_seconds)
+            side_seconds=(trained - 1) * (time.total_seconds - time.proximal_seconds)
             + (len(side) - trained) * scoring,
             memory=use,
         )

@@ -1,5 +1,5 @@
-"""Fleets and networks that ship: published regions and links, and scenarios made of them.
+"""Preset fleets and networks: published regions and links, and scenarios made of them.
 
-Each says where its figures are from, and which of them are ours. What a user's own fleet is
-comes from nodes or files instead; nothing here is a default of anything.
+Each names the source of its figures, and which of them are ours. A user's own fleet comes from
+nodes or files instead; nothing here is a default.
 """

@@ -1,4 +1,4 @@
-"""The fleets that ship, by the name that users give: ``hetrl plan --topology preset:NAME``."""
+"""The preset fleets by name: ``hetrl plan --topology preset:NAME``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ FLEETS: Mapping[str, Callable[[], ClusterSnapshot]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnknownPreset:
-    """No fleet of that name ships."""
+    """An error: no preset has the name."""
 
     reason: str
 
 
 def preset(name: str) -> ClusterSnapshot | UnknownPreset:
-    """Return the fleet of that name, or which names there are."""
+    """Return the fleet of that name, or the known names."""
     make = FLEETS.get(name)
     if make is None:
         return UnknownPreset(f"unknown preset {name!r}; there are {', '.join(FLEETS)}")

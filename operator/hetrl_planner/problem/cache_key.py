@@ -1,8 +1,7 @@
-"""What a plan follows from, and nothing else: equal questions have equal answers.
+"""The inputs that determine a plan, as a cache key: equal problems have equal plans.
 
-Jobs that differ in what training alone reads, such as their learning rates, ask the same; so do
-fleets that differ in the names of machines. Who keeps answers, and for how long, is left to
-callers.
+Jobs that differ only in settings of training, such as their learning rates, have equal keys; so do
+fleets that differ only in the names of machines. Callers decide how long to keep results.
 """
 
 from collections.abc import Mapping
@@ -22,22 +21,22 @@ class PlanningProblem:
     """A job and a fleet as ``plan_job.plan`` sees them."""
 
     fleet: ClusterSnapshot
-    """The machines that the job has a use for, in the order in which ``key`` has them."""
+    """The machines that the job can use, in the order of ``key``."""
 
     key: tuple[Any, ...]
-    """Equal for equal questions; hashable."""
+    """Equal for equal problems; hashable."""
 
-    def plan_from(self, plan: Plan, asked: "PlanningProblem") -> Plan:
-        """Return what a plan that answers an equal question is on our machines."""
+    def plan_from(self, plan: Plan, solved: "PlanningProblem") -> Plan:
+        """Return the plan of an equal problem on the machines of this one."""
         ours = (each.name for each in self.fleet.machines)
-        theirs = (each.name for each in asked.fleet.machines)
+        theirs = (each.name for each in solved.fleet.machines)
         names = dict(zip(theirs, ours, strict=True))
         return replace(plan, groups=tuple(_on(names, group) for group in plan.groups))
 
 
 def planning_problem(snapshot: ClusterSnapshot, job: JobSpec) -> PlanningProblem:
-    """Return what is asked of the planner for a job on a fleet."""
-    # Nodes of other kinds come and go elsewhere: a job that has no use for them asks the same.
+    """Return the planning problem of a job on a fleet."""
+    # Nodes that the job cannot use come and go: they must not change the key.
     fleet = narrowed(snapshot, job.resources).without_unused()
     architecture = job.model.architecture
     work: Workload | str = workload(job, architecture) if architecture else job.model.source

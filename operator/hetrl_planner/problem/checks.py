@@ -1,6 +1,6 @@
-"""Limits of a pipeline's numbers, refused in one line that names field, limit and value.
+"""Checks of numbers, whose one-line errors name field, limit and value.
 
-Not-a-number passes no comparison, so each is written to fail on it.
+Not-a-number passes no comparison, so each check is written to fail on it.
 """
 
 from math import inf
@@ -19,7 +19,7 @@ def above(name: str, value: float, limit: float) -> None:
 
 
 def share(name: str, value: float) -> None:
-    """Refuse what is not a share: 0 to below 1."""
+    """Refuse a value that is not a share: 0 to below 1."""
     if not 0 <= value < 1:
         raise ValueError(f"{name} must be in [0, 1), got {value}")
 

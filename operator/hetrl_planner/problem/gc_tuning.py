@@ -1,8 +1,8 @@
-"""How often Python looks for garbage while a plan is made or played: rarely.
+"""Rare garbage collections while a plan is searched or simulated.
 
 A search remembers a million small values and drops them all at its end; a simulation makes a
-trajectory for every event. They hardly ever refer to themselves, and looking through them again
-and again takes a tenth of the time of either.
+trajectory for every event. They hardly ever form cycles, and scanning them repeatedly takes a
+tenth of the time of either.
 """
 
 import gc
@@ -15,7 +15,7 @@ RARELY = (20_000, 50, 100)
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Look for garbage rarely in here, and as often as before afterwards."""
+    """Collect garbage rarely inside the context, and as often as before afterwards."""
     before = gc.get_threshold()
     gc.set_threshold(*RARELY)
     try:

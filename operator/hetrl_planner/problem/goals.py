@@ -1,4 +1,4 @@
-"""What a plan is to be good at, and what it may not exceed. Every search compares by these."""
+"""Goals and limits of plans. Every search compares by these."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ where GPUs cost nothing."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a plan may not exceed. ``None``: no limit."""
+    """Limits that a plan may not exceed. ``None``: no limit."""
 
     budget_dollars_per_hour: float | None
     max_gpus: int | None
@@ -21,19 +21,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fastest:
-    """Make the step as short as can be."""
+    """The goal of the shortest step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """Spend as little as a step of this length allows."""
+    """The goal of the lowest price for a step of at most this length."""
 
     step_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class FewestGpus:
-    """Take as few GPUs as a step of this length allows, whatever they cost."""
+    """The goal of the fewest GPUs for a step of at most this length, at any price."""
 
     step_seconds: float
 
@@ -42,7 +42,7 @@ Goal = Fastest | Cheapest | FewestGpus
 
 
 def goal_of(job: JobSpec) -> Goal:
-    """Return what makes a plan of the job good; a deadline is a required step length."""
+    """Return the goal of a job's plans; a deadline is a required step length."""
     match job.planning.objective:
         case MaximiseThroughput():
             return Fastest()

@@ -1,7 +1,7 @@
-"""Machines that are alike to the planner, and how many replicas fit on them.
+"""Sites: machines that the planner treats as equal, and their capacity for replicas.
 
-A site is the machines of one GPU kind in one region and pool. Which of a site's machines
-a replica gets is left to ``placement``; that a place exists is a matter of counting, here.
+A site is the machines of one GPU kind in one region and pool. ``placement`` chooses the machines
+of a replica; here counting shows that a place exists.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """Say the site: ``L4 in eu-1 (pool edge)``."""
+        """Return the site in words: ``L4 in eu-1 (pool edge)``."""
         region = f" in {self.region}"
         return f"{self.kind.name}{region}" + (f" (pool {self.pool})" if self.pool else "")
 

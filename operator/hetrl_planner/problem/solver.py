@@ -1,4 +1,4 @@
-"""HiGHS on one thread, for every mixed-integer program: it can be stopped, and repeats itself."""
+"""HiGHS on one thread for every mixed-integer program: stoppable and repeatable."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def run(
     relative_gap: float = RELATIVE_GAP,
     max_nodes: int = MAX_NODES,
 ) -> bool:
-    """Solve a program; tell whether nothing from outside cut it short."""
+    """Solve a program; tell whether it ended by itself, not by ``should_stop``."""
     was_stopped = False
 
     def watch(_kind: object, _message: str, seen: Any, answer: Any, _data: object) -> None:
@@ -35,7 +35,7 @@ def run(
             threads=1,
             gapRel=relative_gap,
             random_seed=seed % MAX_SOLVER_SEED,
-            # Presolving anew at the root takes longer here than it saves.
+            # Presolving again at the root takes longer here than it saves.
             mip_allow_restart=False,
             callbackTuple=(watch, None),
             callbacksToActivate=[cb.HighsCallbackType.kCallbackMipInterrupt],

@@ -1,7 +1,7 @@
-"""Machines that a job of few GPUs has no use for, left out before anything is searched.
+"""Machines that a job of few GPUs can use; the others are removed before any search.
 
-A fleet of hundreds of machines is no harder for a job of four GPUs than a fleet of one, and many
-fleets are one fleet to it. How the machines that are left are used is for the searches.
+A fleet of hundreds of machines is then no harder for a job of four GPUs than a fleet of one, and
+many fleets give it one problem. Searches decide how to use the remaining machines.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ def narrowed(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> ClusterSnap
     that the job may take there, every plan on several of them has a counterpart on that one, which
     costs as much and sends less over the network: shares are powers of two, and fit any machine
     that has as many GPUs in all (``Site.capacity``). Elsewhere a plan is on no more machines of
-    one size than it has GPUs. A job without a limit has use for everything, as it is.
+    one size than it has GPUs. A job without a limit can use every machine.
     """
     if resources.max_gpus is None and all(each.max_gpus is None for each in resources.pools):
         return snapshot

@@ -1,6 +1,6 @@
-"""One policy version's work, in the numbers that the cost model computes with.
+"""The work of one policy version, in the cost model's numbers.
 
-Made once from a job; what the job's author wrote, and where, no longer matters here.
+It is made once from a job, and is independent of the form of the job's spec.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from hetrl_core.task import Task
 from hetrl_planner.problem.lengths import lognormal_of_max
 
 ON_TIME = 0.85
-"""Share of the staleness bound that a group's expected time may fill, for groups differ.
+"""Share of the staleness bound that a group's expected time may fill, since groups differ.
 
 Ours: with it, steps of the simulator are met within about a tenth (``docs/simulator.md``).
 """
 
 FEWEST_ALIKE = 2
-"""Trajectories that are waited for at least: a single one is not always of average length."""
+"""Smallest number of trajectories to wait for: a single one is not always of average length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class Workload:
     max_staleness: int
     is_synchronous: bool
     tasks: tuple[Task, ...]
-    """What an iteration consists of; all models have the actor's dimensions."""
+    """Tasks of an iteration; all models have the actor's dimensions."""
 
     engine: Engine
-    """What generates; not every engine splits a replica over several GPUs."""
+    """Generation engine; not every engine splits a replica over several GPUs."""
 
     min_replicas: int = 1
-    """Rollouts that the job asks for at least, of use or not."""
+    """Smallest number of rollouts that the job requests, useful or not."""
 
     programs_stay: bool = False
     """Whether each program on a GPU keeps what it has there while others compute, as those of this
@@ -74,7 +74,7 @@ class Workload:
 
     @property
     def training_side(self) -> tuple[Task, ...]:
-        """Every task but generation: what turns a generated batch into new weights."""
+        """Every task but generation: those between a generated batch and new weights."""
         return tuple(task for task in self.tasks if task is not Task.ACTOR_GENERATION)
 
     @property
@@ -93,7 +93,7 @@ class Workload:
 
     @property
     def limit_on_running(self) -> str:
-        """What forbids to generate more at once, in words."""
+        """The limit on generating more at once, in words."""
         if self.is_synchronous:
             return f"the batch of {self.batch_size}"
         return f"staleness bound, groups are done within {self.max_staleness} steps"
@@ -113,7 +113,7 @@ def _group_spread(mean_tokens: int, max_tokens: int, group_size: int) -> float:
 def workload(
     job: JobSpec, architecture: ModelArchitecture, *, programs_stay: bool = False
 ) -> Workload:
-    """Return the work that one policy version of a job is."""
+    """Return the work of one policy version of a job."""
     data, algorithm = job.data, job.algorithm
     return Workload(
         architecture=architecture,

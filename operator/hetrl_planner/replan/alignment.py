@@ -1,6 +1,6 @@
-"""A plan's machines, exchanged for ones that are alike so that most pods stay where they are.
+"""Exchange of a plan's machines for equal ones, so that most pods stay in place.
 
-A search chooses among equal machines by their names. For a job that runs they are not equal: some
+A search chooses among equal machines by their names. For a running job they are not equal: some
 have its pods.
 """
 
@@ -30,7 +30,7 @@ def aligned(plan: Plan, current: Plan, snapshot: ClusterSnapshot) -> Plan:
 
 
 def _closed(instead: Mapping[str, str]) -> dict[str, str]:
-    """Let who is displaced go where the one that displaces it came from: a permutation."""
+    """Complete the exchange to a permutation: displaced machines fill the places left."""
     places = dict(instead)
     for start in instead.keys() - set(instead.values()):
         end = start
@@ -41,7 +41,7 @@ def _closed(instead: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shared_places(plan: Plan, current: Plan) -> list[tuple[str, str]]:
-    """Return for each pod that both plans have its machine in the one and in the other."""
+    """Return the machines in both plans of each pod that both have."""
     there = {
         (pods.name, ordinal): machine
         for pods in pod_sets(current)

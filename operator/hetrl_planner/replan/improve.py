@@ -1,7 +1,7 @@
-"""Better rollouts beside trainers that stay: what a changed fleet offers a job that runs.
+"""Better rollouts for a running job on a changed fleet; its trainers stay.
 
-A climb: of all ways to add, give up or exchange replicas that are alike, the best one, again and
-again while it gains. A whole plan may be better than where it ends, but no trainer moves for it.
+Hill climbing: of all ways to add, remove or exchange equal replicas, take the best one while it
+gains. A new plan may be better than the result, but would move the trainers.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,17 +29,17 @@ def improve_rollouts(
     *,
     should_stop: Callable[[], bool] = never,
 ) -> Plan | None:
-    """Return the plan with the same trainers and the best rollouts that are found.
+    """Return the plan with the same trainers and the best rollouts found.
 
     Args:
-        plan: what runs.
-        snapshot: the machines that the job may use, its own among them.
+        plan: the current plan.
+        snapshot: the machines that the job may use, its own included.
         job: its goal and limits.
-        should_stop: asked again and again; once true, the best so far is returned.
+        should_stop: polled during the search; once true, the best so far is returned.
 
     Returns:
-        The plan, which may be the one that runs; None where trainers and inference workers
-        cannot stay or no rollouts fit beside them.
+        The plan, possibly the current one; None if trainers and inference workers cannot stay
+        or no rollouts fit beside them.
     """
     parted = sides(plan)
     if parted is None:
@@ -53,10 +53,10 @@ def improve_rollouts(
 
 
 def predict(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction | None:
-    """Return what a plan is expected to do on a fleet that may have changed since it was made.
+    """Return the prediction of an existing plan on a fleet that may have changed.
 
-    None where the cost model cannot say: a machine of the plan is not there, tasks that share GPUs
-    are split differently, or some rollouts would be too late for the staleness bound.
+    None if the cost model cannot predict it: a machine of the plan is missing, tasks that share
+    GPUs are split differently, or some rollouts would be too late for the staleness bound.
     """
     if is_split_differently(plan):
         return None
@@ -84,7 +84,7 @@ def _climbed(
 
 
 def _is_better(score: Score, than: Score) -> bool:
-    """Tell whether the first figure that differs at all is smaller by enough."""
+    """Tell whether the first figure that differs is smaller by enough."""
     for new, old in zip(score, than, strict=True):
         if abs(new - old) > WORTH_A_STEP * abs(old):
             return new < old
@@ -96,7 +96,7 @@ def _ways(pricer: RolloutPricer, rollouts: Rollouts) -> Iterator[Rollouts]:
     for many in _numbers(num_replicas(rollouts)):
         for fewer in smaller(rollouts, many):
             yield fewer
-            # What is given up in one place may stand in another instead, as fewer or more.
+            # Replicas removed in one place may return in another, in any number.
             yield from (each for each in _more(pricer, fewer) if each != rollouts)
     if len(rollouts) == 1:
         yield from _more(pricer, ())

@@ -1,7 +1,7 @@
-"""How rollouts may change beside all else, which stays: mended, fewer, more, elsewhere.
+"""Changes of rollouts beside groups that stay: mended, fewer, more, elsewhere.
 
-A replica's place in its group is its pod's name, so whatever changes, the others keep theirs. Which
-change is good is ``rollout_bench``'s to say.
+A replica's place in its group is its pod's name, so the unchanged replicas keep theirs.
+``pricing`` scores the changes.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ def num_replicas(rollouts: Rollouts) -> int:
 
 
 def mended(pricer: RolloutPricer, rollouts: Rollouts) -> Rollouts:
-    """Move replicas off machines that are gone, to others of their site; drop those left over.
+    """Move replicas from lost machines to others of their site; drop those that do not fit.
 
     A replica's place in its group is its pod's name, so the others keep theirs.
     """
@@ -44,7 +44,7 @@ def mended(pricer: RolloutPricer, rollouts: Rollouts) -> Rollouts:
 
 
 def _closed(places: Sequence[Replica | None]) -> tuple[Replica, ...]:
-    """Close the gaps from behind: a StatefulSet loses its last pods, and no other changes name."""
+    """Fill gaps with the last replicas: a StatefulSet loses its last pods only."""
     closed = list(places)
     while None in closed:
         last = closed.pop()
@@ -54,7 +54,7 @@ def _closed(places: Sequence[Replica | None]) -> tuple[Replica, ...]:
 
 
 def _placed(pricer: RolloutPricer, group: ReplicaGroup, free: Counter[str]) -> Replica | None:
-    """Take a replica's GPUs on machines of its group's site; None where they are not there."""
+    """Take a replica's GPUs on machines of its group's site; None if they are not free."""
     if not group.replicas or group.stage_sites:
         return None
     like = group.replicas[0]
@@ -95,7 +95,7 @@ def smaller(rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
 
 
 def larger(pricer: RolloutPricer, rollouts: Rollouts, number: int) -> Iterator[Rollouts]:
-    """Yield the ways to add replicas that are alike: to a group, or as another one."""
+    """Yield the ways to add equal replicas: to a group, or as a new one."""
     for position, group in enumerate(rollouts):
         more = _more(pricer, rollouts, group, number)
         if more:

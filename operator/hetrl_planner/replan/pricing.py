@@ -1,4 +1,4 @@
-"""What rollouts beside trainers and inference workers that stay are worth, by the cost model."""
+"""Scores of rollouts beside trainers and inference workers that stay, by the cost model."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Rollouts = tuple[ReplicaGroup, ...]
 
 
 def sides(plan: Plan) -> tuple[tuple[ReplicaGroup, ...], Rollouts] | None:
-    """Return what trains or scores, and what generates; None where generation shares GPUs."""
+    """Return the groups that train or score, and those that generate; None if they share GPUs."""
     staying = tuple(each for each in plan.groups if Task.ACTOR_GENERATION not in each.tasks)
     rollouts = tuple(each for each in plan.groups if each.tasks == (Task.ACTOR_GENERATION,))
     shares_gpus = len(staying) + len(rollouts) != len(plan.groups) or is_split_differently(plan)
@@ -31,7 +31,7 @@ def sides(plan: Plan) -> tuple[tuple[ReplicaGroup, ...], Rollouts] | None:
 
 
 def is_split_differently(plan: Plan) -> bool:
-    """Tell whether tasks share GPUs that are not cut alike."""
+    """Tell whether tasks share GPUs but are split differently."""
     return any(
         share.first_gpu is not None
         for group in plan.groups
@@ -42,18 +42,18 @@ def is_split_differently(plan: Plan) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutPricer:
-    """Prices rollouts beside all else of a job."""
+    """A cost model of rollouts beside the groups of a job that stay."""
 
     space: Space
     job: JobSpec
     staying: tuple[ReplicaGroup, ...]
-    """All that no rollout is moved for."""
+    """Groups that do not move."""
 
     @staticmethod
     def of(
         staying: tuple[ReplicaGroup, ...], snapshot: ClusterSnapshot, job: JobSpec
     ) -> "RolloutPricer":
-        """Return one for what a job keeps of a plan on a fleet."""
+        """Return the pricer for the groups of a plan that a job keeps on a fleet."""
         space = space_of(snapshot, job, runnable_only=True)
         return RolloutPricer(space=space, job=job, staying=staying)
 
@@ -77,7 +77,7 @@ class RolloutPricer:
         return Counter(dict(zip(devices.machine_names, devices.machine_sizes, strict=True)))
 
     def free(self, rollouts: Rollouts) -> Counter[str]:
-        """Return the GPUs by machine that neither side takes; below zero where they do not fit."""
+        """Return the free GPUs by machine; negative if the groups do not fit."""
         free = Counter(self.sizes)
         for group in (*self.staying, *rollouts):
             for replica in group.replicas:
@@ -86,24 +86,24 @@ class RolloutPricer:
         return free
 
     def score(self, rollouts: Rollouts) -> Score:
-        """Return how good it is; smaller is better."""
+        """Return the score of rollouts; smaller is better."""
         return self.objective.score(self.evaluation(rollouts))
 
     def score_of_any_number(self, rollouts: Rollouts) -> Score:
-        """Return how good it is, whatever number of rollouts the job asks for."""
+        """Return the score of rollouts, ignoring the number that the job requests."""
         limits = replace(self.space.limits, min_replicas=1, max_replicas=None)
         return replace(self.objective, limits=limits).score(self.evaluation(rollouts))
 
     def costs(self, rollouts: Rollouts) -> Evaluation | Misfit:
-        """Return what the cost model says of these rollouts, if others generate of none."""
+        """Return the cost of these rollouts, or without any, of groups that stay and generate."""
         return self.evaluator.evaluate(self._layout(rollouts))
 
     def evaluation(self, rollouts: Rollouts) -> Evaluation | None:
-        """Return what the cost model says; None where it does not fit, or nothing generates."""
+        """Return the cost of rollouts; None if they do not fit or there are none."""
         return self._evaluated(rollouts) if rollouts else None
 
     def whole(self) -> Evaluation | None:
-        """Return what the cost model says where nothing but what stays is there, and generates."""
+        """Return the cost of the groups that stay, if they generate."""
         return self._evaluated(())
 
     def _evaluated(self, rollouts: Rollouts) -> Evaluation | None:
@@ -114,7 +114,7 @@ class RolloutPricer:
             each for each in (*self.staying, *rollouts) if Task.ACTOR_GENERATION in each.tasks
         )
         asked = sum(len(each.replicas) for each in generating)
-        # Rollouts that would always come too late are left out, and the places with them.
+        # The evaluation drops rollouts that are always too late.
         kept = len(found.layout.task(Task.ACTOR_GENERATION).replicas)
         return found if kept == asked else None
 
@@ -132,7 +132,7 @@ class RolloutPricer:
         )
 
     def described(self, rollouts: Rollouts, found: Evaluation) -> Rollouts:
-        """Return the groups with the rates that are expected of them now."""
+        """Return the groups with the rates expected now."""
         cost = found.tasks[Task.ACTOR_GENERATION]
         memory = self.evaluator.memory(found)
         layouts = iter(found.layout.task(Task.ACTOR_GENERATION).replicas)
@@ -147,7 +147,7 @@ class RolloutPricer:
                         replace(each, work_share=share)
                         for each, share in zip(group.replicas, cost.shares[first:last], strict=True)
                     ),
-                    # What a pod was started with it keeps: a new one is told what is best now.
+                    # A running pod keeps its concurrency; a new one starts with the best value.
                     concurrency=group.concurrency or max(cost.concurrency[first:last]),
                     samples_per_second=sum(cost.rates[first:last]) / (last - first),
                     memory=max((memory[gpu] for gpu in gpus), key=lambda use: use.total_bytes),
@@ -166,7 +166,7 @@ class RolloutPricer:
 
 
 def _laid(alike: Sequence[ReplicaGroup], counter: dict[str, int]) -> tuple[TaskLayout, ...]:
-    """Return the tasks of groups that do the same, on the next GPUs of their machines."""
+    """Return the tasks of groups with equal tasks, on the next GPUs of their machines."""
     tasks, mode = alike[0].tasks, alike[0].training_mode
     replicas = tuple(
         _stages(group, replica, counter) for group in alike for replica in group.replicas
@@ -177,7 +177,7 @@ def _laid(alike: Sequence[ReplicaGroup], counter: dict[str, int]) -> tuple[TaskL
 
 
 def _stages(group: ReplicaGroup, replica: Replica, counter: dict[str, int]) -> ReplicaLayout:
-    """Give out the next GPUs of each machine, and cut them into stages."""
+    """Assign the next GPUs of each machine, and cut them into stages."""
     gpus: list[int] = []
     for share in replica.shares:
         first = counter[share.machine]

@@ -1,9 +1,8 @@
-"""Another number of rollouts, or other machines for them, beside trainers that stay.
+"""A new number of rollouts, or new machines for them, beside trainers that stay.
 
-A running job's trainers hold hours of state; its rollouts come and go within seconds. So the
-replicas that stand keep their places in the plan, those on machines that are gone get other
-ones, and the cost model says where one more does most good and where one less does least harm.
-Inference workers stay as well.
+A running job's trainers hold hours of state; its rollouts start within seconds. So running replicas
+keep their places in the plan, those on lost machines get others, and the cost model chooses where
+to add or remove a replica. Inference workers stay as well.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
 from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, sides
 
 STEPS = 8
-"""In so many steps the number is changed: each asks the cost model about every way to go. Ours."""
+"""Steps in which the number changes; each one prices every possible change. Ours."""
 
 
 def resize_rollouts(
@@ -27,16 +26,16 @@ def resize_rollouts(
     *,
     should_stop: Callable[[], bool] = never,
 ) -> Plan | None:
-    """Return a plan with the same trainers and the rollouts that a job asks for now.
+    """Return a plan with the same trainers and the number of rollouts that a job requests.
 
     Args:
-        plan: what runs.
-        snapshot: the machines that the job may use, its own among them.
-        job: how many rollouts there are to be; where it does not say, as many as there are.
-        should_stop: asked again and again; once true, nothing is returned.
+        plan: the current plan.
+        snapshot: the machines that the job may use, its own included.
+        job: its number of rollouts; without one, the current number is kept.
+        should_stop: polled during the search; once true, None is returned.
 
     Returns:
-        The plan; None where trainers and inference workers cannot stay, or the rollouts do not
+        The plan; None if trainers and inference workers cannot stay, or the rollouts do not
         fit beside them.
     """
     parted = sides(plan)
@@ -60,7 +59,7 @@ def _target(job: JobSpec, current: int) -> int:
 def _resized(
     pricer: RolloutPricer, rollouts: Rollouts, target: int, should_stop: Callable[[], bool]
 ) -> Rollouts | None:
-    """Return the rollouts with as many replicas as asked for; None where they do not fit."""
+    """Return the rollouts with the target number of replicas; None if they do not fit."""
     if any(number < 0 for number in pricer.free(()).values()):
         return None
     found = mended(pricer, rollouts)

@@ -1,7 +1,7 @@
-"""Whether a plan that somebody brings fits a job and a fleet: every field that does not, and why.
+"""Validation of a manual plan against a job and a fleet: every wrong field, and why.
 
-Nothing is searched and nothing is changed. What the runtime can execute at all is
-``capabilities``'; whether others hold the plan's GPUs is told by the fleet that is given.
+Nothing is searched or changed. ``capabilities`` states what the runtime can execute; the caller
+passes a fleet without GPUs that other jobs hold.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from hetrl_planner.problem.workload import Workload
 from hetrl_planner.replan.pricing import RolloutPricer
 
 SHARES = 1e-6
-"""By how much work shares may miss 1: sums of thirds do."""
+"""Distance from 1 that sums of work shares may have, as sums of thirds do."""
 
 
 def machine_misfits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> tuple[str, ...]:
-    """Return what a plan takes that a fleet has not: machines, kinds, regions, GPUs."""
+    """Return the machines, kinds, regions and GPUs of a plan that a fleet lacks."""
     machines = {each.name: each for site in _sites(fleet, job) for each in site.machines}
     found = []
     for field, group, replica in _replicas(plan):
@@ -52,11 +52,11 @@ def machine_misfits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> tuple[s
 
 
 def misfits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> tuple[str, ...]:
-    """Return why a job cannot run by a plan on a fleet, by field, limit and value; empty: it can.
+    """Return why a job cannot run a plan on a fleet, by field, limit and value; empty if it can.
 
     Args:
-        plan: as a HetRLPlan says it.
-        fleet: the machines that the job may use, whoever holds them.
+        plan: the plan of a HetRLPlan object.
+        fleet: the machines that the job may use, those that other jobs hold included.
         job: with the model's dimensions.
     """
     found = (
@@ -66,7 +66,7 @@ def misfits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> tuple[str, ...]
         *_limits(plan, fleet, job),
         *obstacles(plan, job),
     )
-    # The cost model prices layouts that are whole: what is said above must hold first.
+    # The cost model prices only complete layouts, so the checks above must pass first.
     return found or tuple(_costs(plan, fleet, job))
 
 
@@ -141,7 +141,7 @@ def _limits(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
 
 
 def _replicas_with_work(plan: Plan, job: JobSpec) -> Iterator[str]:
-    """Each replica that trains has a sequence of every minibatch."""
+    """Yield each kind of training with replicas that lack a sequence of a minibatch."""
     sequences = job.algorithm.global_batch_size // job.algorithm.minibatches
     policy = plan.groups_with(Task.ACTOR_TRAINING)
     critic = tuple(each for each in plan.groups_with(Task.CRITIC_TRAINING) if each not in policy)
@@ -155,7 +155,7 @@ def _replicas_with_work(plan: Plan, job: JobSpec) -> Iterator[str]:
 
 
 def _costs(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
-    """Ask the cost model what is on each GPU, and what all of it costs here and now."""
+    """Yield the limits of memory and budget that the cost model finds broken."""
     pricer = RolloutPricer.of(plan.groups, fleet, job)
     found = pricer.costs(())
     if isinstance(found, Misfit):
@@ -174,7 +174,7 @@ def _costs(plan: Plan, fleet: ClusterSnapshot, job: JobSpec) -> Iterator[str]:
 
 def _in_words(found: Misfit) -> str:
     if "too small" not in found.reason:
-        # Its excess is only for searches to compare by.
+        # Only searches use its excess.
         return found.reason
     return f"memory: {found.reason}, {found.excess:.2f} times its memory is needed"
 
@@ -197,7 +197,7 @@ def _cache(
 
 
 def _beside_bytes(stage: Shard, group: ReplicaGroup, plan: Plan, work: Workload) -> float:
-    """Return what others than generation take of a GPU of a group, of one stage where they do."""
+    """Return the bytes that tasks other than generation take of a GPU of one stage."""
     held = list(memory.more_programs(group.tasks, work))
     for task in group.tasks:
         if task in TRAINING_TASKS:

@@ -1,10 +1,9 @@
-"""Which searches run for a strategy, in which order, and whose layout is taken.
+"""The searches of each strategy, their order, and the choice among their results.
 
-``Auto`` asks the ILP how to divide whole machines, or phase 1 of AReaL-Hex, which counts single
-GPUs, or both, and lets HetRL's evolution go on from what they found; so there is an answer whenever
-time runs out. On small fleets the ILP has the last word instead. Phase 1, which is slower than the
-ILP on larger ones and finds less, is asked there where the ILP has nothing, or where the price is
-to be low.
+``Auto`` starts with the ILP, which divides whole machines, or phase 1 of AReaL-Hex, which counts
+single GPUs, or both. HetRL's evolution refines their result, so there is a plan whenever time runs
+out. On small fleets the ILP runs last instead. On larger fleets phase 1 is slower than the ILP and
+finds less; it runs there only if the ILP finds nothing or the goal is a low price.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,20 +29,20 @@ from hetrl_planner.strategies.search_result import SearchResult, better
 from hetrl_planner.strategies.tiling import laid_out, tiling_of
 
 REGIONS_OF_A_START = 2
-"""Of a group in the divisions from which ``Auto`` goes on: more are for evolution to find. Ours."""
+"""Regions of a group in ``Auto``'s initial results; evolution finds wider groups. Ours."""
 
 CHOICES_OF_A_START = 3
-"""Of each program there that are priced whole."""
+"""Choices of each program that are priced whole for an initial result."""
 
 PHASE_2_SHARE = 0.1
-"""Of evolution's evaluations, for AReaL-Hex's phase 2: it moves what phase 1 chose, no more."""
+"""Share of evolution's evaluations for AReaL-Hex's phase 2, which only moves phase 1's choice."""
 
 UNPROMISING_SHARE = 0.2
-"""Of evolution's evaluations, where neither the ILP nor phase 1 found anything on more than a few
+"""Share of evolution's evaluations if neither the ILP nor phase 1 found anything on more than a few
 GPUs: enough to see that nothing fits. Ours."""
 
 CHEAPER_PARTS = (0.8, 0.9, 0.95, 0.98)
-"""Of what a plan costs, for which a faster one is looked for. Ours."""
+"""Shares of a plan's price at which a faster plan is searched. Ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +58,18 @@ class Portfolio:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """What prices layouts."""
+        """The cost model on the space's devices."""
         devices = Devices(snapshot=self.space.snapshot, sites=self.space.sites)
         return Evaluator(self.space.work, devices)
 
     @cached_property
     def objective(self) -> Objective:
-        """What compares them."""
+        """The goal and limits by which layouts are compared."""
         return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
 
     @cached_property
     def evolving(self) -> Evolving:
-        """What asks evolution."""
+        """The evolution with this portfolio's budget."""
         return Evolving(
             space=self.space,
             evaluator=self.evaluator,
@@ -81,7 +80,7 @@ class Portfolio:
         )
 
     def initial(self, strategy: Strategy) -> SearchResult | None:
-        """Return the answer that a strategy has within moments."""
+        """Return the result that a strategy finds within moments."""
         match strategy:
             case Strategy.HETRL | Strategy.ILP:
                 return None
@@ -93,9 +92,9 @@ class Portfolio:
     def refine(
         self, strategy: Strategy, first: SearchResult | None, *, others: Sequence[Choice] = ()
     ) -> SearchResult | None:
-        """Return the better of a first answer and what evolution finds from there.
+        """Return the better of an initial result and the one that evolution finds from it.
 
-        ``others`` are worse answers of phase 1 from which evolution may come to better ones.
+        ``others`` are worse choices of phase 1 from which evolution may reach better ones.
         """
         if strategy in {Strategy.HETRL, Strategy.ILP, Strategy.AUTO}:
             first = self._tiled(strategy, first)
@@ -118,7 +117,7 @@ class Portfolio:
                 return self._repartition(self.cheaper(self._by_all(first, others)))
 
     def _auto_initial(self) -> SearchResult | None:
-        """Return the answer from which ``Auto`` goes on.
+        """Return the result that ``Auto`` refines.
 
         In one region phase 2 costs a moment and is worth as much as a second of evolution.
         """
@@ -129,7 +128,7 @@ class Portfolio:
         return better(self._phase_1(homogeneous=False), divided, self.objective)
 
     def _is_compared(self, divided: SearchResult) -> bool:
-        """Tell whether the ILP found a plan such as phase 1's, or there is none to be run."""
+        """Tell whether the ILP found a plan such as phase 1's, or no such plan can run."""
         if not self.space.runnable_only or not self.space.has_choices:
             return True
         return any(each.grouping == self.evolving.disjoint for each in divided.others)
@@ -142,7 +141,7 @@ class Portfolio:
         return better(found, self._partition(is_initial=True), self.objective)
 
     def _partition(self, *, is_initial: bool = False) -> SearchResult | None:
-        """Return the ILP's answer, unless the fleet is one for tiles."""
+        """Return the ILP's result, unless the fleet is planned by tiles."""
         if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
             return None
         found = find_partition(
@@ -164,7 +163,7 @@ class Portfolio:
         )
 
     def _tiled(self, strategy: Strategy, first: SearchResult | None) -> SearchResult | None:
-        """Return the better of an answer and of what one tile of a large fleet does best."""
+        """Return the better of a result and copies of the best plan for one tile."""
         if not self.evolving.is_large or self.evaluations == 0 or self.should_stop():
             return first
         tiling = tiling_of(self.space)
@@ -222,7 +221,7 @@ class Portfolio:
         return min(results, key=lambda each: self.objective.score(each.evaluation), default=None)
 
     def quick_plan(self) -> SearchResult | None:
-        """Return what both phases choose, evolved for a moment with generation apart."""
+        """Return the choice of both phases, evolved for a moment with generation apart."""
         initial = self._phase_1(homogeneous=False)
         moved = initial and self.evolving.over(
             [self.evolving.disjoint], initial, share=PHASE_2_SHARE
@@ -230,9 +229,9 @@ class Portfolio:
         return self._repartition(moved)
 
     def _on_one_kind(self) -> SearchResult | None:
-        """Return what is best on GPUs of one kind alone, where there are several.
+        """Return the best result on GPUs of a single kind, if there are several kinds.
 
-        On a fleet of one kind evolution finds more: mixed, as many evaluations tell it less.
+        With as many evaluations, evolution finds more on one kind than on a mixed fleet.
         """
         kinds = sorted({site.kind.name for site in self.space.sites})
         best: SearchResult | None = None
@@ -253,7 +252,7 @@ class Portfolio:
     def cheaper(self, found: SearchResult | None) -> SearchResult | None:
         """Return the fastest plan for less money, as long as that reaches the pace.
 
-        How much faster one plan is than another tells a search more than that both are too slow.
+        Step times guide a search better than the fact that two plans are both too slow.
         """
         if found is None or not isinstance(self.goal, Cheapest):
             return found

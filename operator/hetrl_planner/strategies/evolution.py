@@ -1,6 +1,6 @@
-"""How HetRL's evolution is asked: over which groupings, begun where, with how many evaluations.
+"""Runs of HetRL's evolution: their groupings, starts and numbers of evaluations.
 
-How it searches is ``hetrl``'s; when it is asked, and what else is, is ``portfolio``'s.
+``hetrl`` searches; ``auto`` decides when.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from hetrl_planner.phase1.to_layout import layout_of
 from hetrl_planner.strategies.search_result import SearchResult, better
 
 EVALUATIONS = 1100
-"""On a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
+"""Evaluations on a fleet of up to ``FULL_EFFORT_GPUS``. Ours."""
 
 FULL_EFFORT_GPUS = 64
 EVALUATIONS_PER_GPU = 60
@@ -33,16 +33,16 @@ MOST_EVOLVED_GPUS = 2048
 """Larger fleets are left to phase 1 and to tiles, whose effort hardly grows with the machines."""
 
 LEAST_EVALUATIONS = 60
-"""Also of large fleets, where one costs much and a tile's plan is what it begins with. Ours."""
+"""Also on large fleets, where one costs much and the search starts from a tile's plan. Ours."""
 
 SMALL_GPUS = 8
 """On fleets so small, whose groups are packed, evolution finds in tenths of a second what the ILP
-takes longer for. On larger ones it goes on from another search's answer. Ours."""
+takes longer for. On larger ones it refines another search's result. Ours."""
 
 APART_SHARE = 0.2
-"""Of these evaluations, and beside them, for plans that run with more groups than they must have:
-on all but small fleets, where there is one with few to begin at. Ours: with one budget for all,
-some plans came out slower."""
+"""Share of extra evaluations for plans that run with more groups than necessary, on all but small
+fleets, given a plan with few groups to start from. Ours: with one budget for all, some plans
+became slower."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,12 @@ class Evolving:
 
     @property
     def is_small(self) -> bool:
-        """Whether evolution needs no other search's answer on this fleet."""
+        """Whether evolution needs no other search's result on this fleet."""
         return self.evaluator.devices.num_gpus <= SMALL_GPUS
 
     @property
     def is_large(self) -> bool:
-        """Whether the fleet is one for tiles, with little evolution after them."""
+        """Whether the fleet is planned by tiles, with little evolution after them."""
         return self.evaluator.devices.num_gpus > FULL_EFFORT_GPUS
 
     @property
@@ -77,8 +77,8 @@ class Evolving:
     ) -> SearchResult | None:
         """Evolve plans of every grouping.
 
-        Where they must run, the promising ones come first, and with all evaluations: they are the
-        best more often.
+        If plans must run, the promising groupings come first and get all evaluations: they win
+        more often.
         """
         if not self.space.runnable_only:
             return self.over(self._groupings, first, others, share=share)
@@ -98,7 +98,7 @@ class Evolving:
         *,
         share: float = 1.0,
     ) -> SearchResult | None:
-        """Return the better of an answer and of what evolution comes to from it and from others."""
+        """Return the better of a result and the one that evolution finds from it and others."""
         evaluations = int(share * self.effort(len(arms)))
         if not evaluations:
             return first
@@ -124,7 +124,7 @@ class Evolving:
         return better(first, found, self.objective)
 
     def effort(self, num_arms: int) -> int:
-        """Return the layouts that may be priced for so many groupings."""
+        """Return the number of layouts that may be priced for so many groupings."""
         num_gpus = self.evaluator.devices.num_gpus
         if self.evaluations is not None:
             return self.evaluations
@@ -135,16 +135,16 @@ class Evolving:
         return max(LEAST_EVALUATIONS, min(EVALUATIONS_PER_GPU * num_gpus * num_arms, EVALUATIONS))
 
     def _promising(self, first: SearchResult | None) -> list[Grouping]:
-        """Return the grouping of an answer for which all were compared.
+        """Return the grouping of a result for which all groupings were compared.
 
-        On small fleets, and without an answer: all tasks together, and generation apart.
+        On small fleets, and without a result: all tasks together, and generation apart.
         """
         if first and not self.is_small:
             return [self._genome_of(first).grouping]
         return [each for each in self._groupings if len(each) == 1 or each == self.disjoint]
 
     def _parted(self, found: SearchResult | None, arms: Sequence[Grouping]) -> SearchResult | None:
-        """Return an answer with starts of other groupings, made of it."""
+        """Return a result with starts of other groupings derived from it."""
         if found is None:
             return None
         apart = (each for each in found.others if each.grouping == self.disjoint)

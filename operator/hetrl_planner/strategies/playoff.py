@@ -1,8 +1,8 @@
-"""The last choice: finalists are played forward, and the one that is fastest then is taken.
+"""Playoff: the finalists run in the simulator, and the fastest one wins.
 
-The cost model counts averages. Where the staleness bound leaves little room, chance decides how
-much comes too late, and the simulator sees it: of two plans with nearly one prediction, the one
-with more room may be much faster.
+The cost model counts averages. Under a tight staleness bound, chance decides how much arrives too
+late, which the simulator shows: of two plans with nearly equal predictions, the one with more room
+may be much faster.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from hetrl_planner.simulator.pipeline.compile import compile_plan
 from hetrl_planner.simulator.simulate import simulate
 
 MOST_FINALISTS = 12
-"""Ours: playing one takes about a tenth of a second."""
+"""Ours: simulating one takes about a tenth of a second."""
 
 WORTH_PLAYING = 1.25
 """Predicted step, over the best, up to which a plan may win. Ours."""
@@ -35,13 +35,13 @@ STEPS = 8
 """Versions played; the first few are not measured."""
 
 PLAYED = 7
-"""Makes the played lengths others than those of the job's own seed."""
+"""Offset that makes the simulated lengths differ from those of the job's own seed."""
 
 
 def best_played(
     finalists: Sequence[Evaluation], evaluator: Evaluator, job: JobSpec, *, seed: int
 ) -> Evaluation:
-    """Return the finalist whose steps are shortest when played; the first where it hardly matters.
+    """Return the finalist with the shortest simulated steps; the first if they hardly differ.
 
     ``finalists`` are ranked by prediction here; one is played only if it could win.
     """

@@ -1,6 +1,6 @@
 """Phase 2 of AReaL-Hex: the chosen training shape, laid on better links.
 
-Phase 1 says how many stages and replicas; here the graph of their devices is partitioned anew
+Phase 1 says how many stages and replicas; here the graph of their devices is partitioned again
 into stages, so that pipelines and gradient rings take fast wires, as long as the cost model says
 that it pays (arXiv 2511.00796; the method is ``partition``'s).
 """
@@ -42,10 +42,10 @@ def repartition(
     should_stop: Callable[[], bool],
     runnable_only: bool = False,
 ) -> Evaluation:
-    """Return the layout with actor training on better links, or as it was where none pays.
+    """Return the layout with actor training on better links, or unchanged if none pays.
 
-    What runs moves with all else that the trainer's processes do, and a critic on GPUs of its own
-    likewise.
+    In runnable layouts the other tasks of the trainer's processes move along, and a critic on GPUs
+    of its own likewise.
     """
     for task in _moved_tasks(found.layout, runnable_only=runnable_only):
         mover = _Mover(found.layout.task(task), evaluator)
@@ -119,7 +119,7 @@ class _Mover:
         )
 
     def seconds(self, part_of: Labels, /) -> float:
-        """Return what training takes on a partition; infinite where it does not fit."""
+        """Return the training time on a partition; infinite if it does not fit."""
         task = self.task(Partition(part_of=tuple(int(part) for part in part_of)))
         return self._evaluator.training_seconds(task) if task else float("inf")
 

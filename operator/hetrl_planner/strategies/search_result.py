@@ -1,4 +1,4 @@
-"""What searches came to: the layout that is taken, and what they know besides."""
+"""The result of searches: the chosen layout, its finalists and other starts."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,23 @@ from hetrl_planner.layout.objective import Objective
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The layout that a strategy takes."""
+    """The layout that a strategy chooses."""
 
     evaluation: Evaluation
     is_complete: bool
-    """Whether work, not a stop from outside, ended the searches."""
+    """Whether the searches ended by themselves, not by ``should_stop``."""
 
     finalists: tuple[Evaluation, ...] = ()
-    """Answers of other kinds, the one taken among them, that may do better than is predicted."""
+    """Layouts of each kind, the chosen one included, that may do better than predicted."""
 
     others: tuple[Genome, ...] = ()
-    """Worse answers, from which evolution may come to better ones."""
+    """Worse layouts from which evolution may reach better ones."""
 
 
 def better(
     first: SearchResult | None, second: SearchResult | None, objective: Objective
 ) -> SearchResult | None:
-    """Return the better of two answers, with what is known from both; the first of equals."""
+    """Return the better of two results, with the finalists of both; the first of equals."""
     if first is None or second is None:
         return first or second
     score = objective.score

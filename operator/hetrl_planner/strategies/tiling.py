@@ -1,8 +1,8 @@
-"""Large fleets as many copies of a small one: a plan for one tile, laid out on all of them.
+"""Tiling of large fleets: the plan for one tile, copied to all of them.
 
 A fleet of hundreds of machines is a few kinds many times over, and data parallelism copies what a
-tile does. So a tile is searched as thoroughly as a small fleet; what is gained by plans that are
-no copies is left to the searches that start from there.
+tile does. So a tile is searched as thoroughly as a small fleet; searches that start from the copies
+find plans that are no copies.
 """
 
 from dataclasses import dataclass, replace

@@ -1,1 +1,1 @@
-"""Questions about other fleets and budgets: cost-time frontier, and what limits a plan."""
+"""What-if analyses: the cost-time frontier, and the bottlenecks of a plan."""

@@ -1,7 +1,7 @@
-"""Why a plan is as fast as it is: who waits, what is scarce, what one more would be worth.
+"""Bottlenecks of a plan: idle tasks, scarce resources, and the worth of one more of each.
 
-Worth comes from the relaxation in ``bound``: its dual values. They say what could at most be
-gained, for the relaxation shares GPUs in any fraction.
+The worth is a dual value of the relaxation in ``bound``. It is the most that could be gained, for
+the relaxation shares GPUs in any fraction.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ WORTH_SAYING = 5e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """What one more of something could at most gain, as a share of the goal's value."""
+    """The most that one more unit of a resource could gain, as a share of the goal's value."""
 
     of: str
     share: float
@@ -29,13 +29,13 @@ class Worth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What stands behind a plan's figures."""
+    """The limits behind a plan's figures."""
 
     busy: tuple[tuple[tuple[Task, ...], float], ...]
-    """Tasks, and the share of a step that their GPUs are at work."""
+    """Tasks, and the share of a step in which their GPUs work."""
 
     bound: float | None
-    """What no plan passes: seconds of a step, or dollars an hour."""
+    """A bound that no plan passes: seconds of a step, or dollars an hour."""
 
     worth: tuple[Worth, ...]
     """Most valuable first."""
@@ -44,7 +44,7 @@ class Explanation:
 def explanation(
     snapshot: ClusterSnapshot, job: JobSpec, found: Plan, *, runnable_only: bool = False
 ) -> Explanation:
-    """Return what stands behind a plan."""
+    """Return the limits behind a plan's figures."""
     space = space_of(snapshot, job, runnable_only=runnable_only)
     known = bound_on(space, goal_of(job), window_seconds=found.prediction.step_seconds)
     worth = [

@@ -1,4 +1,4 @@
-"""What each budget buys: plans of which none is both cheaper and faster than another."""
+"""Cost-time frontier: plans of which none is both cheaper and faster than another."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from hetrl_planner.plan_job import never, plan, space_of
 from hetrl_planner.problem.goals import Cheapest
 
 ANY_STEP_SECONDS = 1e12
-"""A step that every plan is faster than: asks for the cheapest plan there is."""
+"""A step longer than that of any plan: yields the cheapest plan."""
 
 
 def frontier(

@@ -89,7 +89,7 @@ class Optimum:
             for bound, groups in bounded:
                 if bound >= self._seconds_to_beat:
                     break
-                self._look(groups)
+                self._visit(groups)
             self._shared.clear()
         return self._best
 
@@ -308,8 +308,8 @@ class Optimum:
     def _seconds(self, each: Shared) -> Sequence[float]:
         """Return the times that matter: where two models are trained they may have to keep step."""
         if TRAINING_TASKS.issubset(self._work.tasks):
-            gradients = each.training_seconds - each.looking_seconds
-            return [each.scoring_seconds, each.looking_seconds, gradients]
+            gradients = each.training_seconds - each.proximal_seconds
+            return [each.scoring_seconds, each.proximal_seconds, gradients]
         if self._work.is_synchronous:
             return [each.scoring_seconds, each.training_seconds]
         return [each.seconds]
@@ -333,7 +333,7 @@ class Optimum:
 
     # All of it
 
-    def _look(self, groups: Sequence[Owned]) -> None:
+    def _visit(self, groups: Sequence[Owned]) -> None:
         """Price what may be best of one assignment of tasks and GPUs."""
         generating = next(each for each in groups if Task.ACTOR_GENERATION in each[0])
         others = [each for each in groups if each is not generating]
@@ -369,7 +369,7 @@ class Optimum:
 def _side_seconds(groups: Sequence[Shared]) -> float:
     """Return what follows generation at least."""
     trainers = [each for each in groups if each.training_seconds]
-    looks = [each.looking_seconds if len(trainers) > 1 else 0.0 for each in groups]
+    looks = [each.proximal_seconds if len(trainers) > 1 else 0.0 for each in groups]
     return max(
         each.scoring_seconds + looked for each, looked in zip(groups, looks, strict=True)
     ) + max(each.training_seconds - looked for each, looked in zip(groups, looks, strict=True))

@@ -31,7 +31,7 @@ class Shared:
     gpus: frozenset[int]
     scoring_seconds: float
     training_seconds: float
-    looking_seconds: float
+    proximal_seconds: float
     """Of training: what is done before the first gradient."""
 
     resident: Bytes
@@ -68,7 +68,7 @@ class Ways:
             gpus=frozenset(),
             scoring_seconds=0.0,
             training_seconds=0.0,
-            looking_seconds=0.0,
+            proximal_seconds=0.0,
             resident=none,
             working=none,
         )
@@ -84,7 +84,7 @@ class Ways:
             gpus=way.gpus,
             scoring_seconds=0.0 if trains else self._scoring_seconds(way),
             training_seconds=self.evaluator.training_seconds(way) if trains else 0.0,
-            looking_seconds=self.evaluator.looking_seconds(way) if trains else 0.0,
+            proximal_seconds=self.evaluator.proximal_seconds(way) if trains else 0.0,
             resident=resident,
             working=working,
             weights_apart=self._weights(way, is_beside=False),
@@ -112,7 +112,7 @@ class Ways:
             gpus=one.gpus | other.gpus,
             scoring_seconds=one.scoring_seconds + other.scoring_seconds,
             training_seconds=one.training_seconds + other.training_seconds,
-            looking_seconds=one.looking_seconds + other.looking_seconds,
+            proximal_seconds=one.proximal_seconds + other.proximal_seconds,
             resident=resident,
             working=working,
             weights_apart=one.weights_apart + other.weights_apart,

@@ -23,7 +23,7 @@ MOST_GPUS = 5
 MOST_FLEET_GPUS = 8
 """Of a fleet whose groups are packed: on larger ones others have GPUs to give. Ours."""
 
-MOST_LOOKS = 3_000
+MAX_VISITED_WAYS = 3_000
 """Ways that each pass looks at, after which the best so far is taken."""
 
 Found = tuple[TaskLayout, ...]
@@ -60,7 +60,7 @@ class _Search:
         self._to_come = [*list(accumulate(reversed(fastest)))[::-1], 0.0][1:]
         least_bytes = [min(map(_kept_bytes, several), default=0.0) for several in self._ways]
         self._bytes_to_come = [*list(accumulate(reversed(least_bytes)))[::-1], 0.0][1:]
-        self._looks = 0
+        self._num_visited = 0
         self._least = float("inf")
         self._best: Found | None = None
         self._generated: dict[tuple[int, int, tuple[float, ...]], float | None] = {}
@@ -80,7 +80,7 @@ class _Search:
         by_seconds = self._ways
         for key in (_kept_bytes, _kept_byte_seconds, _seconds):
             self._ways = [tuple(sorted(several, key=key)) for several in by_seconds]
-            self._looks = 0
+            self._num_visited = 0
             if all(self._ways):
                 self._place((), 0.0, 0)
         return self._best
@@ -96,8 +96,8 @@ class _Search:
             return
         first = last if self._is_like_the_last[number] else 0
         for index, way in enumerate(self._ways[number][first:], start=first):
-            self._looks += 1
-            if self._looks > MOST_LOOKS:
+            self._num_visited += 1
+            if self._num_visited > MAX_VISITED_WAYS:
                 return
             is_promising = seconds + way.seconds + self._to_come[number] < self._least
             if is_promising and self._fits(way):

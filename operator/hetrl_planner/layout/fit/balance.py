@@ -1,8 +1,8 @@
-"""How many layers each stage of a training pipeline should have.
+"""Layers of each stage of a training pipeline.
 
-They are divided so that the slowest stage, its sends to the next one among its time, is as fast as
-memory allows (``balanced_layers``); what memory allows is ``stage_memory``'s. All is remembered by
-what it depends on.
+They are divided so that the slowest stage, its sends to the next one included, is as fast as memory
+allows (``balanced_layers``); ``stage_memory`` knows the limits of memory. Results are remembered by
+their inputs.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ _Joined = tuple[_StagePlaces, Hops]
 
 _Stage = tuple[float, float, int]
 """A training stage's fixed seconds for one sequence, those of each layer, and the most layers that
-it holds. A plain tuple, for a search keeps so many that objects would burden the garbage
-collector; so are the keys that it is remembered by."""
+it holds. It and its key are plain tuples: a search keeps so many that objects would burden the
+garbage collector."""
 
 
 class Balance:
@@ -62,8 +62,8 @@ class Balance:
     ) -> tuple[int, ...] | None:
         """Return the layers of each stage, ``None`` where they do not fit.
 
-        Both are over all replicas: the places on which each stage stands, and its hops to the
-        next one, which are free where they are not said.
+        Both are over all replicas: the places of each stage, and its hops to the next one, which
+        are free unless passed.
         """
         cut = (tensor, mode, num_replicas)
         known = self._layers.setdefault(cut, {})
@@ -85,7 +85,7 @@ class Balance:
         return known[key]
 
     def _hop_seconds(self, hops: Sequence[Hop]) -> float:
-        """Return what a sequence's way to the next stage and back adds to a turn at worst."""
+        """Return the most that a sequence's hops to the next stage and back add to a turn."""
         return max(
             [
                 2 * transfer_seconds(hidden_bytes(self._work), self._devices.hop(*each))
@@ -115,7 +115,7 @@ class Balance:
         mode: TrainingMode,
         num_replicas: int,
     ) -> _Stage:
-        """Return a stage that stands on all of these places: as slow and full as the worst."""
+        """Return a stage on all of these places: as slow and full as on the worst."""
         ends = (is_first, passes_in_flight == 1)
         paces = [self.pace(site, tensor, ends, mode.recompute) for site, _ in places]
         usable_bytes = self._devices.usable_bytes
@@ -134,7 +134,7 @@ class Balance:
         )
 
     def pace(self, site: int, tensor: int, ends: Ends, recompute: Recompute) -> Pace:
-        """Return a stage's time for one sequence: what is fixed, and what each layer adds."""
+        """Return a stage's time for one sequence: the fixed part, and that of each layer."""
         key = (site, tensor, ends, recompute)
         if key not in self._paces:
             kind = self._devices.sites[site].kind

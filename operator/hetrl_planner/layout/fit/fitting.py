@@ -1,9 +1,9 @@
-"""Which split of a replica suits a site, and what its GPUs then do at best.
+"""Splits of a replica that suit a site, and the best rate of its GPUs.
 
-Layers of pipelines that train are ``balance``'s, here are those that serve; what memory allows is
-``stage_memory``'s. Everything is remembered by what it depends on; what other tasks keep on a GPU
-enters as reserved bytes, which change often and decide little. Searches ask here, so that they need
-not evaluate what cannot be good.
+``balance`` divides the layers of pipelines that train, this module those that serve;
+``stage_memory`` knows the limits of memory. Results are remembered by their inputs. Memory of other
+tasks enters as reserved bytes, which change often and decide little. Searches use this to avoid
+evaluating layouts that cannot be good.
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
 from hetrl_planner.problem.workload import Workload
 
 RESERVE_STEP_BYTES = 1 << 28
-"""To which reserved bytes are rounded up."""
+"""Unit to which reserved bytes are rounded up."""
 
 ALL_MODES = tuple(
     TrainingMode(recompute=recompute, sharding=sharding)
     for sharding in Sharding
     for recompute in (Recompute.NONE, Recompute.FULL)
 )
-"""Ways to train, those that cost least time first."""
+"""Training modes, the fastest first."""
 
 
 class Fitting:
@@ -45,7 +45,7 @@ class Fitting:
         self.work = work
         self.devices = devices
         self.runnable_only = runnable_only
-        """Whether what this release does not run is left out."""
+        """Whether splits that this release cannot run are left out."""
         self._memory = StageMemory(work)
         self.balance = Balance(work, devices, self._memory)
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
@@ -65,11 +65,11 @@ class Fitting:
 
     @property
     def most_training_replicas(self) -> int:
-        """Replicas of which each still has a sequence of every minibatch."""
+        """The most replicas that each have a sequence of every minibatch."""
         return ceil(self.work.batch_size / self.work.minibatches)
 
     def least_resident_bytes(self, task: Task, *, num_gpus: int) -> float:
-        """Return what a task keeps on each of so many GPUs at least: all of it divided."""
+        """Return the least bytes that a task keeps on each of so many GPUs: all of it divided."""
         if task is Task.ACTOR_GENERATION:
             return 0.0
         if task in TRAINING_TASKS:
@@ -77,14 +77,14 @@ class Fitting:
         return memory.inference_footprint(self._whole, self.work).resident_bytes / num_gpus
 
     def least_bytes(self, task: Task) -> float:
-        """Return what a task needs of all its GPUs together at least."""
+        """Return the least bytes that a task needs on all its GPUs together."""
         if task is Task.ACTOR_GENERATION:
             return memory.generation_footprint(self._whole, self.work, concurrency=1).total_bytes
         return self.least_resident_bytes(task, num_gpus=1)
 
     @cached_property
     def scoring_bytes(self) -> tuple[float, float]:
-        """What scoring needs on a GPU beside weights, uncut and cut as finely as can be."""
+        """Scoring's bytes on a GPU beside weights, uncut and cut as finely as possible."""
         finest = self._memory.shard(max(TENSOR_SIZES), 1, (False, False))
         return (
             memory.inference_footprint(self._whole, self.work).working_bytes,
@@ -97,10 +97,10 @@ class Fitting:
         return self._memory.shard(1, self.work.architecture.num_layers, (True, True))
 
     def rate_per_gpu(self, task: Task, site: int) -> float:
-        """Return the trajectories a second that a GPU of a site does of a task, at best.
+        """Return the best rate of a task on a GPU of a site, in trajectories a second.
 
-        Communication between replicas is left out, so no plan does more. 0 where no replica
-        fits the site.
+        Communication between replicas is left out, so no plan is faster. 0 if no replica fits
+        the site.
         """
         if task not in TRAINING_TASKS:
             splits = self.splits(task, site, reserved_bytes=0)
@@ -129,7 +129,7 @@ class Fitting:
         return max(rates)
 
     def may_be(self, task: Task, split: Split) -> bool:
-        """Tell whether a task may be cut so, for what runs it."""
+        """Tell whether the task's engine supports a split."""
         if not self.runnable_only:
             return True
         model, (tensor, stages) = self.work.architecture, split
@@ -137,7 +137,7 @@ class Fitting:
         return not split_obstacle(task, cut, self.work.engine, model)
 
     def may_be_alike(self, tasks: Sequence[Task], split: Split) -> bool:
-        """Tell whether all of a group may be cut so, where its tasks are cut alike."""
+        """Tell whether all tasks of a group that are cut alike support a split."""
         key = (*tasks, split)
         if key not in self._allowed:
             self._allowed[key] = all(self.may_be(task, split) for task in deciding(tasks))
@@ -146,7 +146,7 @@ class Fitting:
     # Training
 
     def least_training_seconds(self, site: int) -> float:
-        """Return what one trajectory takes a GPU that does nothing but multiply."""
+        """Return the seconds of one trajectory on a GPU at its peak FLOPS."""
         if site not in self._least:
             self._least[site] = compute.training_seconds(
                 self._whole,
@@ -164,8 +164,8 @@ class Fitting:
         key = (self._likeness(task), site, reserved_bytes)
         if key not in self._splits:
             most = self._rates_at_most(task, site)
-            # A reference of its own would keep all that is remembered here until the garbage
-            # collector comes by.
+            # A reference to itself would keep all remembered results until the garbage
+            # collector runs.
             fitting = proxy(self)
 
             def rate(split: Split) -> float:
@@ -176,7 +176,7 @@ class Fitting:
         return self._splits[key]
 
     def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:
-        """Return the rate of each split on GPUs where nothing else is."""
+        """Return the rate of each split on empty GPUs."""
         key = (self._likeness(task), site)
         if key not in self._most_rates:
             self._most_rates[key] = tuple(
@@ -187,14 +187,14 @@ class Fitting:
         return self._most_rates[key]
 
     def _likeness(self, task: Task) -> object:
-        """Return what tasks have in common that may be split alike."""
+        """Return the key that tasks with equal splits share."""
         return task if self.runnable_only else task is Task.ACTOR_GENERATION
 
     def splits_beside_generation(self, site: int, *, reserved_bytes: int) -> tuple[Split, ...]:
-        """Return scoring's splits on GPUs that generate too, what is best for both first.
+        """Return scoring's splits on GPUs that generate too, the best for both first.
 
-        What scoring keeps of its model on a GPU is missing in generation's cache, so that the
-        fastest split to score with may make both together slow.
+        Scoring's model takes memory from generation's cache, so scoring's fastest split may make
+        both together slow.
         """
         key = (site, reserved_bytes)
         if key not in self._shared_splits:
@@ -246,7 +246,7 @@ class Fitting:
     def rate_alike(self, tasks: Sequence[Task], site: int, split: Split) -> float:
         """Return the rate of a replica that serves several tasks in turns; 0 if it cannot fit.
 
-        Each of one stage, for no program that others ask has more.
+        Each has one stage: programs that serve others never have more.
         """
         shard = self._memory.shard(split[0], self.work.architecture.num_layers, (True, True))
         scoring = [task for task in tasks if task is not Task.ACTOR_GENERATION]
@@ -285,7 +285,7 @@ class Fitting:
     def _balanced_serving(
         self, site: int, tensor: int, most_layers: tuple[int, ...]
     ) -> tuple[int, ...] | None:
-        # Many reserved bytes leave room for the same layers, which are balanced once.
+        # Many values of reserved bytes leave room for the same layers, which are balanced once.
         unbound = (self.work.architecture.num_layers,) * len(most_layers)
         if most_layers != unbound:
             layers = self._balanced_serving(site, tensor, unbound)
@@ -320,7 +320,7 @@ class Fitting:
         return self._decode_seconds[key]
 
     def rate(self, task: Task, site: int, split: Split, *, reserved_bytes: int) -> float:
-        """Return a replica's rate with its part of what may be in flight; 0 if it cannot fit."""
+        """Return a replica's rate with its part of the trajectories in flight; 0 if it cannot fit."""
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         if layers is None:
             return 0.0
@@ -349,7 +349,7 @@ class Fitting:
     def _cache_rooms(
         self, site: int, split: Split, layers: tuple[int, ...]
     ) -> tuple[memory.CacheRoom, ...]:
-        """Return what the stages of a replica have left for keys and values."""
+        """Return the bytes of each stage of a replica left for keys and values."""
         key = (site, split, layers)
         if key not in self._rooms:
             self._rooms[key] = tuple(
@@ -392,7 +392,7 @@ class Fitting:
 
 
 def reserved_step(reserved_bytes: float) -> int:
-    """Return reserved bytes rounded up, so that like cases are remembered as one."""
+    """Return reserved bytes rounded up, so that similar cases share one result."""
     return ceil(reserved_bytes / RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
 
 

@@ -1,7 +1,7 @@
-"""Splits from the fastest on, each rated no sooner than somebody asks so far.
+"""Splits from the fastest on, each rated only when the iteration reaches it.
 
-On GPUs with less room a split is no faster, so what it does on empty ones tells which may be next.
-What a split does is ``fitting``'s.
+On GPUs with less room a split is no faster, so its rate on empty ones is a bound. ``fitting``
+computes the rates.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +16,19 @@ _Rank = tuple[float, int, tuple[int, int]]
 
 
 class Ranked:
-    """Iterates over the splits that fit, those first whose GPUs do most; equal ones by size."""
+    """An iteration over the splits that fit, the fastest per GPU first; equal ones by size."""
 
     def __init__(
         self, most: Sequence[tuple[float, Split]], rate: Callable[[Split], float] | None = None
     ) -> None:
-        """Take the rates on empty GPUs, and what tells them on these; ``None``: these are empty."""
+        """Take the rates on empty GPUs, and the function for these; ``None``: these are empty."""
         self._rate = rate
         self._known: list[Split] = []
         self._waiting = [(_rank(each, split), rate is None, split) for each, split in most if each]
         heapify(self._waiting)
 
     def __iter__(self) -> Iterator[Split]:
-        """Yield one after the other; what is known is not rated again."""
+        """Yield the splits in order; each is rated once."""
         for number in count():
             if number == len(self._known) and not self._find_next():
                 return

@@ -1,7 +1,7 @@
-"""Every way to cut one replica that a site's machines and a model's dimensions allow.
+"""Every split of one replica that a site's machines and a model's dimensions allow.
 
-Also in how many copies, what they may divide among each other, and what of it fits into memory.
-How fast each is, ``candidates`` says.
+Also its numbers of copies, the state that they may divide, and the memory that it needs.
+``candidates`` prices it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ DIVIDED_MODES = (
     ),
     (TrainingMode(recompute=Recompute.FULL, sharding=Sharding.FULL),),
 )
-"""Of several replicas, in rows: see ``modes_by_speed``."""
+"""Training modes of several replicas, in rows: see ``modes_by_speed``."""
 
 STAGE_COUNTS = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """How one replica is cut and laid on machines."""
+    """The split of one replica and its shares of machines."""
 
     parallelism: Parallelism
     share_size: int
@@ -76,10 +76,10 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
 
 
 def deciding(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Return the tasks of a group, all cut alike, that say how it may be cut.
+    """Return the tasks of a group, all cut alike, that determine its possible splits.
 
-    Every model in a trainer is cut as the one that is trained; what is done by programs of their
-    own must be such as these can do.
+    Every model in a trainer is cut as the one that is trained; separate programs must support the
+    split too.
     """
     trained = [task for task in (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING) if task in tasks]
     served = {Task.ACTOR_GENERATION, *asked_of_workers(tasks)}
@@ -87,9 +87,9 @@ def deciding(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def replica_counts(work: Workload, *, most: int) -> list[int]:
-    """Return the data-parallel sizes worth looking at: each the smallest for its largest share.
+    """Return the data-parallel sizes worth trying: each the smallest for its largest share.
 
-    A step waits for the replica with the most sequences, so a replica more helps only when
+    A step waits for the replica with the most sequences, so one more replica helps only if
     it takes one from every other: about ``2·sqrt(B)`` sizes, however many GPUs there are.
     """
     per_minibatch = ceil(work.batch_size / work.minibatches)

@@ -1,6 +1,6 @@
-"""How many layers of a stage a GPU holds; the bytes of so many layers are computed once.
+"""The most layers of a stage that a GPU holds; the bytes of each count are computed once.
 
-What needs how many bytes is ``cost.memory``'s; how many layers a stage gets, ``fitting``'s.
+``cost.memory`` counts the bytes; ``fitting`` chooses the layers of a stage.
 """
 
 from bisect import bisect_right
@@ -41,7 +41,7 @@ class StageMemory:
     def most_serving_layers(
         self, tensor: int, ends: Ends, *, is_generation: bool, free_bytes: float
     ) -> int:
-        """Return the most layers to generate or score with, 0 where not even one fits."""
+        """Return the most layers to generate or score with, 0 if not even one fits."""
         key = (is_generation, tensor, ends)
         needed = self._serving.get(key)
         if needed is None:
@@ -61,7 +61,7 @@ class StageMemory:
         passes_in_flight: int,
         free_bytes: float,
     ) -> int:
-        """Return the most layers to train, 0 where not even one fits."""
+        """Return the most layers to train, 0 if not even one fits."""
         key = (tensor, ends, mode, num_replicas, passes_in_flight)
         needed = self._training.setdefault(key, {})
         low, high = 0, self._work.architecture.num_layers

@@ -1,7 +1,7 @@
 """Three reasons for two devices to share a part, as weights from 0 to 1 for cuts.
 
-Costs decide what a good part is; these are the directions in which cuts look for one. They
-are made of the time of a message and not of bandwidth alone, so that latency counts.
+Costs decide which parts are good; these weights direct the cuts. They are derived from the time of
+a message and not from bandwidth alone, so that latency counts.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Attractions:
     """The inverse of time: parts whose members talk to each other much."""
 
     apart: Matrix
-    """What ``fast`` lacks: parts that leave the fast links to the traffic between them. FlashFlex
-    takes the reciprocal of bandwidth, which would rather put the very slowest links inside."""
+    """The complement of ``fast``: parts that leave fast links to the traffic between them.
+    FlashFlex takes the reciprocal of bandwidth, which would rather put the very slowest links inside."""
 
     alike: Matrix
     """Equally well connected on average: where few devices have fast links, those together

@@ -1,4 +1,4 @@
-"""Chains of swaps after Kernighan and Lin, but by any cost, which is asked for every swap.
+"""Chains of swaps after Kernighan and Lin, by any cost, which is evaluated for every swap.
 
 Each step swaps the two devices of different parts that gain most, or lose least, and locks
 them; of the chain, the best prefix is kept. A chain walks through worse partitions to better
@@ -16,10 +16,10 @@ from hetrl_planner.partition.search.search import Proposals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """How hard to try. Constants of ours."""
+    """The effort of a chain. Constants of ours."""
 
     max_length: int = 8
-    """Swaps of a chain that found nothing better yet."""
+    """Swaps of a chain that has found nothing better."""
 
     max_swaps: int = 256
     """Swaps that are tried for one step; where there are more, as many are drawn."""

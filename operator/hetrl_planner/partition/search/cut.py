@@ -1,7 +1,7 @@
-"""Where searches start: cuts of the device graph by METIS.
+"""Starts of searches: cuts of the device graph by METIS.
 
-Which links a good partition keeps inside its parts depends on the cost: gradients want them
-fast, a pipeline wants the fast ones between its stages. So there are cuts of both kinds and
+The cost decides which links a good partition keeps inside its parts: gradients need fast ones
+there, a pipeline needs the fast ones between its stages. So there are cuts of both kinds and
 between them, among these the two-level one of FlashFlex (first on the inverse of
 bandwidth, its small parts then merged on bandwidth), on which AReaL-Hex's second phase builds.
 """
@@ -29,7 +29,7 @@ MAX_TOTAL_WEIGHT = 2**30
 
 MAX_SEED = 2**31 - 1
 IMBALANCE_PER_MILLE = 1
-"""What METIS may stray from the sizes; ``to_sizes`` repairs the rest."""
+"""Deviation from the sizes that METIS may leave; ``to_sizes`` repairs it."""
 
 
 def cuts(graph: DeviceGraph, shape: Shape, pulls: Attractions, *, seed: int) -> Iterator[Labels]:
@@ -71,7 +71,7 @@ def cut(attraction: Matrix, shape: Shape, *, weights: Matrix, seed: int) -> Labe
     Args:
         attraction: shape (devices, devices), from 0 to 1.
         shape: the parts; their sizes count devices, and are kept exactly.
-        weights: what METIS balances before the sizes are brought right, shape (devices,).
+        weights: METIS balances them before the sizes are repaired, shape (devices,).
         seed: of METIS's own choices.
     """
     if shape.num_parts == 1:
@@ -121,7 +121,7 @@ def _grown(attraction: Matrix, shape: Shape) -> Labels:
     part_of = np.full(len(attraction), -1, dtype=np.intp)
     for part, size in enumerate(shape.part_sizes):
         free = np.flatnonzero(part_of < 0)
-        # The loneliest first, as long as there are others to keep it company.
+        # The device least attracted to others first, as long as other devices are left to join it.
         part_of[free[attraction[np.ix_(free, free)].sum(axis=1).argmin()]] = part
         for _ in range(size - 1):
             free = np.flatnonzero(part_of < 0)

@@ -1,4 +1,4 @@
-"""Cyclic partitioning: DT-FM's local search, which asks for no cost.
+"""Cyclic partitioning: DT-FM's local search, which evaluates no cost.
 
 One device after another moves from part to part until the cycle closes, so that sizes are
 kept; the gain of a move is read from the links alone. After the authors' published scheduler
@@ -51,7 +51,7 @@ def _cycle(part_of: Labels, seconds: Matrix, num_parts: int, locks: _Locks) -> L
     gained: list[float] = []
     closing: list[float] = []
     while len(moves) < len(now):
-        # A part with no device left to move sends the last guest home.
+        # A part with no device left to move returns the last one that it received.
         home = leavers[part] < 0
         device = moves[-1].device if home and moves else int(leavers[part])
         if device < 0:

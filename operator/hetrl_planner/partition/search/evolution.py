@@ -25,11 +25,11 @@ CROSSOVER_POINTS = 5
 
 MIN_POPULATION = 2
 CYCLIC_SHARE = 0.5
-"""Of children, those whose large step is DT-FM's; ours, as neither kind wins everywhere."""
+"""Share of children with DT-FM's large step; ours, as neither kind wins everywhere."""
 
 
 class LocalSearch(Protocol):
-    """What makes something of a child before it competes."""
+    """A local search that improves a child before it competes."""
 
     def __call__(self, part_of: Labels, rng: np.random.Generator, /) -> Proposals[Improved]:
         """Propose, and return the best with its cost."""
@@ -56,14 +56,14 @@ class MixedMoves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breeding:
-    """How a population lives."""
+    """The size and growth of a population."""
 
     population_size: int
     max_children: int
-    """After how many the search ends."""
+    """The number of children after which the search ends."""
 
     immigrant_share: float = 0.0
-    """Of children, those that start from a random partition instead of two parents."""
+    """Share of children that start from a random partition instead of two parents."""
 
     def __post_init__(self) -> None:
         if self.population_size < MIN_POPULATION:
@@ -86,7 +86,7 @@ def evolve(
         shape: the parts' sizes.
         rng: every choice is drawn from it.
         local_search: applied to each child.
-        breeding: the population's size, and how it goes on.
+        breeding: the population's size and growth.
         starts: the first members; random ones fill up the population.
 
     Returns:

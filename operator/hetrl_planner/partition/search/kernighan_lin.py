@@ -1,4 +1,4 @@
-"""Kernighan-Lin on the graph's edges: what METIS left, and a start for what costs ask.
+"""Kernighan-Lin on the graph's edges: it improves METIS's cuts before searches by cost.
 
 Multiway: any two devices of different parts may swap. A pass swaps pair after pair, each
 time the pair with the largest gain even where that is a loss, locks both, and keeps the best
@@ -14,7 +14,7 @@ LEAST_GAIN = 1e-9
 
 MAX_SWAPS_WITHOUT_GAIN = 32
 """Swaps after the best prefix at which a pass ends; ours. Passes over all of hundreds of
-devices cost seconds, and what METIS left is nearly right."""
+devices cost seconds, and METIS's cuts are nearly right."""
 
 
 def kernighan_lin(part_of: Labels, attraction: Matrix) -> Labels:
@@ -55,7 +55,7 @@ def _pass(start: Labels, attraction: Matrix) -> tuple[Labels, float]:
 
 
 def _gains(part_of: Labels, to_part: Matrix, attraction: Matrix, is_locked: Labels) -> Matrix:
-    """Return what the attraction inside parts grows by with each swap; shape (devices, devices)."""
+    """Return the growth of the attraction inside parts by each swap; shape (devices, devices)."""
     to_parts_of = to_part[:, part_of]
     moves = to_parts_of - np.diag(to_parts_of)[:, None]
     gains = moves + moves.T - 2 * attraction

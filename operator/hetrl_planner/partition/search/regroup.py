@@ -2,7 +2,7 @@
 
 Between groups fast links and likeness attract, inside a group slow links do: so a pipeline
 gets stretches of stages that are near each other. One group is a cut for pipelines alone, a
-group for each part a cut for gradients alone; which is best, the cost tells.
+group for each part a cut for gradients alone; the cost decides which is best.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def regrouped(
 def _inside(
     part_of: Labels, parts: Labels, members: Labels, shape: Shape, pulls: Attractions
 ) -> Labels:
-    """Return the parts of a group's members; those who came take places of those who left."""
+    """Return the parts of a group's members; new members take the places of those that left."""
     if len(parts) == 1:
         return np.full(len(members), parts[0], dtype=np.intp)
     sizes = Shape(part_sizes=tuple(shape.part_sizes[part] for part in parts))

@@ -1,4 +1,4 @@
-"""Bring the parts of a partition to their sizes, moving as few devices as can be."""
+"""Repair of the sizes of a partition's parts, with as few moves as possible."""
 
 import numpy as np
 

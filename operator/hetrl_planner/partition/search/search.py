@@ -1,4 +1,4 @@
-"""Ask and tell: how searches get the cost of what they propose, and how they end.
+"""Ask-and-tell interface: proposals of searches, their costs, and the limits.
 
 A search is a generator: it yields a partition (ask), and is sent its cost (tell). It
 compares costs and knows no limits. ``minimise`` holds the limits and keeps the best.
@@ -42,9 +42,9 @@ def minimise(
     max_evaluations: int,
     should_stop: Callable[[], bool] = never,
 ) -> Best:
-    """Answer a search's proposals until it, the evaluations or ``should_stop`` end it.
+    """Evaluate a search's proposals until it, the evaluations or ``should_stop`` end it.
 
-    The first proposal is always answered, so that there is a best one.
+    The first proposal is always evaluated, so that there is a best one.
 
     Raises:
         ValueError: ``max_evaluations`` is less than 1, or the search proposes nothing.

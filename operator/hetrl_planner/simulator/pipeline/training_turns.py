@@ -12,7 +12,7 @@ from hetrl_core.plan.plan import ReplicaGroup
 from hetrl_core.task import Task
 from hetrl_planner.cost.inference import inference_pace
 from hetrl_planner.cost.stage import PlacedStage
-from hetrl_planner.cost.training import looking_seconds
+from hetrl_planner.cost.training import proximal_seconds
 from hetrl_planner.problem.workload import Workload
 from hetrl_planner.simulator.pipeline.placed import PlacedGroup
 
@@ -44,8 +44,10 @@ class TrainingTurns:
     @cached_property
     def seconds(self) -> dict[str, float]:
         """How long each place has to do with a batch, from its beginning."""
-        looked = max(self._looked.values(), default=0.0)
-        return {name: looked + sum(tasks.values()) for name, tasks in self._trained.items()}
+        before_gradient = max(self._before_gradient.values(), default=0.0)
+        return {
+            name: before_gradient + sum(tasks.values()) for name, tasks in self._trained.items()
+        }
 
     def keeps_step(self, placed: PlacedGroup) -> bool:
         """Tell whether a group scores where one of two models is trained."""
@@ -74,18 +76,18 @@ class TrainingTurns:
         if len(trained) > 1:
             for tasks in trained.values():
                 if Task.ACTOR_TRAINING in tasks:
-                    tasks[Task.ACTOR_TRAINING] -= self._policy_looks_seconds
+                    tasks[Task.ACTOR_TRAINING] -= self._policy_proximal_seconds
         return trained
 
     @cached_property
-    def _looked(self) -> dict[str, float]:
+    def _before_gradient(self) -> dict[str, float]:
         """Seconds before any gradient, by place, where two places keep step."""
-        looked: dict[str, float] = defaultdict(float)
+        before_gradient: dict[str, float] = defaultdict(float)
         if self._is_parted:
-            looked[self.main] += self._policy_looks_seconds
+            before_gradient[self.main] += self._policy_proximal_seconds
             for name, seconds in self._scored():
-                looked[name] += seconds
-        return looked
+                before_gradient[name] += seconds
+        return before_gradient
 
     def _scored(self) -> Iterator[tuple[str, float]]:
         """Yield the place of each task that scores where something is trained, and its time."""
@@ -104,19 +106,19 @@ class TrainingTurns:
             for replica in group.replicas
         )
         is_beside = task is Task.CRITIC_TRAINING and Task.ACTOR_TRAINING in placed.trained_by
-        return seconds - self._looking_seconds(group) if is_beside else seconds
+        return seconds - self._proximal_seconds(group) if is_beside else seconds
 
     @property
-    def _policy_looks_seconds(self) -> float:
+    def _policy_proximal_seconds(self) -> float:
         return max(
-            self._looking_seconds(each.group)
+            self._proximal_seconds(each.group)
             for each in self._placed
             if Task.ACTOR_TRAINING in each.trained_by
         )
 
-    def _looking_seconds(self, group: ReplicaGroup) -> float:
+    def _proximal_seconds(self, group: ReplicaGroup) -> float:
         """Return what a policy in these replicas does of a batch before its first gradient."""
-        return self._most(group) * looking_seconds(self._work, self._stages(group))
+        return self._most(group) * proximal_seconds(self._work, self._stages(group))
 
     def _most(self, group: ReplicaGroup) -> float:
         """Return the trajectories of a batch that the busiest of a group's replicas has."""
