@@ -1,7 +1,6 @@
-"""Every way to run one replica that fits its GPUs, per site; the hopeless ones left out.
+"""Candidates: every useful way to run one replica on a site's GPUs.
 
-How a replica may be cut comes from ``splits`` and what it costs from ``cost``; how many of which
-are taken is the MILP's choice.
+``splits`` lists the cuts of a replica and ``cost`` prices them; the MILP counts the replicas.
 """
 
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ class TrainingCandidate:
     """Of the actor."""
 
     side_seconds: float
-    """Of all else that happens on these GPUs: scoring, and training the critic."""
+    """Seconds of the other tasks on these GPUs: scoring, and training the critic."""
 
     memory: MemoryUse
 
@@ -86,8 +85,8 @@ def rollout_candidates(
 ) -> tuple[RolloutCandidate, ...]:
     """Return the ways to generate on a site that fit its memory.
 
-    ``merge`` leaves out those that several smaller replicas on the same GPUs outdo, which
-    is only right while the number of replicas is free.
+    ``merge`` drops those that several smaller replicas on the same GPUs beat, which is only
+    right while the number of replicas is free.
     """
     found = []
     for split in splits(site, work, Task.ACTOR_GENERATION, runnable_only=runnable_only):
@@ -129,7 +128,7 @@ def training_candidates(
 def weights_between(
     work: Workload, snapshot: ClusterSnapshot, *, trainer_region: str, rollout_region: str
 ) -> WeightSync:
-    """Return how a new version's weights reach the rollouts of a region."""
+    """Return the path of a new version's weights to the rollouts of a region."""
     return weight_sync(
         BYTES_PER_WEIGHT * work.architecture.num_parameters,
         snapshot,
@@ -164,7 +163,7 @@ def _rollout(
 
 @dataclass(frozen=True)
 class _Copies:
-    """Data-parallel copies of one split on one site; what they have in common is priced once."""
+    """Data-parallel copies of one split on one site; their common parts are priced once."""
 
     site: Site
     split: Split
@@ -231,7 +230,7 @@ def _rings(
 
     A machine is filled with neighbouring stages, and all of them share its way out.
     """
-    # Machines of different sizes may leave no single one to hold all replicas.
+    # With machines of different sizes, maybe no single one holds all replicas.
     on_one_machine = site.is_uniform and num_replicas * split.num_gpus <= site.largest_machine_gpus
     sizes = [
         BYTES_PER_WEIGHT * stage.num_parameters
@@ -261,7 +260,7 @@ def _stage_channel(site: Site, split: Split, snapshot: ClusterSnapshot) -> Chann
 
 
 def _outdoes(better: RolloutCandidate, worse: RolloutCandidate, *, merge: bool) -> bool:
-    """Tell whether copies of one candidate do all that another does, on no more GPUs."""
+    """Tell whether copies of one candidate replace another on no more GPUs."""
     copies, rest = divmod(worse.split.num_gpus, better.split.num_gpus)
     if rest or (copies > 1 and not merge) or better.split.share_size > worse.split.share_size:
         return False
@@ -279,7 +278,7 @@ def _outdoes(better: RolloutCandidate, worse: RolloutCandidate, *, merge: bool) 
 
 
 def _is_before(one: RolloutCandidate, other: RolloutCandidate) -> bool:
-    """Order candidates that are equally good, so that only one of them goes."""
+    """Order equally good candidates, so that only one of them is dropped."""
     return (one.split.share_size, one.split.parallelism.tensor) < (
         other.split.share_size,
         other.split.parallelism.tensor,

@@ -1,7 +1,6 @@
-"""A choice: which candidates, how many of each, and what the cost model says of it.
+"""A choice: the number of each candidate, and its cost.
 
-The MILP makes choices and ``plan_job`` compares them; on which machines they land is
-``placement``'s.
+The MILP makes choices and ``plan_job`` compares them; ``placement`` selects their machines.
 """
 
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ class Choice:
     training: TrainingCandidate
     rollouts: tuple[RolloutShare, ...]
     weights: Mapping[str, WeightSync]
-    """What rollouts wait for at a new version, by their region."""
+    """The wait of rollouts for a new version, by their region."""
 
     @cached_property
     def _generated(self) -> Generated:
@@ -62,7 +61,7 @@ class Choice:
     def useful(self) -> "Choice":
         """The choice without rollouts that never generate anything in time.
 
-        Unless the job asks for so many.
+        They stay if the job requests so many.
         """
         used = tuple(
             share for share, at_once in zip(self.rollouts, self.concurrency, strict=True) if at_once
@@ -131,7 +130,7 @@ class Choice:
         return training + rollouts + self.egress_dollars_per_hour(self.step_seconds)
 
     def egress_dollars_per_hour(self, step_seconds: float) -> float:
-        """Return what weights cost at a pace, one copy a version and region."""
+        """Return the price of weights at a pace, one copy a version and region."""
         regions = {share.candidate.site.region for share in self.rollouts}
         once = sum(self.weights[region].egress_dollars for region in regions)
         return once * SECONDS_PER_HOUR / step_seconds
@@ -150,7 +149,7 @@ class Choice:
 
     @property
     def bottleneck(self) -> str:
-        """What the slower side waits for, in words."""
+        """The limit of the slower side, in words."""
         if self.training_seconds >= self.generation_seconds:
             return f"training: {self.training.time.binding} of the {self.training.site.kind.name}s"
         rates = self.samples_per_second

@@ -1,7 +1,7 @@
-"""From candidates to the best choice: the MILP, asked again until it agrees with the costs.
+"""The best choice of candidates: the MILP, solved again until it agrees with the costs.
 
 The MILP is linear, and two things are not: a rollout loses its weight synchronisation out
-of every step and has use for more at once the longer the step is, and the trainer's region
+of every step and can use more concurrency the longer the step is, and the trainer's region
 decides how long weights take. So it is solved once for each region that could train, and again
 with the step length that it found (Dinkelbach's method for ratios), which also keeps its bound
 valid.
@@ -30,22 +30,22 @@ from hetrl_planner.problem.workload import Workload
 
 MAX_ROUNDS = 6
 WORTH_ANOTHER_ROUND = 1e-3
-"""Improvement, as a share, below which rounds end."""
+"""Improvement, as a share, below which iterations end."""
 
 COST_ROUNDS = 3
-"""How often a smaller price is asked for."""
+"""Most solutions for a smaller price."""
 
 HASTENING_ROUNDS = 2
-"""How often a shorter step is asked for. Ours."""
+"""Most solutions for a shorter step. Ours."""
 
 MOST_HASTENED_GPUS = 8
-"""On larger fleets evolution makes more of the time. Ours."""
+"""On larger fleets evolution uses the time better. Ours."""
 
 ALIKE = 1.05
-"""Ratio of training times up to which one stands for the other."""
+"""Ratio of training times up to which one represents the other."""
 
 COST_TOLERANCE = 2e-3
-"""How much longer a step may be for a smaller price, when steps are to be short."""
+"""Factor by which a step may be longer for a smaller price if the goal is short steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Space:
     trainings: tuple[TrainingCandidate, ...]
     limits: Limits
     runnable_only: bool = False
-    """Whether what this release does not run is left out."""
+    """Whether plans that this release cannot run are left out."""
 
     @staticmethod
     def of(
@@ -124,18 +124,18 @@ class Found:
     """Share by which some choice could at most be better."""
 
     is_complete: bool = True
-    """Whether work, not a stop from outside, ended the search."""
+    """Whether the search ended by itself, not by ``should_stop``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
-    """How to search: when to stop, and the solver's seed."""
+    """A search with its stop condition and the solver's seed."""
 
     should_stop: Callable[[], bool]
     seed: int
 
     def best(self, space: Space, goal: Goal) -> Found | None:
-        """Return the best choice for a goal, ``None`` where no choice meets the limits."""
+        """Return the best choice for a goal, ``None`` if no choice meets the limits."""
         if isinstance(goal, Fastest):
             return self._fastest(space)
         found: list[tuple[Problem, Found]] = []
@@ -149,9 +149,9 @@ class Searcher:
         return _winner(found, goal, is_complete=is_complete)
 
     def _fastest(self, space: Space) -> Found | None:
-        """Return the fastest choice: problems that could be fastest first, the others not at all.
+        """Return the fastest choice, solving the problems with the lowest bounds first.
 
-        What is bound to be slower than the best so far needs no solver to say so.
+        Problems whose bound is above the best so far are skipped.
         """
         found: list[tuple[Problem, Found]] = []
         is_complete = True
@@ -178,9 +178,9 @@ class Searcher:
     def _fastest_of(self, problem: Problem, *, below: float = inf) -> Found | None:
         """Return the fastest choice of a problem that stays within its budget.
 
-        ``None`` as well where its bound says that no choice has a step below so many seconds. A
-        faster step sends weights more often than the program was told. So the budget is
-        lowered by what a choice overdraws it, until one does not.
+        ``None`` also if its bound shows that no choice has a step below so many seconds. A faster
+        step sends weights more often than the program assumed. So the budget is lowered by the
+        excess of a choice, until there is none.
         """
         found = self._fastest_unchecked(problem, below=below)
         budget = problem.limits.budget_dollars_per_hour
@@ -197,10 +197,10 @@ class Searcher:
         return found
 
     def _hastened(self, problem: Problem, found: Found) -> Found:
-        """Ask for shorter steps than the fastest choice has, as far as the bound allows.
+        """Search for shorter steps than the fastest choice has, as far as the bound allows.
 
-        What admission refuses, which a synchronous job knows nothing of, the MILP learns only
-        where a step is asked for.
+        The MILP models work that admission refuses (never in synchronous jobs) only for a
+        required step.
         """
         num_gpus = sum(site.num_gpus for site in problem.sites)
         if problem.work.is_synchronous or num_gpus > MOST_HASTENED_GPUS:
@@ -266,10 +266,10 @@ class Searcher:
     def _in_time(
         self, problem: Problem, goal: Cheapest | FewestGpus, *, rounds: int
     ) -> tuple[Solution | None, float | None]:
-        """Return the best choice that reaches a step, and a bound; neither where none could.
+        """Return the best choice that reaches a step, and a bound; neither if none could.
 
-        The MILP believes in rates that are too high, by its tangents and for admission refuses
-        work that it knows nothing of: then rollouts must be faster by as much.
+        The MILP's rates are too high, by its tangents and because it does not model admission:
+        then rollouts must be faster by as much.
         """
         margin, bound = 1.0, None
         for _ in range(rounds):
@@ -307,7 +307,7 @@ def _priced(
 def _winner(
     found: Sequence[tuple[Problem, Found]], goal: Goal, *, is_complete: bool
 ) -> Found | None:
-    """Return the best of what each problem gave, with the gap to the lowest of their bounds."""
+    """Return the best choice of all problems, with the gap to the lowest of their bounds."""
     if not found:
         return None
     each = [found_here for _, found_here in found]
@@ -327,7 +327,7 @@ def _by_bound(problems: Sequence[Problem]) -> list[tuple[float, Problem]]:
 
 
 def _least_step_seconds(problem: Problem) -> float:
-    """Return the step if all GPUs generated at their best, and trained at their best."""
+    """Return the step if all GPUs generated and trained at their best rates."""
     training = min(each.total_seconds for each in problem.trainings)
     generation = problem.work.batch_size / most_samples_per_second(problem)
     return training + generation if problem.work.is_synchronous else max(training, generation)
@@ -358,10 +358,10 @@ def _problems(space: Space) -> Sequence[Problem]:
 
 
 def _reachable(space: Space, *, trainer_region: str) -> Iterator[tuple[RolloutCandidate, ...]]:
-    """Yield all rollouts, and those beside the trainer alone where a link ages all others.
+    """Yield all rollouts, and those near the trainer alone if a link delays all others.
 
-    The MILP lets each rollout count by its own link, while groups are as old as their oldest
-    member: rollouts far away may look better to it than they are.
+    The MILP prices each rollout by its own link, while groups are as old as their oldest member:
+    it may overestimate distant rollouts.
     """
     near = tuple(each for each in space.rollouts if each.site.region == trainer_region)
     if space.rollouts:
@@ -371,10 +371,10 @@ def _reachable(space: Space, *, trainer_region: str) -> Iterator[tuple[RolloutCa
 
 
 def _alike(space: Space, *, trainer_region: str) -> Iterator[tuple[TrainingCandidate, ...]]:
-    """Yield the trainings of a region, where it matters in parts that take about as long.
+    """Yield the trainings of a region, in synchronous jobs in parts of similar duration.
 
-    What a synchronous step leaves for generation, and so what weights from afar cost of it,
-    depends on the training chosen; the MILP takes the shortest one's word for all.
+    The time that a synchronous step leaves for generation depends on the chosen training; the
+    MILP assumes the shortest one for all.
     """
     here = [each for each in space.trainings if each.site.region == trainer_region]
     here.sort(key=lambda each: each.total_seconds)

@@ -1,10 +1,10 @@
-"""Phase 1 of AReaL-Hex: how many replicas of which candidates, as a mixed-integer program.
+"""Phase 1 of AReaL-Hex: the numbers of replicas of candidates, as a mixed-integer program.
 
 Reconstructed from the paper's published outline (arXiv 2511.00796): one training plan,
 whole numbers of rollout replicas, the slower of both sides as fast as can be, within
 counts, budget and the staleness bound; or the cheapest at a required pace. One function
 builds, one solves, one reads back. Ours: concurrency is chosen with the counts, and
-machines are counted by blocks, so that what is chosen can always be placed.
+machines are counted by blocks, so that every choice can be placed.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ from hetrl_planner.problem.sites import SHARE_SIZES, Site
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What the solver found."""
+    """A solution of the program."""
 
     choice: Choice
     bound: float
     """No choice has a shorter step, or a smaller ``price``, than this."""
 
     is_complete: bool
-    """Whether work, not a stop from outside, ended the search."""
+    """Whether the search ended by itself, not by ``should_stop``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ def solve(
     """Return the best choice for a goal, ``None`` where no choice meets the limits.
 
     ``window_seconds`` is a step length that the best choice is known not to exceed. A
-    rollout loses its weight synchronisation out of every step, and may run the more at once
-    the longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
-    ``rollout_margin`` is by how much rollouts must be faster than they seem to be: admission
-    refuses them work now and then, of which a linear program knows nothing.
+    rollout loses its weight synchronisation out of every step, and may run more at once the
+    longer a step is, so a solution's ``bound`` is a bound only for steps up to it.
+    ``rollout_margin`` is the factor by which rollouts must be faster than modelled: admission
+    sometimes refuses them work, which a linear program does not model.
     """
     model = _build(problem, goal, window_seconds=window_seconds, rollout_margin=rollout_margin)
     is_complete = solver.run(model.program, should_stop=should_stop, seed=seed)
@@ -109,7 +109,7 @@ def _build(problem: Problem, goal: Goal, *, window_seconds: float, rollout_margi
 def _use(
     problem: Problem, candidate: RolloutCandidate, window_seconds: float
 ) -> tuple[float, float]:
-    """Return the share of a step in which a candidate works, and how many at once are in time."""
+    """Return the share of a step in which a candidate works, and its largest timely concurrency."""
     work, weights = problem.work, problem.weights[candidate.site.region]
     if work.is_synchronous:
         generating_seconds = window_seconds - _least_training_seconds(problem)
@@ -121,7 +121,7 @@ def _use(
 
 
 def _least_training_seconds(problem: Problem) -> float:
-    """Return how much of a synchronous step generation never has."""
+    """Return the part of a synchronous step that generation never has."""
     return min(candidate.total_seconds for candidate in problem.trainings)
 
 
@@ -215,7 +215,7 @@ def _egress(
     *,
     window_seconds: float,
 ) -> pulp.LpAffineExpression:
-    """Return what weights into other regions cost an hour, at the slowest pace looked at.
+    """Return the hourly price of weights into other regions, at the slowest pace allowed.
 
     A region gets one copy a version if anything generates there.
     """

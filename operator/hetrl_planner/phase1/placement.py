@@ -1,8 +1,8 @@
-"""Which machines each replica gets: blocks of GPUs, split in halves as they are needed.
+"""Machines of each replica: blocks of GPUs, split in halves as needed.
 
-The MILP has counted that every share fits (``Site.capacity``); here the names are given
-out. Training comes first, so that its replicas are neighbours; each share takes the
-smallest free block that holds it, so large blocks stay whole for large shares.
+The MILP has counted that every share fits (``Site.capacity``); here machines are assigned.
+Training comes first, so that its replicas are neighbours. Each share takes the smallest free block
+that holds it, so large blocks stay whole for large shares.
 """
 
 from collections import defaultdict, deque
@@ -60,7 +60,7 @@ class FreeBlocks:
 def place(choice: Choice) -> tuple[ReplicaGroup, ...]:
     """Return the groups of a choice on machines, the trainer's first."""
     used = [choice.training.site, *(share.candidate.site for share in choice.rollouts)]
-    # Equal sites are one site: they share what is free.
+    # Equal sites are one site: they share free blocks.
     free = {site: FreeBlocks(site.machines) for site in used}
     training = _training_group(choice, free[choice.training.site])
     rollouts = [
@@ -112,8 +112,8 @@ def _rollout_group(
 def _places(share: RolloutShare, at_once: float) -> int:
     """Return a replica's concurrency as a whole number, rounded up.
 
-    The coordinator's admission holds the run to the bound, so a place too many stays
-    empty at times, while a place too few would lose rate for good.
+    The coordinator's admission enforces the bound, so an extra place is sometimes empty, while a
+    missing place would always cost rate.
     """
     return min(share.candidate.max_concurrency, max(1, ceil(at_once)))
 

@@ -1,6 +1,6 @@
-"""What phase 1 chooses from with the trainer in one region, and what its choices are compared by.
+"""Phase 1's problem with the trainer in one region, and the order of its choices.
 
-How the best is found is ``milp``'s, and in which order problems are solved ``search``'s.
+``milp`` solves it, and ``iterate`` orders the problems.
 """
 
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ from hetrl_planner.problem.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Everything to choose from, with the trainer in one region."""
+    """All candidates, with the trainer in one region."""
 
     work: Workload
     sites: tuple[Site, ...]
     rollouts: tuple[RolloutCandidate, ...]
     trainings: tuple[TrainingCandidate, ...]
     weights: Mapping[str, WeightSync]
-    """What rollouts wait for at a new version, by their region."""
+    """The wait of rollouts for a new version, by their region."""
 
     limits: Limits
 
 
 def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:
-    """Return what a goal compares choices by."""
+    """Return the value by which a goal compares choices."""
     training = choice.training
     gpus = training.num_gpus * gpu_price(goal, training.site) + sum(
         share.num_gpus * gpu_price(goal, share.candidate.site) for share in choice.rollouts
@@ -40,7 +40,7 @@ def price(goal: Cheapest | FewestGpus, choice: Choice) -> float:
 
 
 def gpu_price(goal: Cheapest | FewestGpus, site: Site) -> float:
-    """Return what a goal counts for one GPU of a site."""
+    """Return the weight of one GPU of a site under a goal."""
     return 1.0 if isinstance(goal, FewestGpus) else site.kind.dollars_per_hour + DOLLARS_PER_GPU
 
 

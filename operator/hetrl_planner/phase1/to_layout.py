@@ -11,7 +11,7 @@ from hetrl_planner.phase1.placement import place
 
 
 def layout_of(choice: Choice, devices: Devices) -> Layout:
-    """Return a choice on concrete GPUs, those of each machine given out in order."""
+    """Return a choice on concrete GPUs, assigned in order on each machine."""
     training, *rollouts = place(choice)
     counter = _Counter(devices)
     trained = counter.replicas([training])
@@ -27,7 +27,7 @@ def layout_of(choice: Choice, devices: Devices) -> Layout:
 
 
 class _Counter:
-    """Gives out each machine's GPUs in order."""
+    """An assignment of each machine's GPUs in order."""
 
     def __init__(self, devices: Devices) -> None:
         self._next = dict(zip(devices.machine_names, devices.first_gpus, strict=False))

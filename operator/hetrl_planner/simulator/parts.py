@@ -1,6 +1,6 @@
 """The parts of one simulation, made from a pipeline and wired together.
 
-What each part does is its own file's; this says only who tells whom.
+Each part has its own module; this one only connects them.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ _DRAWN_AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Everything that moves."""
+    """All parts of a simulation."""
 
     calendar: Calendar
     ledger: RunLedger
@@ -43,14 +43,14 @@ class Parts:
     outages: Outages
 
     def start(self) -> None:
-        """Let every replica ask for work."""
+        """Let every replica request work."""
         for group in self.groups:
             for replica in group:
                 self.leases.ask_with_others(replica)
 
 
 def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
-    """Make the parts of a pipeline; each kind of chance draws from a stream of its own."""
+    """Make the parts of a pipeline; each kind of random event has its own stream."""
     lengths, filtering, failing = generator.spawn(3)
     calendar = Calendar()
     ledger = RunLedger(pipeline)
@@ -165,7 +165,7 @@ def _stages(
 
 
 def _one_by_one(draw: Callable[[int], list[int]]) -> Iterator[int]:
-    """Give out what is drawn in blocks, which numpy makes much faster than single values."""
+    """Yield values drawn in blocks, which numpy makes much faster than single ones."""
     return chain.from_iterable(draw(_DRAWN_AT_ONCE) for _ in repeat(None))
 
 

@@ -1,4 +1,4 @@
-"""A pipeline played to its last step: the simulator's one public function."""
+"""Simulation of a pipeline to its last step: the simulator's one public function."""
 
 from math import inf
 
@@ -27,14 +27,14 @@ def simulate(
     max_stall_events: int | None = None,
     max_seconds: float = inf,
 ) -> SimulationResult:
-    """Play a pipeline until it has published so many versions.
+    """Simulate a pipeline until it has published so many versions.
 
     Equal pipelines and equally seeded generators give equal results.
 
     Args:
-        pipeline: what to play.
+        pipeline: the pipeline to simulate.
         steps: versions to publish.
-        generator: where lengths, filtered groups and chance failures come from, each from a
+        generator: the source of lengths, filtered groups and random failures, each with a
             stream of its own.
         warmup_steps: first versions that are not measured; None: η + 2, or fewer where that
             is half of the steps.
@@ -73,13 +73,13 @@ def simulate(
 
 
 def _max_events(pipeline: Pipeline) -> int:
-    """Return the events in which even a trainer that was lost gets beyond where it was."""
+    """Return the events within which even a lost trainer reaches a newer version."""
     again = pipeline.trainer.checkpoint_every_steps * pipeline.batch_size
     return EVENTS_PER_TRAJECTORY * (pipeline.num_places + pipeline.batch_size) + 10 * again
 
 
 class _End:
-    """Decides when a run is over, and says why."""
+    """The end of a run, and its reason."""
 
     def __init__(
         self, calendar: Calendar, ledger: RunLedger, *, steps: int, max_stall_events: int
@@ -93,20 +93,20 @@ class _End:
         calendar.allow(max_stall_events)
 
     def draw_nearer(self) -> None:
-        """Take note of a version; only one that was never reached before is progress."""
+        """Record a version; only one that was never reached before is progress."""
         version = self._ledger.version
         if version > self._newest:
             self._newest = version
             self._calendar.allow(self._max_events if version < self._steps else 0)
 
     def come_early(self) -> None:
-        """End the run where it is."""
+        """End the run now."""
         self._is_early = True
         self._calendar.allow(0)
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended it."""
+        """The cause of the end."""
         if self._ledger.version >= self._steps:
             return "steps"
         if self._is_early:
@@ -115,7 +115,7 @@ class _End:
 
     @property
     def reason(self) -> str:
-        """Say why it ended before its steps; empty where it did not."""
+        """The reason for an end before the last step; empty if there was none."""
         said = {
             "steps": "",
             "stalled": "nothing more could happen",

@@ -1,6 +1,6 @@
-"""The GPUs that a task group owns, and the room that is left on them while it is placed.
+"""The GPUs that a task group owns, and the room left on them while it is placed.
 
-``decode`` gives them out; nothing here knows what a task is.
+``decode`` assigns them; nothing here knows tasks.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Owned:
         return sum(count // size for *_, count in self.machines)
 
     def without(self, num_blocks: int, size: int) -> list[Segment]:
-        """Return what is left once the first so many blocks of a size are taken."""
+        """Return the GPUs left after the first so many blocks of a size."""
         left = []
         for machine, first, count in self.machines:
             taken = min(num_blocks, count // size)
@@ -49,19 +49,19 @@ class Owned:
 
 @dataclass(slots=True)
 class Room:
-    """What tasks of a group that are placed keep on its GPUs, and what the others will."""
+    """Bytes that placed tasks of a group keep on its GPUs, and that the others will keep."""
 
     kept_bytes: dict[int, float] = field(default_factory=dict)
     working_bytes: dict[int, float] = field(default_factory=dict)
-    """Of the placed task that needs most of it while it runs."""
+    """Working bytes of the placed task that needs most."""
 
     later_bytes: float = 0.0
     own_bytes: float = inf
-    """What the task that is placed next needs while it runs; others may need more beside what it
+    """Working bytes of the next task to place; others may need more beside the bytes that it
     keeps."""
 
     is_before_generation: bool = False
-    """Whether generation is still to find room for its cache on these GPUs."""
+    """Whether generation still needs room for its cache on these GPUs."""
 
     def reserved(self, gpu: int) -> int:
         """Return the bytes of a GPU that a task must leave, rounded up."""
@@ -82,7 +82,7 @@ class Room:
         return max([self.reserved(gpu) for gpu in block])
 
 
-# A search cuts the same GPUs in many ways, one after the other.
+# A search cuts the same GPUs in many ways in sequence.
 @lru_cache(maxsize=256)
 def _blocks(machines: tuple[Segment, ...], size: int) -> tuple[Block, ...]:
     return tuple(

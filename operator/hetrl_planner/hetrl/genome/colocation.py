@@ -1,7 +1,7 @@
-"""Tasks of several programs on the same GPUs, all cut alike: the cut that is best for all together.
+"""Tasks of several programs on the same GPUs with one cut, the best for all together.
 
-A pod then has one stage of everything, so that there are few ways to cut it: they are all priced,
-with what each program leaves the others of a GPU. Which GPUs these are is ``decode``'s.
+A pod then has one stage of every program, so there are few cuts. All of them are priced, with the
+memory that each program leaves the others. ``decode`` chooses the GPUs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,9 +41,9 @@ class Sharing:
         self._promising: dict[Likeness, list[Choice]] = {}
 
     def training(self, tasks: Sequence[Task], owned: Owned, cut: Cut | None) -> Group | None:
-        """Return a group that trains, among other things, with a cut or the best one.
+        """Return a group that trains, with a given cut or the best one.
 
-        ``None`` where nothing fits.
+        ``None`` if nothing fits.
         """
         split = cut and (cut.tensor, cut.num_stages)
         if cut and split and self._laying.fitting.may_be_alike(tasks, split):
@@ -98,12 +98,12 @@ class Sharing:
         return tuple(dict.fromkeys(self._site_of[machine] for machine, *_ in owned.machines))
 
     def _likeness(self, tasks: Sequence[Task], owned: Owned) -> Likeness:
-        """Return what GPUs have in common on which like cuts are fast."""
+        """Return the key of GPUs on which the same cuts are fast."""
         return (*tasks, *sorted(self._sites(owned)), owned.num_gpus.bit_length())
 
 
 TRAINED = (Task.ACTOR_TRAINING, Task.CRITIC_TRAINING)
-"""Of those in a group, the first says how it is cut."""
+"""Tasks in order: the first one in a group determines its cut."""
 
 
 def cut_as(laid: TaskLayout, task: Task) -> TaskLayout:

@@ -1,8 +1,8 @@
-"""From a genome to a layout: the GPUs by number, and the cuts that nobody chose.
+"""Decoding of genomes into layouts: numbered GPUs, and the cuts that a genome leaves open.
 
-Levels 4 and 5, where a genome leaves them open. Training takes the cut that is fastest on its
-GPUs; everything else, for each site, the split whose GPUs work fastest. Both are remembered
-by what they depend on, so that most genomes decode from memory.
+These are levels 4 and 5. Training takes the cut that is fastest on its GPUs; all other tasks take,
+for each site, the split whose GPUs work fastest. Both are remembered by their inputs, so most
+genomes decode from memory.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ PROMISING_SITES = 3
 """Sets of sites remembered for them. Ours."""
 
 MOST_CUTS = 3
-"""Of processes that do several tasks: what all of them keep depends on the cut. Ours."""
+"""Repeated placements of processes with several tasks: their memory depends on the cut. Ours."""
 
 Places = tuple[tuple[int, tuple[int, ...]], ...]
 """By machine, its site and the bytes reserved on each GPU."""
@@ -53,7 +53,7 @@ Timed = tuple[float, Cut | None]
 
 
 class Decoder:
-    """Turns genomes into layouts for one job on one fleet."""
+    """A decoder of genomes into layouts for one job on one fleet."""
 
     def __init__(self, evaluator: Evaluator, *, runnable_only: bool = False) -> None:
         self._evaluator = evaluator
@@ -69,7 +69,7 @@ class Decoder:
         self._sites: dict[Places, tuple[float, Cut | None, tuple[int, ...]] | None] = {}
 
     def decode(self, genome: Genome) -> Layout | None:
-        """Return a genome's layout, ``None`` where a task has no GPUs that could hold it."""
+        """Return a genome's layout, ``None`` if a task has no GPUs that could hold it."""
         groups = []
         for number, tasks in enumerate(genome.grouping):
             owned = self._owned(genome, number)
@@ -87,9 +87,9 @@ class Decoder:
         return self.screen.packs and owned.num_gpus <= MOST_GPUS and not is_alike
 
     def deciding(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Return the tasks of a group of which a genome may choose something.
+        """Return the tasks of a group for which a genome may choose something.
 
-        Where all are cut alike, one chooses for all.
+        If all are cut alike, one task determines the cut of all.
         """
         is_alike = self.fitting.runnable_only and len(tasks) > 1
         return (self._leader(tasks),) if is_alike else tasks
@@ -108,9 +108,9 @@ class Decoder:
     def _placed(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
-        """Place the tasks of a group, once more with care where they do not fit together.
+        """Place the tasks of a group; if they do not fit together, reserve less for scoring.
 
-        What scoring needs while it runs depends on its split, which is not known before.
+        Scoring's working memory depends on its split, which is unknown before.
         """
         if self.fitting.runnable_only and len(tasks) > 1:
             return self._alike(genome, tasks, owned) if owned.machines else None
@@ -136,9 +136,9 @@ class Decoder:
     def _cut_alike(
         self, genome: Genome, tasks: Sequence[Task], owned: Owned
     ) -> tuple[TaskLayout, ...] | None:
-        """Place what the same processes do in turns: every model is cut as one of them.
+        """Place the tasks of the same processes, with one cut for every model.
 
-        What the others keep depends on the cut, so that one which leaves too little is made anew.
+        The memory of the others depends on the cut, so a cut that leaves too little is redone.
         """
         least_bytes = self.fitting.least_resident_bytes
         first = self._leader(tasks)
@@ -160,7 +160,7 @@ class Decoder:
         return None
 
     def _leader(self, tasks: Sequence[Task]) -> Task:
-        """Return what is trained, the actor first, or else what is done first."""
+        """Return the trained task, the actor first, or else the first task."""
         return next((task for task in TRAINED if task in tasks), tasks[0])
 
     def _group(
@@ -168,8 +168,8 @@ class Decoder:
     ) -> tuple[TaskLayout, ...] | None:
         """Place the tasks of a group, those that keep most first.
 
-        Each finds reserved what those before it keep. Where the genome leaves room, it finds
-        reserved as well what those after it keep at least, were that divided among all.
+        The bytes of earlier tasks are reserved for each one. If the genome leaves room, the least
+        bytes of later tasks, divided among all GPUs, are reserved as well.
         """
         room = Room()
         placed: list[TaskLayout] = []
@@ -192,7 +192,7 @@ class Decoder:
         return tuple(placed) or None
 
     def _keep(self, task: TaskLayout, room: Room) -> None:
-        """Note what a task keeps on each GPU while others run."""
+        """Record the bytes that a task keeps on each GPU while others run."""
         kept, working = room.kept_bytes, room.working_bytes
         for gpu, footprint in self._evaluator.footprints(task).items():
             kept[gpu] = kept.get(gpu, 0.0) + footprint.resident_bytes
@@ -208,7 +208,7 @@ class Decoder:
         return Owned(tuple(machines))
 
     def _used(self, genome: Genome, task: Task, owned: Owned) -> Owned:
-        """Return what a task takes of its group's GPUs, in the order in which it takes them."""
+        """Return a task's part of its group's GPUs, in its order."""
         order = dict(genome.orders).get(task)
         uses = {
             machine: (first, count) for each, machine, first, count in genome.uses if each is task
@@ -254,7 +254,7 @@ class Decoder:
         return only_on(owned, taken, site_of), cut
 
     def _places(self, owned: Owned, room: Room) -> Places:
-        """Return what GPUs are alike by: their sites and what is reserved on them."""
+        """Return the key of equal GPUs: their sites and reserved bytes."""
         site_of = self._devices.machine_sites
         return tuple(
             (site_of[machine], room.reserved_on(first, count))
@@ -266,8 +266,8 @@ class Decoder:
     ) -> tuple[float, Cut | None, tuple[int, ...]] | None:
         """Return the fastest cut on all sites or some, the most promising first.
 
-        What arithmetic alone would take is a bound: sites that could not beat the best so far
-        are not looked at.
+        The time of arithmetic alone is a bound: sites that could not beat the best so far are
+        skipped.
         """
         likeness, site_of = self._likeness(owned), self._devices.machine_sites
         choices = self._promising_sites.get(likeness) or some_of(sites)
@@ -296,7 +296,7 @@ class Decoder:
         return self.fitting.work.batch_size / rate
 
     def _search_cuts(self, owned: Owned, room: Room) -> Timed:
-        """Return the fastest cut of these GPUs; what is fastest on empty ones is tried first."""
+        """Return the fastest cut of these GPUs; the fastest one on empty GPUs is tried first."""
         places, empty = self._places(owned, room), self._places(owned, Room())
         if places not in self._cuts:
             if empty not in self._cuts:
@@ -343,19 +343,19 @@ class Decoder:
         return None
 
     def _promising_shapes(self, owned: Owned) -> list[tuple[int, int, bool]]:
-        """Return the shapes worth timing: those that were best on much the same GPUs, or all."""
+        """Return the shapes worth timing: those that were best on similar GPUs, or all."""
         every = list(self.laying.shapes(owned.num_gpus))
         known = self._promising.get(self._likeness(owned), frozenset())
         return [shape for shape in every if shape in known] or every
 
     def _likeness(self, owned: Owned) -> tuple[object, ...]:
-        """Return what GPUs have in common on which like shapes are fast."""
+        """Return the key of GPUs on which the same shapes are fast."""
         sites = {self._devices.machine_sites[machine] for machine, *_ in owned.machines}
         return (tuple(sorted(sites)), owned.num_gpus.bit_length())
 
 
 def _taken_over(task: Task, placed: list[TaskLayout]) -> TaskLayout | None:
-    """Give a scoring task that finds no room half of another's replicas: they weigh the same."""
+    """Give a scoring task without room half of another's replicas: their models are equal."""
     for number, other in enumerate(placed):
         if {task, other.task} <= SCORING_TASKS and len(other.replicas) > 1:
             half = len(other.replicas) // 2

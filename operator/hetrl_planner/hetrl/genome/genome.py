@@ -1,6 +1,6 @@
-"""What evolution changes: who owns how many GPUs of which machine, and how tasks are cut.
+"""Genomes, which evolution changes: GPU counts of groups by machine, and cuts of tasks.
 
-GPUs of one machine are alike, so a genome counts them; ``decode`` gives out the numbers.
+GPUs of one machine are equal, so a genome counts them; ``decode`` assigns the numbers.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Levels 4 and 5 of a training task, where they are not left to ``decode``."""
+    """Levels 4 and 5 of a training task, if not left to ``decode``."""
 
     tensor: int
     num_stages: int
@@ -35,28 +35,28 @@ class Genome:
     grouping: Grouping
     counts: Counts
     order: tuple[int, ...]
-    """Every machine: the order in which training lays its stages on those that it has."""
+    """The order of all machines in which training lays its stages."""
 
     cuts: tuple[tuple[Task, Cut], ...] = ()
-    """Training tasks whose cut is chosen; others get the one that is fastest alone."""
+    """Chosen cuts of training tasks; others get the one that is fastest alone."""
 
     splits: tuple[tuple[Task, int, tuple[int, int]], ...] = ()
     """Task, site, and its replicas' tensor and pipeline sizes there, where they are chosen."""
 
     uses: tuple[Use, ...] = ()
-    """Machines of which a task does not take all that its group has."""
+    """Machines on which a task takes only a part of its group's GPUs."""
 
     orders: tuple[tuple[Task, tuple[int, ...]], ...] = ()
-    """Training tasks that lay their stages in an order of machines of their own."""
+    """Orders of machines for single training tasks."""
 
     shifts: tuple[tuple[Task, int, int], ...] = ()
     """Task, and two of its stages: one layer goes from the first to the second, against the
     decoder's balance, where that leaves a layer."""
 
     leaves_room: bool = True
-    """Whether tasks that are placed first leave those after them their part of each GPU, and
-    generation its cache, or only what they do not need to be fast."""
+    """Whether tasks that are placed first leave later ones their part of each GPU, and
+    generation its cache, or only the memory that they do not need to be fast."""
 
     is_packed: bool = False
-    """Whether the tasks of small groups are put together by ``packing``, whatever is chosen for
-    them above."""
+    """Whether ``packing`` places the tasks of small groups, overriding the choices for them
+    above."""

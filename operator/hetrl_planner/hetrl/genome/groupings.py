@@ -1,4 +1,4 @@
-"""Level 1: which tasks share GPUs. Every way to divide an iteration's tasks into groups."""
+"""Level 1: every partition of an iteration's tasks into groups that share GPUs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ def groupings(
 ) -> Iterator[Grouping]:
     """Yield every partition of the tasks: Bell(4) = 15 for four, Bell(6) = 203 for six.
 
-    ``runnable_only`` leaves those that this release runs, ``generation_apart`` those whose
+    ``runnable_only`` keeps those that this release runs, ``generation_apart`` those whose
     generation is not on GPUs that train.
     """
     for groups in partitions(tasks):
@@ -25,7 +25,7 @@ def groupings(
 
 
 def disjoint(tasks: Sequence[Task]) -> Grouping:
-    """Return generation apart, and all else together: what phase 1 chooses from."""
+    """Return phase 1's grouping: generation apart, and all else together."""
     return (
         (Task.ACTOR_GENERATION,),
         tuple(task for task in tasks if task is not Task.ACTOR_GENERATION),

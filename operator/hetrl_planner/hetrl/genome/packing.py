@@ -1,8 +1,8 @@
-"""The tasks of a small group put together as well as can be: least time, within every GPU.
+"""Packing of the tasks of a small group: the least time within the memory of every GPU.
 
-Tasks of a group take turns, so their times add up, and what each keeps narrows the others. Placing
-one after the other, as ``decode`` does, fails where memory is tight; on a few GPUs all
-combinations of ways can be looked at instead, by branch and bound.
+Tasks of a group take turns, so their times add up, and the memory of each limits the others.
+Placing one after the other, as ``decode`` does, fails if memory is tight; on a few GPUs branch and
+bound over all combinations is possible instead.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.weights import WeightPaths
 
 MOST_GPUS = 5
-"""Of a group that is packed: the ways of a task grow about fivefold with each. Ours."""
+"""Most GPUs of a packed group: the ways of a task grow about fivefold with each. Ours."""
 
 MOST_FLEET_GPUS = 8
-"""Of a fleet whose groups are packed: on larger ones others have GPUs to give. Ours."""
+"""Most GPUs of a fleet with packed groups: larger ones have GPUs to spare. Ours."""
 
 MAX_VISITED_WAYS = 3_000
-"""Ways that each pass looks at, after which the best so far is taken."""
+"""Ways that each pass tries, after which the best so far is taken."""
 
 Found = tuple[TaskLayout, ...]
 
 
 class Packing:
-    """Packs groups of one job on one fleet, each once."""
+    """Packed groups of one job on one fleet, each packed once."""
 
     def __init__(self, evaluator: Evaluator, ways: Ways) -> None:
         self._evaluator = evaluator
@@ -38,7 +38,7 @@ class Packing:
         self._known: dict[tuple[tuple[Task, ...], Owned], Found | None] = {}
 
     def packed(self, tasks: Sequence[Task], owned: Owned) -> Found | None:
-        """Return the tasks' layouts, ``None`` where none fit together."""
+        """Return the tasks' layouts, ``None`` if none fit together."""
         key = (tuple(tasks), owned)
         if key not in self._known:
             self._known[key] = _Search(self._evaluator, self._ways, tasks, owned).best()
@@ -46,13 +46,13 @@ class Packing:
 
 
 class _Search:
-    """One group being packed."""
+    """The packing of one group."""
 
     def __init__(
         self, evaluator: Evaluator, ways: Ways, tasks: Sequence[Task], owned: Owned
     ) -> None:
         self._evaluator = evaluator
-        # Generation last: its cache takes what room the others leave.
+        # Generation last: its cache takes the room that the others leave.
         ordered = sorted(tasks, key=lambda task: task is Task.ACTOR_GENERATION)
         self._is_like_the_last = [False, *(set(two) <= SCORING_TASKS for two in pairwise(ordered))]
         self._ways = [ways.of(task, owned) for task in ordered]
@@ -76,7 +76,7 @@ class _Search:
         }
 
     def best(self) -> Found | None:
-        """Search thrice: ways that keep little first, to have any; a compromise; the fastest."""
+        """Search three times: the smallest ways first, to find any; a compromise; the fastest."""
         by_seconds = self._ways
         for key in (_kept_bytes, _kept_byte_seconds, _seconds):
             self._ways = [tuple(sorted(several, key=key)) for several in by_seconds]
@@ -86,9 +86,9 @@ class _Search:
         return self._best
 
     def _place(self, placed: Found, seconds: float, last: int) -> None:
-        """Try the ways of the next task beside those that are placed, the last of them so.
+        """Try the ways of the next task beside those placed; ``last`` is the last one's way.
 
-        Tasks that score cost the same: which of them has which way is not tried out.
+        Tasks that score cost the same, so permutations of their ways are skipped.
         """
         number = len(placed)
         if number == len(self._ways):
@@ -133,8 +133,8 @@ class _Search:
         *others, generation = placed
         trained = next((each for each in others if each.task is Task.ACTOR_TRAINING), None)
         kept = tuple([self._resident[gpu] for gpu in generation.gpus])
-        # The others leave it the same room in many ways. Layouts are the ways' own, which outlive
-        # the search: an id is one of them.
+        # The others leave it the same room in many ways. Ways own their layouts and outlive the
+        # search, so an id identifies a layout.
         key = (id(generation), id(trained), kept)
         if key not in self._generated:
             weights = self._weights(trained, generation) if trained else None

@@ -1,7 +1,7 @@
-"""What can be known of a genome before it is decoded: whether it may fit, and what it equals.
+"""Screening of genomes before they are decoded: possible fits and duplicates.
 
-A search looks at few genomes, so each that it asks for should be a layout, and another one.
-Placing tasks is ``decode``'s; a genome that passes here may still fit nowhere.
+A search evaluates few genomes, so each should decode to a layout, and to a new one. ``decode``
+places the tasks; a genome that passes here may still fit nowhere.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from hetrl_planner.layout.fit.fitting import Fitting
 
 
 class Screen:
-    """Looks at genomes of one job on one fleet."""
+    """Checks of genomes of one job on one fleet."""
 
     def __init__(self, fitting: Fitting) -> None:
         self._least_bytes = {task: fitting.least_bytes(task) for task in fitting.work.tasks}
@@ -23,11 +23,11 @@ class Screen:
         self.packs = devices.num_gpus <= MOST_FLEET_GPUS and not (
             fitting.runnable_only and len(fitting.work.training_side) > 1
         )
-        """Whether the fleet is one whose groups may be packed. What a trainer's processes do
-        beside training is cut as that is, which leaves nothing to be packed."""
+        """Whether the fleet's groups may be packed. The other tasks of a trainer's processes are
+        cut as training is, which leaves nothing to pack."""
 
     def may_fit(self, genome: Genome) -> bool:
-        """Tell whether the GPUs of each group together have room for what its tasks keep."""
+        """Tell whether the GPUs of each group together have room for its tasks' bytes."""
         room = [0] * len(genome.grouping)
         for usable_bytes, row in zip(self._usable_bytes, genome.counts, strict=True):
             for group, count in enumerate(row):
@@ -38,7 +38,7 @@ class Screen:
         )
 
     def plain(self, genome: Genome) -> Genome:
-        """Return a genome without what packing decides for it, so that equals look equal."""
+        """Return a genome without the choices that packing overrides, to compare genomes."""
         if not genome.is_packed:
             return genome
         if not self.packs:
@@ -57,7 +57,7 @@ class Screen:
 
 
 def _relabelled(genome: Genome) -> list[tuple[Task, ...]]:
-    """Return the groups with tasks that score dealt out in order: they all cost the same."""
+    """Return the groups with scoring tasks in a fixed order: they all cost the same."""
     columns = list(zip(*genome.counts, strict=True))
     others = [
         tuple(task for task in group if task not in SCORING_TASKS) for group in genome.grouping

@@ -1,7 +1,7 @@
-"""Replicas that serve, put on the GPUs of one site: as many as there is room for.
+"""Placement of replicas that serve on the GPUs of one site: as many as fit.
 
-GPUs of a site may have unlike room, where other tasks keep parts of their models: served apart
-each has as much as can be, served together larger replicas find a place. What is faster is taken.
+GPUs of a site may have unequal room if other tasks keep parts of their models. Separate placements
+give each GPU the most room, a common one fits larger replicas. The faster one is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ MOST_KNOWN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Replicas of one site, the trajectories a second that they do, and what they leave over."""
+    """Replicas of one site, their trajectories a second, and the GPUs that they leave."""
 
     replicas: tuple[ReplicaLayout, ...]
     rate: float
@@ -32,13 +32,13 @@ _Asked = tuple[Task, int, Split | None, bool, tuple[Task, ...], tuple[Segment, .
 
 
 class Filled:
-    """What was placed before: a search asks for the same GPUs again and again."""
+    """Remembered placements: a search requests the same GPUs repeatedly."""
 
     def __init__(self) -> None:
         self._known: dict[_Asked, Served] = {}
 
     def get(self, asked: _Asked, place: Callable[[], Served]) -> Served:
-        """Return what is known, or place it."""
+        """Return a remembered placement, or make one."""
         if (known := self._known.get(asked)) is not None:
             return known
         if len(self._known) >= MOST_KNOWN:
@@ -49,7 +49,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Places the replicas of one task on one site."""
+    """The placement of one task's replicas on one site."""
 
     fitting: Fitting
     task: Task
@@ -58,10 +58,10 @@ class Filling:
     is_before_generation: bool
     known: Filled
     alike: tuple[Task, ...] = ()
-    """Tasks that are cut as this one, which is among them; empty where each is cut for itself."""
+    """Tasks that are cut as this one, itself included; empty if each has its own cut."""
 
     def apart(self, places: Mapping[int, Sequence[Segment]]) -> Served:
-        """Serve on GPUs with much room and with little apart, and on what both leave together."""
+        """Serve on GPUs with much and with little room apart, and on the rest of both together."""
         served = [self.filled(places[reserved], reserved) for reserved in sorted(places)]
         if len(places) > 1:
             served.append(self.filled([each for one in served for each in one.left], max(places)))
@@ -72,7 +72,7 @@ class Filling:
         )
 
     def filled(self, machines: Sequence[Segment], reserved: int) -> Served:
-        """Place as many replicas of a split as there is room for, then smaller ones."""
+        """Place as many replicas of a split as fit, then smaller ones."""
         segments = tuple(machines)
         return self.known.get(
             (
@@ -94,7 +94,7 @@ class Filling:
         rate = 0.0
         fastest = next(iter(splits), None)
         first = fastest and (self._chosen or fastest)
-        # What a split leaves over may still hold smaller replicas.
+        # The GPUs that a split leaves may still hold smaller replicas.
         smaller = (split for split in splits if first and prod(split) < prod(first))
         for split in chain((first,) if first else (), smaller):
             if not free:
@@ -116,7 +116,7 @@ class Filling:
 
     @property
     def _chosen(self) -> Split | None:
-        """What was chosen, if all that is cut alike may be."""
+        """The chosen split, if all tasks that are cut alike support it."""
         if self.alike and self.chosen not in self.fitting.splits_alike(self.alike, self.site):
             return None
         return self.chosen

@@ -1,7 +1,7 @@
-"""One task laid out on GPUs that it was given: cuts into stages, layers, replicas.
+"""The layout of one task on given GPUs: cuts into stages, layers, replicas.
 
-Layers are balanced by ``fitting``, within the room that other tasks leave. Which GPUs, and which
-cut, is the callers' choice.
+``fitting`` balances the layers within the room that other tasks leave. Callers choose the GPUs and
+the cut.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ TRAINING = (Task.ACTOR_TRAINING,)
 
 
 class Laying:
-    """Lays out tasks of one job on one fleet."""
+    """Layouts of single tasks of one job on one fleet."""
 
     def __init__(self, fitting: Fitting) -> None:
         self.fitting = fitting
@@ -33,7 +33,7 @@ class Laying:
         self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
 
     def cuts(self, num_gpus: int, tasks: Sequence[Task] = TRAINING) -> list[Cut]:
-        """Return every cut for so many GPUs, on which several tasks may be that are cut alike."""
+        """Return every cut for so many GPUs that all tasks with one cut support."""
         return [
             Cut(tensor, num_stages, mode, is_striped)
             for tensor, num_stages, is_striped in self.shapes(num_gpus, tasks)
@@ -64,7 +64,7 @@ class Laying:
         room: Room,
         shifts: Sequence[tuple[int, int]] = (),
     ) -> TaskLayout | None:
-        """Return a training task cut so as often as its GPUs allow, ``None`` where none fits."""
+        """Return a training task with as many replicas of a cut as fit, ``None`` if none fits."""
         blocks = owned.blocks(cut.tensor)
         most = min(len(blocks) // cut.num_stages, self.fitting.most_training_replicas)
         if not most:
@@ -82,7 +82,7 @@ class Laying:
     ) -> TaskLayout | None:
         """Return a training task whose stages have these blocks, one a replica each.
 
-        ``None`` where no division of the layers fits.
+        ``None`` if no division of the layers fits.
         """
         num_replicas = len(by_stage[0])
         layers = self.fitting.balance.layers(
@@ -100,12 +100,12 @@ class Laying:
         return TaskLayout(task, tuple([replica_on(blocks, shifted) for blocks in pipelines]), mode)
 
     def _places(self, blocks: Sequence[Block], room: Room) -> tuple[Place, ...]:
-        """Return where blocks stand, and what is reserved there, each once."""
+        """Return the places of blocks and the bytes reserved there, without duplicates."""
         site_of = self._gpu_sites
         return tuple(sorted({(site_of[block[0]], room.most_reserved(block)) for block in blocks}))
 
     def _hops(self, by_stage: Sequence[Sequence[Block]]) -> Hops:
-        """Return the ways from each stage to the next, each once."""
+        """Return the channels from each stage to the next, without duplicates."""
         machine_of, site_of = self._devices.gpu_machines, self._gpu_sites
         return tuple(
             tuple(
@@ -133,10 +133,10 @@ class Laying:
         room: Room,
         alike: tuple[Task, ...] = (),
     ) -> Iterator[ReplicaLayout]:
-        """Yield replicas of a task that does not train, site by site, as many as there is room for.
+        """Yield replicas of a task that does not train, site by site, as many as fit.
 
-        Sites without a chosen split get the best one; that of all tasks that are to be cut
-        ``alike``, if there are such.
+        Sites without a chosen split get the best one, for all tasks in ``alike`` if there are
+        any.
         """
         by_site: dict[int, dict[int, list[Segment]]] = {}
         for machine, first, count in owned.machines:

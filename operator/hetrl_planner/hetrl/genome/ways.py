@@ -1,7 +1,7 @@
-"""Every way to run one task on some GPUs of a small group, for ``packing`` to choose from.
+"""Every way to run one task on some GPUs of a small group; ``packing`` chooses one.
 
-Which of the GPUs, in which order, cut how: all of it is listed here, so this is for few GPUs.
-Layers are balanced as ``laying`` does it.
+Every subset, order and cut of the GPUs is listed, so there must be few. Layers are balanced as in
+``training_placement``.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MOST_ORDERED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One task's layout, what it takes alone and what it needs of each GPU."""
+    """One task's layout, its time alone and its memory on each GPU."""
 
     task: TaskLayout
     seconds: float
@@ -41,7 +41,7 @@ class Way:
 
 
 class Ways:
-    """Lists the ways of one job's tasks."""
+    """The ways of one job's tasks."""
 
     def __init__(self, evaluator: Evaluator, laying: Laying) -> None:
         self._evaluator = evaluator
@@ -52,7 +52,7 @@ class Ways:
     def of(self, task: Task, owned: Owned) -> tuple[Way, ...]:
         """Return the ways of a task on all or some of a group's GPUs, the fastest first.
 
-        Those that another beats are left out.
+        Those that another one beats are left out.
         """
         if (task, owned) not in self._known:
             self._known[task, owned] = _unbeaten(
@@ -76,7 +76,7 @@ class Ways:
         return Way(task=layout, seconds=seconds, footprints=evaluator.footprints(layout))
 
     def _layouts(self, task: Task, owned: Owned) -> Iterator[TaskLayout]:
-        """Yield the layouts of a task that use all of these GPUs, or all that a cut can."""
+        """Yield the layouts of a task on all of these GPUs, or on as many as a cut can use."""
         if task in TRAINING_TASKS:
             yield from self._training_layouts(task, owned)
             return
@@ -108,7 +108,7 @@ class Ways:
 
 
 def _parts_of(owned: Owned) -> Iterator[Owned]:
-    """Yield every choice of GPUs, at either end of what the group has on each machine."""
+    """Yield every choice of GPUs, at either end of the group's GPUs on each machine."""
     choices: list[list[Segment | None]] = [
         [
             None,

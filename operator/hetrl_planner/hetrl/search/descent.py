@@ -1,7 +1,6 @@
-"""Down to the nearest optimum: single changes of a good genome, until none makes it better.
+"""Descent to the nearest optimum: single changes of a good genome until none improves it.
 
-Evolution finds the valley, descent its bottom. All neighbours are tried, in a random order, and
-the first that is better is gone on from.
+All neighbours are tried in a random order, and the descent continues from the first better one.
 """
 
 from collections.abc import Generator
@@ -23,9 +22,9 @@ def descend(
     evaluations: int,
     seen: set[Genome],
 ) -> Descent:
-    """Ask for neighbours of ever better genomes, no more than so many; return how many.
+    """Propose neighbours of ever better genomes up to a budget; return their number.
 
-    ``seen`` are genomes that need not be asked for again.
+    ``seen`` are genomes that need no second evaluation.
     """
     best, genome = start
     spent, is_better = 0, True

@@ -1,4 +1,4 @@
-"""Levels 3 to 5: evolution of the genomes of one arm, asked for one at a time.
+"""Levels 3 to 5: evolution of the genomes of one arm, proposed one at a time.
 
 A generator: it yields a genome and is sent its score. The better of parent and child stays
 (steady state), after DT-FM's evolutionary search by HetRL's first author (Yuan et al., 2022).
@@ -16,8 +16,8 @@ POPULATION = 12
 """Individuals of one arm. Ours; DT-FM keeps 100 with a local search each."""
 
 MAX_REPEATS = 20
-"""Changes that lead to a genome seen before, or to one that cannot fit, after which such a one
-is asked for."""
+"""Retries of changes that lead to a known genome, or to one that cannot fit, before such a genome
+is proposed."""
 
 Guide = tuple[float, float, float, float]
 """A score with the seconds of all tasks together before what decides a tie: of two layouts with
@@ -33,7 +33,7 @@ class Population:
     members: list[tuple[Guide, Genome]] = field(default_factory=list)
     most: int = POPULATION
     most_alike: int = POPULATION
-    """Of one grouping, so that what leads early does not drive out all others."""
+    """Most of one grouping, so that an early leader does not displace all others."""
 
     seen: set[Genome] = field(default_factory=set)
 
@@ -43,7 +43,7 @@ class Population:
         return self.members[0][0]
 
     def add(self, score: Guide, genome: Genome) -> None:
-        """Take an individual in; the worst leaves where there are too many, or too many alike."""
+        """Add an individual; drop the worst beyond the limit of all or of its grouping."""
         self.members.append((score, genome))
         self.members.sort(key=lambda member: member[0])
         alike = [
@@ -59,7 +59,7 @@ class Population:
 def evolve(
     population: Population, variation: Variation, rng: np.random.Generator, *, evaluations: int
 ) -> Asked:
-    """Ask for so many children of a population."""
+    """Propose so many children of a population."""
     for _ in range(evaluations):
         child = _unseen(population, variation, rng)
         score = yield child
@@ -68,7 +68,7 @@ def evolve(
 
 def _unseen(population: Population, variation: Variation, rng: np.random.Generator) -> Genome:
     for _ in range(MAX_REPEATS):
-        # The better of two: enough pressure, and the others stay alive.
+        # The better of two: enough selection pressure, and diversity remains.
         rank = int(min(rng.integers(len(population.members), size=2)))
         child = variation.child(population.members[rank][1])
         if child not in population.seen and variation.may_fit(child):

@@ -1,7 +1,7 @@
-"""Layouts of a search that may do better than is predicted, kept aside while it goes on.
+"""Finalists: layouts of a search that may do better than predicted.
 
-Those are the best of each grouping, and those of which none is both faster and leaves more room:
-where new weights come sooner, or the training side is done sooner, less work comes too late.
+They are the best of each grouping, and the Pareto front of speed and room: if new weights come
+sooner, or the training side is done sooner, less work arrives too late.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ ROOM: tuple[Callable[[Evaluation], float], ...] = (
     lambda found: found.weight_sync_seconds,
     lambda found: found.training_side_seconds,
 )
-"""What leaves more room where it is less."""
+"""Measures that leave more room if smaller."""
 
 
 class Finalists:
-    """What one search keeps."""
+    """The finalists of one search."""
 
     def __init__(self) -> None:
         self._by_grouping: dict[Grouping, tuple[Score, Evaluation]] = {}
         self._fronts = tuple(_Front(each) for each in ROOM)
 
     def add(self, grouping: Grouping, score: Score, found: Evaluation) -> None:
-        """Take a layout in if it is the best of its kind."""
+        """Add a layout if it is the best of its kind."""
         known = self._by_grouping.get(grouping)
         if known is None or score < known[0]:
             self._by_grouping[grouping] = (score, found)
@@ -45,14 +45,14 @@ class Finalists:
 
 
 class _Front:
-    """Layouts of which none is beaten both in score and in one other measure."""
+    """A Pareto front of layouts by score and one other measure."""
 
     def __init__(self, measure: Callable[[Evaluation], float]) -> None:
         self._measure = measure
         self.members: list[tuple[Score, Evaluation]] = []
 
     def add(self, score: Score, found: Evaluation) -> None:
-        """Take a layout in unless it is beaten; drop those that it beats."""
+        """Add a layout unless it is beaten; drop those that it beats."""
         measured = self._measure(found)
         if any(other <= score and self._measure(each) <= measured for other, each in self.members):
             return

@@ -1,4 +1,4 @@
-"""A layout back as a genome, so that evolution can start from what another search found."""
+"""Conversion of a layout to a genome, so that evolution can start from another search's result."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from hetrl_planner.layout.layout import Layout, TaskLayout
 
 
 def genome_of(layout: Layout, devices: Devices, *, tasks: tuple[Task, ...]) -> Genome:
-    """Return the genome that decodes to about this layout.
+    """Return the genome that decodes to approximately this layout.
 
     Splits that differ within a site, and places that no order of machines gives, are lost.
     """
@@ -37,7 +37,7 @@ def genome_of(layout: Layout, devices: Devices, *, tasks: tuple[Task, ...]) -> G
 
 
 def _order(layout: Layout, devices: Devices) -> tuple[int, ...]:
-    """Return the machines in the order in which training's stages come to them."""
+    """Return the machines in the order of training's stages."""
     trained = (each for each in layout.tasks if each.task in TRAINING_TASKS)
     stages = (stage for each in sorted(trained, key=_is_critic) for stage in each.stages)
     met = dict.fromkeys(devices.gpu_machines[stage.gpus[0]] for stage in stages)

@@ -22,24 +22,24 @@ from hetrl_planner.hetrl.search.starts import SPREAD, Starts
 from hetrl_planner.hetrl.search.variation import Variation
 
 START_SHARE = 0.1
-"""Of the budget, for first genomes: level-2 arms, dealt out among the groupings."""
+"""Share of the budget for first genomes: level-2 arms, divided among the groupings."""
 
 COUNTS_PER_GROUPING = 4
-"""Level-2 arms of each grouping that go on from there."""
+"""Level-2 arms of each grouping that continue after them."""
 
 LEADER_SHARE = 0.5
-"""Of each turn and each round, for the population that leads, so that an early stop finds it far
-on its way. Ours."""
+"""Share of each round for the leading population, so that an early stop finds it well advanced.
+Ours."""
 
 FINAL_SHARE = 0.75
-"""Of the budget, kept for the final."""
+"""Share of the budget for the final."""
 
 PACKED_START_SHARE, PACKED_FINAL_SHARE = 0.2, 0.6
-"""On fleets whose groups are packed: a genome leaves nothing open there, so that the first few
-say more of a grouping."""
+"""The share on fleets with packed groups: genomes leave nothing open there, so the first few tell
+more about a grouping."""
 
 FINALISTS = 3
-"""Groupings of which all counts that are left come into the final; of others the best comes."""
+"""The best groupings keep all their counts in the final; the others keep one."""
 
 FINAL_POPULATION = 40
 """Individuals of the final. Ours: with a dozen, it ends in the first valley."""
@@ -48,7 +48,7 @@ MOST_ALIKE = 10
 """Individuals of one grouping in the final, where there are many groupings. Ours."""
 
 DESCENT_SHARE = 0.4
-"""Of the budget, kept for single changes of the best."""
+"""Share of the budget for single changes of the best."""
 
 DESCENTS = 16
 """Groupings from whose best genomes descents start, as long as the budget lasts."""
@@ -59,7 +59,7 @@ MAX_DESCENT_GPUS = 32
 
 @dataclass(slots=True)
 class Arm:
-    """One grouping, with several ways to count out GPUs."""
+    """One grouping with several divisions of the GPUs."""
 
     grouping: Grouping
     populations: list[Population]
@@ -82,7 +82,7 @@ class Halving:
     """Genomes known to be good, from another search."""
 
     def search(self, *, evaluations: int) -> Asked:
-        """Ask for genomes until the budget is spent; for none where no grouping has the GPUs."""
+        """Propose genomes until the budget is spent; none if no grouping has enough GPUs."""
         kept = 0
         if self.variation.num_gpus <= MAX_DESCENT_GPUS:
             kept = int(evaluations * DESCENT_SHARE)
@@ -115,19 +115,19 @@ class Halving:
 
     @property
     def _possible(self) -> list[Grouping]:
-        """Groupings with a GPU for each group, once where alike tasks only change places."""
+        """Groupings with a GPU for each group, without permutations of equal tasks."""
         num_gpus = self.variation.num_gpus
         seeded = {seed.grouping for seed in self.seeds}
         found: dict[object, Grouping] = {}
         is_alike = self.variation.decoder.fitting.runnable_only
         for grouping in sorted(self.groupings, key=lambda each: each not in seeded):
             if len(grouping) <= num_gpus or grouping in seeded:
-                # What runs keeps a reward model in memory while others compute, so it is unlike.
+                # In runnable plans a reward model stays in memory, so it differs from others.
                 found.setdefault(grouping if is_alike else _likeness(grouping), grouping)
         return list(found.values())
 
     def _descents(self, arms: Sequence[Arm], *, evaluations: int) -> Asked:
-        """Go down from the best of each arm, as long as the budget lasts."""
+        """Descend from the best of each arm, as long as the budget lasts."""
         starts = sorted((arm.best.members[0] for arm in arms), key=lambda member: member[0])
         seen: set[Genome] = set()
         neighbours = Neighbours(self.variation.decoder, self.groupings)
@@ -136,9 +136,9 @@ class Halving:
             left -= yield from descend(start, neighbours, self.rng, evaluations=left, seen=seen)
 
     def _begin(self, arms: Sequence[Arm], *, evaluations: int) -> Generator[Genome, Guide, int]:
-        """Ask for first genomes in turns, and between turns for children of the leader.
+        """Propose first genomes in turns, and between turns children of the leader.
 
-        A search that is cut short has then looked at all arms, and gone on from the best.
+        A search that is stopped early has then tried all arms and improved the best.
         """
         spent = turns = 0
         while not turns or spent + len(arms) <= evaluations:
@@ -159,14 +159,14 @@ class Halving:
         yield from evolve(leader, self.variation, self.rng, evaluations=evaluations)
 
     def _found(self, arm: Arm, genome: Genome) -> Asked:
-        """Begin a population with one genome."""
+        """Start a population with one genome."""
         score = yield genome
         population = Population(seen={genome})
         population.add(score, genome)
         arm.populations.append(population)
 
     def _round(self, arms: Sequence[Arm], *, evaluations: int) -> Generator[Genome, Guide, int]:
-        """Evolve the better counts of each arm, and the leader's more; return what was spent."""
+        """Evolve the better counts of each arm, the leader's more; return the evaluations spent."""
         to_leader = int(LEADER_SHARE * evaluations)
         spent = to_leader
         for arm in arms:
@@ -198,7 +198,7 @@ def _better_half(arms: Sequence[Arm]) -> list[Arm]:
 
 
 def _likeness(grouping: Grouping) -> object:
-    """Return what groupings have in common that differ only by which model scores where.
+    """Return the key of groupings that differ only by which model scores where.
 
     All models have the actor's dimensions, so they cost the same.
     """

@@ -1,7 +1,7 @@
 """Every genome that differs from one in a single respect, for descent to the nearest optimum.
 
-``variation`` makes such changes at random; here they are all listed, those of tasks' groups too,
-which the arms of ``halving`` keep. How many of them are tried is ``descent``'s choice.
+``variation`` makes such changes at random; here they are all listed, including changes of tasks'
+groups, which the arms of ``halving`` keep. ``descent`` limits their number.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Neighbours:
         self._devices = decoder.fitting.devices
 
     def of(self, genome: Genome) -> Iterator[Genome]:
-        """Yield every neighbour, in an order that says nothing of their worth."""
+        """Yield every neighbour, in no order of quality."""
         listed = chain(
             _either_room(genome),
             self._other_counts(genome),
@@ -41,7 +41,7 @@ class Neighbours:
         return (each for each in others if each != genome and screen.may_fit(each))
 
     def _other_counts(self, genome: Genome) -> Iterator[Genome]:
-        """Move one GPU of a machine, or all that a group has there."""
+        """Move one GPU of a machine, or all GPUs of a group there."""
         for machine, row in enumerate(self._rows(genome.counts)):
             for gives, takes in permutations(range(len(row)), 2):
                 for size in {1, row[gives]} if row[gives] else ():
@@ -63,7 +63,7 @@ class Neighbours:
         return [[*row, size - sum(row)] for row, size in zip(counts, sizes, strict=True)]
 
     def _other_uses(self, genome: Genome) -> Iterator[Genome]:
-        """Let a task take another part of what its group has on a machine."""
+        """Let a task take another part of its group's GPUs on a machine."""
         for group, tasks in enumerate(genome.grouping):
             for machine, row in enumerate(genome.counts):
                 for task in self._decoder.deciding(tasks) if row[group] else ():
@@ -99,7 +99,7 @@ class Neighbours:
                     yield replace(genome, splits=others)
 
     def _other_orders(self, genome: Genome) -> Iterator[Genome]:
-        """Exchange two machines, for everybody or for one task."""
+        """Exchange two machines, for all tasks or for one."""
         own = dict(genome.orders)
         for first, last in combinations(range(len(genome.order)), 2):
             yield replace(genome, order=exchanged(genome.order, first, last))
@@ -186,7 +186,7 @@ def arranged(genome: Genome, groups: Sequence[Sequence[Task]]) -> Genome:
 
 
 def exchange_of(*, runnable_only: bool) -> Callable[[Genome, Task, Task], Genome]:
-    """Return how the tasks that train change places: what runs with all that is beside them."""
+    """Return the exchange of the tasks that train: in runnable plans, of their whole groups."""
     return exchanged_gpus if runnable_only else exchanged_tasks
 
 
@@ -212,7 +212,7 @@ def exchanged_gpus(genome: Genome, one: Task, other: Task) -> Genome:
 
 
 def _renamed(genome: Genome, other_of: Mapping[Task, Task]) -> Genome:
-    """Return a genome in which what was chosen for a task is chosen for another."""
+    """Return a genome in which a task's choices apply to another task."""
 
     def named(task: Task) -> Task:
         return other_of.get(task, task)
@@ -250,7 +250,7 @@ def _with_row(genome: Genome, machine: int, row: Sequence[int], idle: int = 1) -
 
 
 def _either_room(genome: Genome) -> Iterator[Genome]:
-    """Yield a genome as it is, and with the other habit of leaving room, and packed or not."""
+    """Yield a genome, and with each flag (room left, packed) inverted."""
     yield genome
     yield replace(genome, leaves_room=not genome.leaves_room)
     yield replace(genome, is_packed=not genome.is_packed)

@@ -1,7 +1,7 @@
-"""Where a search for plans of other groups begins: at a plan that is good, with its GPUs.
+"""Starts of other groupings derived from a good plan and its GPUs.
 
-A group that does less or more is cut anew by the decoder, and who then has too many GPUs or too few
-is for evolution to find.
+The decoder cuts a group with fewer or more tasks again, and evolution moves GPUs from groups with
+too many to groups with too few.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ Rows = list[list[int]]
 def parted(genome: Genome, grouping: Grouping, devices: Devices) -> Iterator[Genome]:
     """Yield genomes of another grouping.
 
-    Each group has the GPUs of those whose most demanding task it does. What is added is on idle
-    GPUs, or on some of the trainer's as well; training and generation also on all that are of one
-    site, or on half of them alone.
+    Each group has the GPUs of those whose most demanding task it does. Additional groups are on
+    idle GPUs, or on some of the trainer's as well; training and generation also on all GPUs of one
+    site, or on half of them.
     """
     heirs = [_inherited(group, genome.grouping) for group in grouping]
     added = [number for number, heir in enumerate(heirs) if not heir]

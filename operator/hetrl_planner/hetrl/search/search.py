@@ -1,4 +1,4 @@
-"""HetRL's search from end to end: genomes asked for, decoded, priced, and the best kept."""
+"""HetRL's search from end to end: genomes are proposed, decoded and priced; the best is kept."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Evolved:
     evaluation: Evaluation
     score: Score
     finalists: tuple[Evaluation, ...]
-    """Layouts that may do better than is predicted, best first."""
+    """Layouts that may do better than predicted, best first."""
 
     evaluations: int
     is_complete: bool
-    """Whether the budget, not a stop from outside, ended it."""
+    """Whether the budget, not ``should_stop``, ended it."""
 
 
 def search(
@@ -44,9 +44,9 @@ def search(
     runnable_only: bool = False,
     watch: Callable[[int, Score], None] | None = None,
 ) -> Evolved | None:
-    """Return the best layout found, ``None`` where none within the limits was.
+    """Return the best layout found, ``None`` if none was within the limits.
 
-    ``watch`` is told each evaluation's number and the best score so far.
+    ``watch`` receives the number of each evaluation and the best score so far.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
     fitting = decoder.fitting

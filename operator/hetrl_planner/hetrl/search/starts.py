@@ -1,7 +1,7 @@
-"""Where evolution begins: how many GPUs each group gets (level 2), and which, roughly.
+"""Starts of evolution: the number of GPUs of each group (level 2), and roughly which.
 
-Groups get GPUs in proportion to the work that their tasks are, give or take; sites are dealt
-out in a random order, so that each start favours other kinds for other groups.
+Groups get GPUs roughly in proportion to the work of their tasks. Sites are divided in a random
+order, so that each start favours other kinds for other groups.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fit.fitting import Fitting
 
 SPREAD = 0.6
-"""Standard deviation of the logarithm by which a group's part of the GPUs is varied. Ours."""
+"""Standard deviation of the logarithm of the variation of a group's share of GPUs. Ours."""
 
 MAX_REPEATS = 20
-"""Draws that cannot fit, after which such a one is returned."""
+"""Draws that cannot fit, after which such a draw is returned."""
 
 
 class Starts:
@@ -32,7 +32,7 @@ class Starts:
         self._work = {task: _gpu_seconds(task, fitting) for task in fitting.work.tasks}
 
     def genome(self, grouping: Grouping, *, spread: float = SPREAD) -> Genome:
-        """Return a genome whose groups have about the GPUs that they need, and may fit there."""
+        """Return a genome whose groups have about the GPUs that they need, and may fit."""
         for _ in range(MAX_REPEATS):
             found = self._screen.plain(self._drawn(grouping, spread))
             if self._screen.may_fit(found):
@@ -65,7 +65,7 @@ class Starts:
         )
 
     def _dealt(self, wanted: Sequence[int], order: Sequence[int]) -> Counts:
-        """Deal GPUs out in order, group after group in a random order of groups."""
+        """Assign GPUs in order, group after group in a random order of groups."""
         rows = [[0] * len(wanted) for _ in self._devices.machine_sizes]
         left = [(int(group), wanted[int(group)]) for group in self._rng.permutation(len(wanted))]
         for machine in order:

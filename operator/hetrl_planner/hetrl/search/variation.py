@@ -1,8 +1,8 @@
-"""How one genome becomes another: swaps across task groups, across places, and other cuts.
+"""Mutations of genomes: swaps across task groups, across places, and new cuts.
 
-Level 3 swaps GPUs of two groups, level 5 the places of machines within a pipeline, level 4 cuts
-a task anew; now and then level 2 moves GPUs from one group to another. Which genomes are worth
-changing is evolution's choice.
+Level 3 swaps GPUs of two groups, level 5 the places of machines within a pipeline, level 4 draws a
+new cut of a task; now and then level 2 moves GPUs from one group to another. ``evolution`` selects
+the genomes to change.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Rows = list[list[int]]
 
 
 class Variation:
-    """Changes genomes of one job on one fleet."""
+    """Mutations for one job on one fleet."""
 
     def __init__(self, decoder: Decoder, rng: np.random.Generator) -> None:
         self.decoder = decoder
@@ -47,8 +47,8 @@ class Variation:
     @property
     def _changes(self) -> tuple[tuple[Callable[[Genome], Genome], float], ...]:
         """The ways to change a genome, and how often each is taken."""
-        # Kept, these would refer back to their owner, and all that a search has remembered would
-        # wait for the garbage collector, which takes half a second for it.
+        # A stored list would refer back to its owner, and all remembered results of a search would
+        # wait for the garbage collector, which takes half a second for them.
         trains_twice = len(TRAINING_TASKS.intersection(self.decoder.fitting.work.tasks)) > 1
         exchange = ((self._exchange_training, 0.05),) if trains_twice else ()
         return (
@@ -95,7 +95,7 @@ class Variation:
         return self._with(genome, rows)
 
     def _move_gpus(self, genome: Genome) -> Genome:
-        """Let a group have GPUs that another had, or that were idle; or let them go idle."""
+        """Move GPUs to a group from another or from the idle ones; or leave them idle."""
         rows = self._rows(genome.counts)
         row = rows[self._pick(range(len(rows)))]
         gives = self._pick([group for group, count in enumerate(row) if count])
@@ -111,7 +111,7 @@ class Variation:
         return exchange(genome, *sorted(TRAINING_TASKS))
 
     def _size(self, most: int) -> int:
-        """Return how many GPUs change hands: all, one, or a power of two."""
+        """Return the number of GPUs to move: all, one, or a power of two."""
         options = [most, 1, *(size for size in (2, 4) if size < most)]
         return self._pick(options)
 
@@ -125,7 +125,7 @@ class Variation:
     # Level 5: places
 
     def _swap_places(self, genome: Genome) -> Genome:
-        """Exchange two machines in the order in which stages are laid, or turn a part round."""
+        """Exchange two machines in the order of stages, or reverse a part of it."""
         trained = [task for tasks in genome.grouping for task in tasks if task in TRAINING_TASKS]
         own = dict(genome.orders)
         whose = self._pick([None, *trained])
@@ -142,7 +142,7 @@ class Variation:
         return replace(genome, orders=tuple({**own, whose: tuple(order)}.items()))
 
     def _redraw_use(self, genome: Genome) -> Genome:
-        """Let a task take another part of what its group has on a machine, or all of it."""
+        """Let a task take another part of its group's GPUs on a machine, or all of them."""
         had = [
             (group, machine)
             for machine, row in enumerate(genome.counts)
@@ -162,7 +162,7 @@ class Variation:
     # Level 4: cuts
 
     def _redraw_cut(self, genome: Genome) -> Genome:
-        """Cut a training task in another way, or leave it to the decoder again."""
+        """Cut a training task in another way, or leave its cut to the decoder again."""
         trained = [
             (group, task)
             for group, tasks in enumerate(genome.grouping)

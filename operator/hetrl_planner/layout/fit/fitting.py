@@ -320,7 +320,7 @@ class Fitting:
         return self._decode_seconds[key]
 
     def rate(self, task: Task, site: int, split: Split, *, reserved_bytes: int) -> float:
-        """Return a replica's rate with its part of the trajectories in flight; 0 if it cannot fit."""
+        """Return a replica's rate with its share of trajectories in flight; 0 if it cannot fit."""
         layers = self.serving_layers(task, site, split, reserved_bytes=reserved_bytes)
         if layers is None:
             return 0.0

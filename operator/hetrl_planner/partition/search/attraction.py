@@ -20,7 +20,7 @@ class Attractions:
 
     apart: Matrix
     """The complement of ``fast``: parts that leave fast links to the traffic between them.
-    FlashFlex takes the reciprocal of bandwidth, which would rather put the very slowest links inside."""
+    FlashFlex takes the reciprocal of bandwidth, which rather puts the slowest links inside."""
 
     alike: Matrix
     """Equally well connected on average: where few devices have fast links, those together

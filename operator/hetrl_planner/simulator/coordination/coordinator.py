@@ -1,6 +1,6 @@
-"""What is accepted, when a group is whole, what is trained on: the runtime's rules, played.
+"""The simulated coordinator: it accepts trajectories, completes groups and fills batches.
 
-Counts and the bound's answers are the ledger's; who gets the next prompt is leases's.
+``RunLedger`` keeps the counts and applies the staleness bound; ``Leases`` assigns prompts.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 
 class Coordinator:
-    """Groups in the making, and groups that wait for training."""
+    """The state of groups in progress, and of groups that wait for training."""
 
     def __init__(
         self,
@@ -25,8 +25,8 @@ class Coordinator:
     ) -> None:
         """Start at version 0 with nothing granted.
 
-        ``on_ready``, ``trainer_waits`` and ``score`` are set by who builds the run: the trainer
-        is told when there may be enough, and stages are given what is generated.
+        ``assemble`` sets ``on_ready``, ``trainer_waits`` and ``score``, which notify the trainer of
+        ready groups and pass generated trajectories to stages.
         """
         self._ledger = ledger
         self._leases = leases
@@ -59,7 +59,7 @@ class Coordinator:
         """Trajectories in whole, scored groups."""
         return len(self._queue) * self._group_size
 
-    # What replicas and stages do
+    # Calls of replicas and stages
 
     def deliver(self, trajectory: Trajectory) -> None:
         """Take a finished trajectory, unless its lease has ended."""
@@ -75,16 +75,16 @@ class Coordinator:
             self.score(trajectory)
 
     def scored(self, trajectory: Trajectory) -> None:
-        """Know that a trajectory has all its scores, unless it was dropped meanwhile."""
+        """Record that a trajectory has all its scores, unless it was dropped meanwhile."""
         if trajectory in self._ledger.accepted:
             self._count_scored(trajectory)
 
-    # What the trainer does
+    # Calls of the trainer
 
     def take(self, count: int) -> list[Trajectory]:
-        """Hand out the oldest whole groups with so many trajectories together.
+        """Take the oldest whole groups, with so many trajectories together.
 
-        The strict check was made when each was accepted and at every version since.
+        Each passed the strict check when it was accepted and at every version since.
         """
         self._num_handed += count
         return self._queue.take(count // self._group_size)
@@ -98,7 +98,7 @@ class Coordinator:
         """Count a batch as consumed, move to the next version, check everything again."""
         self.consumed_tokens += self._ledger.end_accepted(batch, Ending.CONSUMED)
         for trajectory in batch:
-            # A group and its members refer to each other; left so, they would all wait for
+            # A group and its members refer to each other. Without this, they would all wait for
             # the garbage collector, which then takes a fifth of the time.
             trajectory.group.accepted.clear()
         self._num_handed = 0
@@ -110,29 +110,29 @@ class Coordinator:
     def rewind(self, version: int, *, handed: list[Trajectory]) -> None:
         """Go back to a checkpoint's version, as the runtime does under a new epoch.
 
-        All leases are fenced off. What was accepted stays where the surviving history has
-        sampled it; ``handed`` was in training and waits again, first in line.
+        All leases are fenced. Accepted trajectories stay if the surviving history sampled them;
+        ``handed`` was in training and waits again, first in line.
         """
         ledger = self._ledger
         ledger.move_to(version)
         self._num_handed = 0
         self._queue.put_back(dict.fromkeys(each.group for each in handed))
-        # Its first token may be the newer: a replica goes back to the checkpoint's weights, too.
+        # Its first token may be the newer one: replicas return to the checkpoint's weights too.
         future = [each for each in ledger.accepted if max(each.versions) > version]
         self._make_again(future, Ending.FENCED)
         self._leases.end_leases(list(ledger.leased), Ending.FENCED)
 
     def resume(self) -> None:
-        """Use what a batch that was taken has left: room in the queue, and in the bound."""
+        """Use the room that a taken batch leaves in the queue and in the bound."""
         self.admit_blocked()
         self._leases.serve_waiting()
 
     def admit_blocked(self) -> None:
-        """Let finished groups into the queue while it has room."""
+        """Admit finished groups to the queue while it has room."""
         for replica in self._queue.admit():
             self._leases.ask_with_others(replica)
 
-    # The rules behind
+    # Rules
 
     def _room(self) -> int | None:
         """Return the groups that may wait for the trainer."""
@@ -150,7 +150,7 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group: PromptGroup) -> None:
-        """Throw a group away that is whole and scored, or let it wait for the trainer."""
+        """Drop or queue a group that is whole and scored."""
         if self._is_filtered():
             self._drop(group.accepted, Ending.FILTERED)
             self._leases.serve_waiting()
@@ -161,12 +161,12 @@ class Coordinator:
         replica = self._ledger.end_lease(trajectory, Ending.REJECTED)
         self.discarded_tokens += trajectory.num_tokens
         self._leases.requeue(trajectory.group)
-        # Whoever delivers asks next and takes the slot itself, unless it cannot.
+        # The delivering replica requests work next and takes the slot itself, unless it cannot.
         if not (replica.num_free() and self._ledger.capacity_of(replica.version)):
             self._leases.serve_waiting()
 
     def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:
-        """Drop accepted trajectories of groups that are still wanted."""
+        """Drop accepted trajectories of groups that are still needed."""
         if not trajectories:
             return
         self._drop(trajectories, ending)
@@ -183,7 +183,7 @@ class Coordinator:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Ignore a notification."""
 
 
 def _yes() -> bool:

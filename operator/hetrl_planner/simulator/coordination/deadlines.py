@@ -1,6 +1,6 @@
-"""Ends of leases that nobody renews, in the order in which they were granted.
+"""Expiry of leases that are not renewed, in the order in which they were granted.
 
-What follows when a lease has expired is leases's to know.
+``Leases`` handles expired leases.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from hetrl_planner.simulator.events.trajectory import Trajectory
 
 
 class Deadlines:
-    """Every lease as long as any other, so that the oldest ends first."""
+    """Deadlines of equally long leases, so that the oldest ends first."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Deadlines:
         leased: Container[Trajectory],
         expire: Callable[[list[Trajectory]], None],
     ) -> None:
-        """Watch over what is in ``leased``; all that is overdue is expired at once."""
+        """Watch the leases in ``leased``; all overdue ones expire at once."""
         self._calendar = calendar
         self._lease_seconds = lease_seconds
         self._leased = leased
@@ -31,7 +31,7 @@ class Deadlines:
         self._alarm = Alarm(self._expire_overdue)
 
     def watch(self, trajectory: Trajectory) -> None:
-        """Take note of a lease that begins."""
+        """Record a lease that begins."""
         self._forget_ended()
         if not self._line:
             self._calendar.set(self._alarm, self._lease_seconds)
@@ -46,6 +46,6 @@ class Deadlines:
             self._calendar.set(self._alarm, max(0.0, self._line[0][0] - now))
 
     def _forget_ended(self) -> None:
-        """Leave the oldest lease that still runs in front."""
+        """Drop ended leases from the front of the line."""
         while self._line and self._line[0][1] not in self._leased:
             self._line.popleft()

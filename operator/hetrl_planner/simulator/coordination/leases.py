@@ -1,7 +1,6 @@
-"""Who gets a prompt: prompts in line, replicas that wait for them, leases that end early.
+"""Leases of prompts: prompts in line, replicas that wait for them, leases that end early.
 
-How many may be granted is the ledger's to say; what becomes of what is generated, the
-coordinator's.
+``RunLedger`` limits their number; the coordinator handles generated trajectories.
 """
 
 from collections import deque
@@ -17,7 +16,7 @@ from hetrl_planner.simulator.serving.replica import Replica
 
 
 class Leases:
-    """Lends prompts one by one, or new groups as a whole."""
+    """Leases of prompts, granted one by one or as whole new groups."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Leases:
         self._waiting: dict[Replica, None] = {}
         self._will_serve = False
 
-    # What replicas do
+    # Calls of replicas
 
     def ask(self, replica: Replica) -> None:
         """Give a replica work for its free places, now or as soon as the bound allows."""
@@ -64,7 +63,7 @@ class Leases:
             self._waiting[replica] = None
 
     def ask_with_others(self, replica: Replica) -> None:
-        """The same where many may ask at one moment: they share what there is."""
+        """Do the same if many replicas may request work at one moment: they share the capacity."""
         self._waiting[replica] = None
         if not self._will_serve:
             self._will_serve = True
@@ -75,19 +74,19 @@ class Leases:
         self._calendar.after(self._lease_seconds, lambda: self.release(lost))
 
     def release(self, lost: list[Trajectory]) -> None:
-        """End leases, where they have not ended yet, of work that is known to be lost."""
+        """End the leases that still run of work that is known to be lost."""
         leased = self._ledger.leased
         self.end_leases([each for each in lost if each in leased], Ending.EXPIRED)
         self.serve_waiting()
 
-    # What the coordinator does
+    # Calls of the coordinator
 
     def requeue(self, group: PromptGroup) -> None:
-        """Put a prompt in line of which a trajectory more is needed."""
+        """Put a prompt that needs one more trajectory in line."""
         self._prompts.append(group)
 
     def end_leases(self, trajectories: Iterable[Trajectory], ending: Ending) -> None:
-        """End running leases; their prompts are granted again, and whoever runs them stops."""
+        """End running leases: requeue their prompts and stop their replicas."""
         by_replica: dict[Replica, list[Trajectory]] = {}
         for trajectory in trajectories:
             replica = self._ledger.end_lease(trajectory, ending)
@@ -97,7 +96,7 @@ class Leases:
             replica.abort(theirs)
 
     def serve_waiting(self) -> None:
-        """Share out the capacity among replicas with free places, the emptiest first."""
+        """Divide the capacity among replicas with free places, the emptiest first."""
         ledger = self._ledger
         if not self._waiting or not (left := ledger.capacity()):
             return
@@ -129,7 +128,7 @@ class Leases:
         self.serve_waiting()
 
     def _grant_next(self, replica: Replica, most: int) -> int:
-        """Lend what comes next, one trajectory or a whole new group; return how many."""
+        """Grant the next trajectory or a whole new group; return the number of leases."""
         if most and (self._prompts or not self._leases_groups):
             self._grant(replica)
             return 1

@@ -1,8 +1,7 @@
-"""What is granted and what is accepted, at which version, and what the staleness bound says to it.
+"""Counts of leased and accepted trajectories at a version, under the staleness bound.
 
-Capacity, leases and the strict check are answers of ``hetrl_core.staleness``; this keeps the
-counts that it asks for, and remembers answers that hold for a whole version. Who is granted work
-is leases's to decide, what is accepted the coordinator's.
+``hetrl_core.staleness`` computes capacity and the strict check. This module keeps the counts for
+it, and remembers results that hold for a whole version.
 """
 
 import sys
@@ -24,8 +23,8 @@ class RunLedger:
         self._checks = pipeline.checks_consumption
         self._batch_size = pipeline.batch_size
         self._max_concurrent = max(1, pipeline.max_concurrent or pipeline.num_places)
-        # Each version has consumed one batch and promises one more, so that the room for what
-        # is buffered or running is the same at all versions, and asked for only once.
+        # Each version has consumed one batch and promises one more, so the room for buffered and
+        # running trajectories is equal at all versions, and computed only once.
         self._room = self._bound.capacity(
             Ledger(version=0, accepted=0, running=0),
             worker_version=0,
@@ -35,27 +34,27 @@ class RunLedger:
         self._is_too_old: dict[tuple[int, int], bool] = {}
         self.version = 0
         self.leased: dict[Trajectory, Replica] = {}
-        """Who has which lease, oldest first."""
+        """The replica of each lease, oldest first."""
         self.accepted: dict[Trajectory, Replica] = {}
-        """Not consumed yet, those in training included, and who generated them."""
+        """The replica of each trajectory not consumed yet, those in training included."""
         self.num_granted = 0
         self.endings: Counter[Ending] = Counter()
 
-    # What the bound says
+    # The staleness bound
 
     def capacity(self) -> int:
-        """Return how many trajectories may be granted now, to whoever has the newest weights."""
+        """Return the trajectories that may be leased now under the newest weights."""
         return self.capacity_of(self.version)
 
     def capacity_of(self, version: int) -> int:
-        """Return how many may be granted now to who has weights of a version."""
+        """Return the trajectories that may be leased now under weights of a version."""
         running = len(self.leased)
         capacity = self._room - len(self.accepted) - running
         if version != self.version:
             # Weights newer than the version are those of a history that was lost.
             behind = self.version - version
             capacity = capacity - behind * self._batch_size if behind > 0 else 0
-        # Asked at each event, of which calls of ``min`` and ``max`` would take four hundredths.
+        # Calls of ``min`` and ``max`` here would take four hundredths of each event.
         if capacity > (free := self._max_concurrent - running):
             capacity = free
         return capacity if capacity > 0 else 0  # noqa: FURB136
@@ -74,13 +73,13 @@ class RunLedger:
         return is_too_old
 
     def stale(self) -> list[Trajectory]:
-        """Return what was accepted and fails the strict check now."""
+        """Return the accepted trajectories that fail the strict check now."""
         sampled = {each.versions for each in self.accepted}
         stale = {versions for versions in sampled if self.is_too_old(versions)}
         return [each for each in self.accepted if each.versions in stale] if stale else []
 
     def outdated(self) -> list[Trajectory]:
-        """Return what runs that was begun under weights that may start nothing any more."""
+        """Return the running trajectories whose initial weights may start nothing any more."""
         versions = {
             version
             for version in {each.lease_version for each in self.leased}
@@ -88,29 +87,29 @@ class RunLedger:
         }
         return [each for each in self.leased if each.lease_version in versions] if versions else []
 
-    # What happens
+    # Events
 
     def move_to(self, version: int) -> None:
-        """Go on with another version."""
+        """Move to another version."""
         self.version = version
         self._is_too_old.clear()
 
     def lease(self, trajectory: Trajectory, replica: Replica) -> None:
-        """Begin a lease."""
+        """Start a lease."""
         self.num_granted += 1
         self.leased[trajectory] = replica
 
     def end_lease(self, trajectory: Trajectory, ending: Ending) -> Replica:
-        """End a running lease; return who had it."""
+        """End a running lease; return its replica."""
         self.endings[ending] += 1
         return self.leased.pop(trajectory)
 
     def accept(self, trajectory: Trajectory) -> None:
-        """Let what was generated under a lease wait for training."""
+        """Move a trajectory from its lease to the accepted ones."""
         self.accepted[trajectory] = self.leased.pop(trajectory)
 
     def end_accepted(self, trajectories: Sequence[Trajectory], ending: Ending) -> int:
-        """End what was accepted, in training or not; return its tokens."""
+        """End accepted trajectories, in training or not; return their tokens."""
         for trajectory in trajectories:
             del self.accepted[trajectory]
         self.endings[ending] += len(trajectories)

@@ -1,6 +1,6 @@
-"""Whole groups that wait for the trainer, as many as there is room for; others wait outside.
+"""The bounded queue of whole groups that wait for the trainer; others wait outside.
 
-A group outside keeps the place of its last member, as a worker does that cannot hand over.
+A group outside keeps the place of its last member, like a worker that cannot deliver.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from hetrl_planner.simulator.serving.replica import Replica
 
 
 class GroupQueue:
-    """First in, first out; ``room`` tells how many groups fit at the moment, None any number."""
+    """A FIFO queue; ``room`` returns the groups that fit now, None for any number."""
 
     def __init__(self, room: Callable[[], int | None]) -> None:
         self._room = room
@@ -22,7 +22,7 @@ class GroupQueue:
         return len(self._ready)
 
     def offer(self, group: PromptGroup, *, last: Replica) -> bool:
-        """Let a whole group in, or leave it outside, in a place of its last; tell which."""
+        """Admit a whole group, or leave it outside in a place of its last replica; tell which."""
         if self._has_room():
             self._ready.append(group)
             return True
@@ -31,7 +31,7 @@ class GroupQueue:
         return False
 
     def admit(self) -> list[Replica]:
-        """Let in who waits outside, while there is room; return the replicas that get places."""
+        """Admit groups from outside while there is room; return the replicas that get places."""
         relieved = []
         while self._outside and self._has_room():
             group, last = self._outside.popleft()
@@ -41,15 +41,15 @@ class GroupQueue:
         return relieved
 
     def take(self, count: int) -> list[Trajectory]:
-        """Take out the members of the oldest groups, so many groups."""
+        """Remove so many of the oldest groups; return their members."""
         return [each for _ in range(count) for each in self._ready.popleft().accepted]
 
     def put_back(self, groups: Iterable[PromptGroup]) -> None:
-        """Put groups first in line that were taken out."""
+        """Return groups to the front of the queue."""
         self._ready.extendleft(reversed(list(groups)))
 
     def discard(self, broken: set[PromptGroup]) -> list[Replica]:
-        """Take out groups that are whole no more; return the replicas that get places."""
+        """Remove groups that are no longer whole; return the replicas that get places."""
         relieved = [last for group, last in self._outside if group in broken]
         for last in relieved:
             last.num_held_places -= 1

@@ -1,7 +1,7 @@
-"""Simulated time: what happens next, and alarms that can be moved.
+"""Simulated time: the queue of events, and alarms that can be moved.
 
-The event loop of the simulator. docs/decisions/0045 says why it is ours: a library's costs
-half of what a whole event of the model does.
+The event loop of the simulator. It is our own because a library's loop costs half as much as a
+whole event of the model (docs/decisions/0045).
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Alarm:
         """Number of the calendar's entry that counts; 0 while none does."""
 
     def call_off(self) -> None:
-        """Do not ring."""
+        """Cancel the alarm."""
         self.pending = 0
 
 
@@ -37,30 +37,30 @@ class Calendar:
         self.now = 0.0
         """Seconds since the start."""
         self.events = 0
-        """Events that have happened; alarms that were moved before they rang are none."""
+        """Events that have happened, without alarms that were moved before they rang."""
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do something in so many seconds."""
+        """Schedule an action in so many seconds."""
         self._number = number = self._number + 1
         heappush(self._line, (self.now + seconds, number, action, None))
 
     def set(self, alarm: Alarm, seconds: float) -> None:
-        """Let an alarm ring in so many seconds, and no more at the moment set before."""
-        # The entry that no longer counts stays in line: to find it would cost more.
+        """Move an alarm to ring in so many seconds."""
+        # The old entry stays in the heap: finding it would cost more.
         self._number = alarm.pending = number = self._number + 1
         heappush(self._line, (self.now + seconds, number, alarm.action, alarm))
 
     @property
     def has_more(self) -> bool:
-        """Whether anything is still to happen."""
+        """Whether any event is pending."""
         return bool(self._line)
 
     def allow(self, events: int) -> None:
-        """Let so many more events happen, and no more whatever was allowed before."""
+        """Limit the run to so many more events, replacing any earlier limit."""
         self._most_events = self.events + events
 
     def play(self) -> None:
-        """Let events happen while there are any and they are allowed."""
+        """Run events until none is pending or the limit is reached."""
         line = self._line
         while line and self.events < self._most_events:
             at, number, action, alarm = heappop(line)

@@ -17,7 +17,7 @@ Member = TypeVar("Member")
 class PacedWork(Generic[Member]):
     """Members that each gain one unit every ``seconds_per_unit[n]`` while ``n`` run.
 
-    Whoever adds or removes members calls ``settle`` before and ``look_ahead`` after.
+    Callers that add or remove members call ``settle`` before and ``look_ahead`` after.
     """
 
     __slots__ = (
@@ -57,9 +57,9 @@ class PacedWork(Generic[Member]):
         self._held = 0
         self._stalled_seconds = 0.0
         self.mark = 0.0
-        """Units that a member gains which is there from the start."""
+        """Units gained by a member that runs from the start."""
         self.is_stopped = False
-        """Whether time counts as stopped, which says nothing of the pace: see ``stall``."""
+        """Whether time counts as stopped; ``stall`` sets the pace."""
         self.stopped_seconds = 0.0
         self.held_seconds = 0.0
         self.active_seconds = 0.0
@@ -71,7 +71,7 @@ class PacedWork(Generic[Member]):
         """Bring the mark and the times to the present."""
         now = self._calendar.now
         elapsed = now - self._since
-        # With a float as with all here: the interpreter compares alike far faster than unlike.
+        # A float literal, because the interpreter compares equal types far faster.
         if elapsed <= 0.0:
             return
         self._since = now
@@ -92,29 +92,29 @@ class PacedWork(Generic[Member]):
                 self.mark += running / self._seconds_per_unit[load]
 
     def add(self, member: Member, units: float) -> float:
-        """Let a member begin that has so many units to go; return the mark that it begins at."""
+        """Start a member that needs so many units; return the mark at its start."""
         self._number = number = self._number + 1
         mark = self.mark
         heappush(self.ends, (mark + units, number, member))
         return mark
 
     def remove(self, members: set[Member]) -> None:
-        """Take out members before their end."""
+        """Remove members before their end."""
         self.ends = [each for each in self.ends if each[2] not in members]
         heapify(self.ends)
 
     def clear(self) -> list[Member]:
-        """Take out everybody, oldest first."""
+        """Remove all members; return them, oldest first."""
         members = [each[2] for each in sorted(self.ends, key=lambda end: end[1])]
         self.ends = []
         return members
 
     def members(self) -> list[Member]:
-        """Return who is running."""
+        """Return the running members."""
         return [each[2] for each in self.ends]
 
     def stall(self, seconds: float) -> None:
-        """Stand still for so long, after whatever stalls it already."""
+        """Stop for so long, after any earlier stall."""
         if self._held:
             self._stalled_seconds += seconds
         elif self._resumes_at > self._calendar.now:
@@ -123,7 +123,7 @@ class PacedWork(Generic[Member]):
             self._resumes_at = self._calendar.now + seconds
 
     def hold(self) -> None:
-        """Stand still until released as often."""
+        """Stop until released as often."""
         self.settle()
         if not self._held:
             self._stalled_seconds = max(0.0, self._resumes_at - self._calendar.now)
@@ -131,7 +131,7 @@ class PacedWork(Generic[Member]):
         self._held += 1
 
     def release(self) -> None:
-        """Go on after a hold."""
+        """Continue after a hold."""
         self.settle()
         self._held -= 1
         if not self._held:
@@ -151,7 +151,7 @@ class PacedWork(Generic[Member]):
     def _reach_end(self) -> None:
         self.settle()
         ends = self.ends
-        # The mark that was aimed at, not the sum of rounded steps towards it.
+        # The exact target mark, not the sum of rounded steps towards it.
         self.mark = ends[0][0]
         done = [heappop(ends)[2]]
         while ends and ends[0][0] <= self.mark:

@@ -1,14 +1,13 @@
-"""What is generated under one lease, and the group of one prompt that it belongs to.
+"""Trajectories, each generated under one lease, and prompt groups.
 
-These change as the simulation goes; which changes are allowed is the coordinator's to know,
-and who generates what is the ledger's.
+They are mutable; the coordinator makes the changes, and the ledger knows their replicas.
 """
 
 from enum import Enum, auto
 
 
 class Ending(Enum):
-    """How a lease ends; each ends exactly once."""
+    """The ways in which a lease ends; each ends exactly once."""
 
     CONSUMED = auto()
     REJECTED = auto()
@@ -19,7 +18,7 @@ class Ending(Enum):
 
     EXPIRED = auto()
     FILTERED = auto()
-    """With its whole group."""
+    """Filtered with its whole group."""
 
     FENCED = auto()
     """Of a history that ended with the trainer that was lost."""

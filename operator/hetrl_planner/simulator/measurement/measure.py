@@ -1,4 +1,4 @@
-"""What happened so far, as totals that only grow; a result is the difference of two moments."""
+"""Totals of a run, which only grow; a result is the difference between two moments."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class GroupTotals:
     lost: float = 0.0
 
     def since(self, before: "GroupTotals") -> "GroupTotals":
-        """Return what came after an earlier moment."""
+        """Return the totals since an earlier moment."""
         return GroupTotals(
             active=self.active - before.active,
             running=self.running - before.running,
@@ -153,7 +153,7 @@ def staleness_result(ages: Counter[int]) -> StalenessResult:
 
 
 def idle_share(busy_seconds: float, *, seconds: float) -> float:
-    """Return the share of a time in which one was not busy."""
+    """Return the idle share of a time."""
     return min(1.0, max(0.0, 1 - busy_seconds / seconds)) if seconds else 0.0
 
 
@@ -170,7 +170,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def work_counts(ledger: RunLedger) -> WorkCounts:
-    """Return what became of every lease."""
+    """Return the outcome of every lease."""
     ended = ledger.endings
     return WorkCounts(
         granted=ledger.num_granted,

@@ -1,6 +1,6 @@
-"""Watches a simulation version by version, and says in the end what was measured.
+"""Measurement of a simulation version by version, and its result.
 
-What is counted where is the parts' own; how figures follow from counts is ``measure``'s.
+The parts count; ``measure`` computes figures from the counts.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 
 class Meter:
-    """Told of every version; remembers the moment at which the warm-up ended."""
+    """A recorder of versions, which remembers the end of the warm-up."""
 
     def __init__(self, pipeline: Pipeline, parts: Parts, *, warmup_steps: int) -> None:
         self._pipeline = pipeline
@@ -31,7 +31,7 @@ class Meter:
         self._previous = self._start
 
     def record_step(self, ages: list[int]) -> None:
-        """Take note of a version and the staleness of what it was trained on."""
+        """Record a version and the staleness of its trajectories."""
         before, self._previous = self._previous, measure.totals(self._parts)
         version = self._parts.ledger.version
         self._timeline.append(self._record(version, ages, before, self._previous))
@@ -41,7 +41,7 @@ class Meter:
             self._warm = self._previous
 
     def result(self, ended_by: EndedBy, *, reason: str) -> SimulationResult:
-        """Return what was measured since the warm-up, or since the start where it never ended."""
+        """Return the figures since the warm-up, or since the start if it never ended."""
         pipeline, parts = self._pipeline, self._parts
         before, after = self._warm or self._start, measure.totals(parts)
         version = parts.ledger.version

@@ -1,4 +1,4 @@
-"""What a simulation found: rates, shares, staleness, work, dollars.
+"""The result of a simulation: rates, shares, staleness, work, dollars.
 
 Everything but ``work``, ``events`` and ``timeline`` is measured after the warm-up.
 """
@@ -64,7 +64,7 @@ class StageUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCounts:
-    """What became of every lease, from the first second on; the others sum to ``granted``."""
+    """Outcomes of all leases from the first second on; the others sum to ``granted``."""
 
     granted: int
     consumed: int
@@ -80,13 +80,13 @@ class WorkCounts:
 
     @property
     def discarded(self) -> int:
-        """Trajectories, whole or in part, that nobody trained on."""
+        """Trajectories, whole or partial, that were not trained on."""
         return self.rejected + self.withdrawn + self.expired + self.filtered + self.fenced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCounts:
-    """What was lost."""
+    """Numbers of failures and lost steps."""
 
     replicas: int
     trainers: int
@@ -96,7 +96,7 @@ class FailureCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dollars:
-    """What the measured time cost."""
+    """The price of the measured time."""
 
     gpus: float
     egress: float

@@ -1,7 +1,7 @@
-"""From a plan to what is simulated: the only place where the simulator knows plans and costs.
+"""Compilation of a plan to a pipeline; only this module knows plans and costs.
 
 Speeds come from the cost model, term by term; shares of work from each group's predicted
-rate. What the cost model averages (lengths, loads, waiting) is left to happen.
+rate. The simulation replaces the averages of the cost model (lengths, loads, waiting).
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from hetrl_planner.simulator.pipeline.training_turns import TrainingTurns
 from hetrl_planner.simulator.pipeline.weight_routes import weight_routes
 
 LEASE_SECONDS = 20.0
-"""As the runtime's coordinator grants them."""
+"""The length of a lease, as in the runtime's coordinator."""
 
 
 def compile_plan(
@@ -56,7 +56,7 @@ def compile_plan(
         job: with its model's dimensions.
         snapshot: with every machine and GPU kind that the plan names.
         lengths: of responses; None: log-normal with the job's mean, one in a hundred cut.
-        failures: what is lost when; None: nothing.
+        failures: scheduled and random failures; None: none.
 
     Raises:
         ValueError: the model's dimensions are not known, or job and plan do not fit.
@@ -74,7 +74,7 @@ def _lengths(work: Workload) -> Lengths:
 
 
 class _Compiler:
-    """One plan, being compiled."""
+    """The compilation of one plan."""
 
     def __init__(self, plan: Plan, job: JobSpec, snapshot: ClusterSnapshot) -> None:
         assert job.model.architecture is not None
@@ -90,7 +90,7 @@ class _Compiler:
         self._trainer_region = training[0].region
 
     def pipeline(self, *, lengths: Lengths, failures: Failures) -> Pipeline:
-        """Return everything together."""
+        """Return the whole pipeline."""
         trainer = self._trainer()
         rollouts = tuple(
             self._rollout(each, number)
@@ -178,7 +178,7 @@ class _Compiler:
         )
 
     def _num_places(self, group: ReplicaGroup, stages: Sequence[PlacedStage]) -> int:
-        """Return a replica's concurrency; where the plan is silent, what its cache holds."""
+        """Return a replica's concurrency: the plan's, or by default its cache's."""
         if group.concurrency:
             return group.concurrency
         held = group.memory.kv_cache_bytes // (

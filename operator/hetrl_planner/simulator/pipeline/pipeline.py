@@ -1,4 +1,4 @@
-"""What is simulated: replicas, stages, trainer, weights, failures, as one frozen value.
+"""The simulated pipeline: replicas, stages, trainer, weights, failures, as one frozen value.
 
 Times are in seconds, lengths in tokens. A plan is compiled into this, and so is a pipeline
 described by its rates; the simulator knows nothing else.
@@ -15,7 +15,7 @@ NO_BOUND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightRoute:
-    """How new weights reach one region's replicas."""
+    """The path of new weights to one region's replicas."""
 
     region: str
     transfer_seconds: float = 0.0
@@ -113,7 +113,7 @@ class InferenceStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBeside:
-    """What else is trained on each batch at the same time, on other GPUs: a critic."""
+    """A second training on each batch at the same time, on other GPUs: a critic."""
 
     name: str
     step_seconds: float
@@ -125,7 +125,7 @@ class TrainingBeside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerSpec:
-    """What trains on the batches and publishes versions."""
+    """The trainer, which consumes batches and publishes versions."""
 
     step_seconds: float
     """To train on one batch, all minibatches together."""
@@ -157,7 +157,7 @@ class TrainerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedGpus:
-    """GPUs of several tasks, of which one runs at a time.
+    """GPUs of several tasks that take turns.
 
     Training goes before scoring, and both before generation, which they interrupt.
     """
@@ -189,7 +189,7 @@ class ReplicaLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """What is lost when, by the clock or by chance; chances are exponential."""
+    """Scheduled and random failures; the random ones are exponential."""
 
     replicas: tuple[ReplicaLoss, ...] = ()
     trainer_at_seconds: tuple[float, ...] = ()
@@ -212,7 +212,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A disaggregated run, ready to be played. η = 0 is a synchronous run."""
+    """A disaggregated run to simulate. η = 0 is a synchronous run."""
 
     batch_size: int
     """Trajectories consumed per version, B."""
@@ -248,13 +248,13 @@ class Pipeline:
     """Trajectories that may wait for the trainer; finished ones beyond it keep their places."""
 
     lease_seconds: float = 60.0
-    """From a lost worker's last word until its work is granted again."""
+    """From a lost worker's last heartbeat until its work is leased again."""
 
     renews_leases: bool = True
-    """Whether a living worker's leases go on; else they end after ``lease_seconds``."""
+    """Whether running workers renew leases; else they end after ``lease_seconds``."""
 
     filtered_share: float = 0.0
-    """Share of finished groups that are thrown away, as dynamic sampling does."""
+    """Share of finished groups that are dropped, as dynamic sampling does."""
 
     failures: Failures = field(default_factory=Failures)
 

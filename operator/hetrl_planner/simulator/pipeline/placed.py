@@ -1,6 +1,6 @@
-"""The groups of a plan on their GPUs: who takes turns with whom, and who pays for which.
+"""The groups of a plan on their GPUs: turns on shared GPUs, and prices.
 
-What a group does there, and how fast, is ``compile``'s.
+``compile`` computes their work and speeds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ def stages_of(group: ReplicaGroup, replica: Replica) -> list[StagePlace]:
 
 
 class Prices:
-    """What GPUs cost, each charged only once: to whoever comes first."""
+    """Prices of GPUs, each charged once to the first group that uses it."""
 
     def __init__(self, resources: ResourcesSpec, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
@@ -78,7 +78,7 @@ class Prices:
         self._charged: set[Gpu] = set()
 
     def charge(self, placed: Iterable[PlacedGroup]) -> float:
-        """Return the dollars per hour of what groups use and nobody was charged for yet."""
+        """Return the dollars per hour of groups' GPUs that were not charged before."""
         uncharged = frozenset[Gpu]().union(*(each.gpus for each in placed)) - self._charged
         self._charged |= uncharged
         # Sets have no order: added one by one, the last digit would change from run to run.

@@ -1,6 +1,6 @@
-"""Rollouts without a plan, told by their rate against the trainer's.
+"""Rollouts without a plan, described by their rate relative to the trainer's.
 
-So that a pipeline's staleness can be held against what others have measured of theirs.
+They serve to compare a pipeline's staleness with published measurements.
 """
 
 from hetrl_planner.problem.checks import above, at_least, multiple

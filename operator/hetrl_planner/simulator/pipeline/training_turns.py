@@ -1,7 +1,7 @@
-"""How long a batch keeps what trains busy, by a plan: who takes turns, and who keeps step.
+"""Time for which a batch keeps the training groups of a plan busy.
 
-A critic that is trained on other GPUs than its policy looks at the same batch at the same time, and
-what either of them scores with is part of that. Everything else that scores is ``compile``'s.
+A critic that is trained on other GPUs than its policy reads the same batch at the same time, and
+scoring tasks of both are part of that. ``compile`` handles all other scoring.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from hetrl_planner.simulator.pipeline.placed import PlacedGroup
 
 
 class TrainingTurns:
-    """What trains by one plan, by place: the GPUs that tasks share, or a task that has its own."""
+    """Trainings of one plan, by place: the GPUs that tasks share, or a task with its own."""
 
     def __init__(
         self,
@@ -26,24 +26,24 @@ class TrainingTurns:
         work: Workload,
         stages: Callable[[ReplicaGroup], Sequence[PlacedStage]],
     ) -> None:
-        """Look at a plan's groups; ``stages`` are those of a group's replicas."""
+        """Take a plan's groups; ``stages`` returns those of a group's replicas."""
         self._placed = placed
         self._work = work
         self._stages = stages
 
     @property
     def main(self) -> str:
-        """Where the actor is trained."""
+        """The place where the actor is trained."""
         return next(name for name, tasks in self.tasks.items() if Task.ACTOR_TRAINING in tasks)
 
     @cached_property
     def tasks(self) -> dict[str, tuple[Task, ...]]:
-        """What is trained, by place."""
+        """The trained tasks, by place."""
         return {name: tuple(tasks) for name, tasks in self._trained.items()}
 
     @cached_property
     def seconds(self) -> dict[str, float]:
-        """How long each place has to do with a batch, from its beginning."""
+        """The seconds that each place works on a batch, from its beginning."""
         before_gradient = max(self._before_gradient.values(), default=0.0)
         return {
             name: before_gradient + sum(tasks.values()) for name, tasks in self._trained.items()
@@ -117,7 +117,7 @@ class TrainingTurns:
         )
 
     def _proximal_seconds(self, group: ReplicaGroup) -> float:
-        """Return what a policy in these replicas does of a batch before its first gradient."""
+        """Return the seconds of a policy in these replicas before the first gradient of a batch."""
         return self._most(group) * proximal_seconds(self._work, self._stages(group))
 
     def _most(self, group: ReplicaGroup) -> float:

@@ -1,6 +1,6 @@
-"""How new weights reach each region's rollouts, by a plan: sent there, or gathered in place.
+"""Weight routes of a plan to each region's rollouts: sent there, or gathered in place.
 
-What a transfer takes is the cost model's; when one begins, and what shares a link, ``weights``'.
+The cost model prices transfers; ``weights`` schedules them and shares links.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ def weight_routes(
 
 
 class _Routes:
-    """The ways from one trainer."""
+    """The routes from one trainer."""
 
     def __init__(
         self, training: Sequence[ReplicaGroup], work: Workload, snapshot: ClusterSnapshot
@@ -47,9 +47,10 @@ class _Routes:
         self._bytes_per_layer = self._bytes / work.architecture.num_layers
 
     def sent(self, region: str) -> WeightRoute:
-        """Inside the trainer's region rollouts stop while they are sent the weights.
+        """Return the route of weights sent to a region, where rollouts stop to load them.
 
-        In another a reader fetches them over the link before that, and rollouts go on meanwhile.
+        Into another region than the trainer's, a reader fetches them over the link first, while
+        rollouts continue.
         """
         sync = min(
             (
@@ -73,7 +74,7 @@ class _Routes:
         )
 
     def gathered(self, region: str, rollouts: Sequence[ReplicaGroup]) -> WeightRoute:
-        """On GPUs that train as well, each stage gathers the layers that it serves."""
+        """Return the route to GPUs that train as well: each stage gathers the layers it serves."""
         stages = [
             stage
             for group in self._training

@@ -16,7 +16,7 @@ TRAINING = "training"
 
 
 class GpuTurns:
-    """Whose turn it is on one set of GPUs."""
+    """The turns of tasks on one set of GPUs."""
 
     def __init__(self, calendar: Calendar, spec: SharedGpus) -> None:
         self._calendar = calendar
@@ -32,11 +32,11 @@ class GpuTurns:
         return any(task == TRAINING for task, _ in self._line)
 
     def house(self, work: PacedWork[Trajectory]) -> None:
-        """Let generation run here whenever nothing else does."""
+        """Run generation here whenever nothing else runs."""
         self._residents.append(work)
 
     def enter(self, task: str, then: Action) -> None:
-        """Wait for a turn, and go on with it."""
+        """Wait for a turn, then call back."""
         self._line.append((task, then))
         if self._task == GENERATION and not self._is_switching:
             for work in self._residents:
@@ -44,11 +44,11 @@ class GpuTurns:
             self._switch()
 
     def withdraw(self, task: str) -> None:
-        """Wait no more; without a turn to come, the next switch gives generation the GPUs."""
+        """Leave the line; if it is empty, the next switch gives generation the GPUs."""
         self._line = deque(each for each in self._line if each[0] != task)
 
     def leave(self) -> None:
-        """End a turn; without a next one, generation goes on."""
+        """End a turn; without a next one, generation continues."""
         self._task = GENERATION
         self._switch()
 

@@ -14,19 +14,19 @@ from hetrl_planner.simulator.pipeline.pipeline import RolloutGroup
 
 
 class WorkSource(Protocol):
-    """What a replica needs of whoever leases prompts."""
+    """The source of leased prompts, as a replica needs it."""
 
     def ask(self, replica: "Replica") -> None:
         """Give the replica work for its free places, now or as soon as the bound allows."""
 
     def ask_with_others(self, replica: "Replica") -> None:
-        """The same where many may ask at one moment: they share what there is."""
+        """Do the same if many replicas may request work at one moment: they share the capacity."""
 
     def lose(self, lost: list[Trajectory]) -> None:
-        """Hear no more of trajectories, which will never come."""
+        """Note that trajectories were lost, before their leases end."""
 
     def release(self, lost: list[Trajectory]) -> None:
-        """Know that they will never come."""
+        """End the leases of lost trajectories."""
 
 
 class Replica:
@@ -49,7 +49,7 @@ class Replica:
         self._prefill_seconds = group.prefill_seconds
         self._upload_seconds = group.upload_seconds
         self._recompute_seconds = group.recompute_seconds_per_token
-        # From which mark on which version samples.
+        # Marks from which each version samples.
         self._marks = [0.0]
         self._versions = [0]
         self._wanted: tuple[int, float] | None = None
@@ -125,7 +125,7 @@ class Replica:
         self._work_source.lose(self._lost_work)
 
     def come_back(self, version: int, *, seconds: float) -> None:
-        """Come up again, own up to what was lost, load the newest weights of the region."""
+        """Restart, report lost trajectories, and load the newest weights of the region."""
         self.work.settle()
         self._lost_seconds = self.lost_seconds()
         self._lost_since = None
@@ -155,7 +155,7 @@ class Replica:
         self._continue()
 
     def _continue(self) -> None:
-        """Use places that have become free: for weights that wait, else for new work."""
+        """Use free places: to load waiting weights, else for new work."""
         if self._wanted is not None:
             self._begin_load()
         else:
@@ -181,7 +181,7 @@ class Replica:
         self._calendar.set(self._loaded, seconds)
 
     def _serve_loaded(self) -> None:
-        """Serve the weights that were loaded; newer ones may wait already."""
+        """Serve the loaded weights; newer ones may wait already."""
         assert self._loading is not None
         self.work.settle()
         self.work.is_stopped = False

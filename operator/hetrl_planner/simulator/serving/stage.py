@@ -1,6 +1,6 @@
 """An inference stage: servers that score trajectories one by one, in the order of their ends.
 
-Which stages a trajectory needs, and what happens when it has them all, is ``Scoring``'s.
+``Scoring`` tracks the stages that a trajectory still needs.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class ScoringStage:
         self._has_turn = gpus is None
         self._is_waiting_for_turn = False
         self.spec = spec
-        self.on_scored: Callable[[Trajectory], None] = _unasked
+        self.on_scored: Callable[[Trajectory], None] = _ignore_score
         """Set by ``Scoring``."""
         self.busy_seconds = 0.0
         """Of all servers together."""
@@ -78,7 +78,7 @@ class ScoringStage:
 
 
 class Scoring:
-    """All stages: each finished trajectory goes through every one, side by side."""
+    """All stages; each finished trajectory passes through every one in parallel."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Scoring:
         self._on_scored = on_scored
 
     def submit(self, trajectory: Trajectory) -> None:
-        """Take a finished trajectory in."""
+        """Score a finished trajectory in every stage."""
         trajectory.num_unscored = len(self._eager) + len(self._patient)
         for stage in self._eager:
             stage.submit(trajectory)
@@ -111,13 +111,13 @@ class Scoring:
                 self._release()
 
     def scored(self, trajectory: Trajectory) -> None:
-        """Know that one stage is done with a trajectory."""
+        """Record that one stage is done with a trajectory."""
         trajectory.num_unscored -= 1
         if not trajectory.num_unscored:
             self._on_scored(trajectory)
 
     def _release(self) -> None:
-        """Let as many whole groups through as fill a batch; what was dropped is not scored."""
+        """Release as many whole groups as fill a batch; dropped trajectories are not scored."""
         whole = [each for each in self._held if len(each.accepted) == self._group_size]
         held = sum(len(each.accepted) for each in self._held)
         let_through = (self._num_waiting() - held) // self._group_size
@@ -135,5 +135,5 @@ class Scoring:
                 stage.submit(trajectory)
 
 
-def _unasked(trajectory: Trajectory) -> None:
-    """Score for nobody."""
+def _ignore_score(trajectory: Trajectory) -> None:
+    """Ignore a scored trajectory."""

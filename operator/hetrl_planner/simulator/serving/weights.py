@@ -1,4 +1,4 @@
-"""How versions travel: from the trainer over links into regions, then into each replica.
+"""Transfers of weights: from the trainer over links into regions, then into each replica.
 
 A route carries one version at a time; those published meanwhile are skipped but for the
 newest. Routes over one link share its bandwidth.
@@ -13,7 +13,7 @@ from hetrl_planner.simulator.serving.replica import Replica
 
 
 class Route:
-    """One region's weights: what has arrived, what is on its way, what waits."""
+    """The weights of one region: the arrived version, the one in transfer, and the next."""
 
     def __init__(self, spec: WeightRoute, replicas: Sequence[Replica]) -> None:
         self.spec = spec
@@ -31,7 +31,7 @@ class Route:
             self._depart()
 
     def arrive(self) -> None:
-        """Give every living replica the version, and send the next."""
+        """Load the version into every running replica, and send the next."""
         assert self._travelling is not None
         self.arrived, self._travelling = self._travelling, None
         for replica in self._replicas:
@@ -40,7 +40,7 @@ class Route:
             self._depart()
 
     def bring_back(self, replica: Replica) -> None:
-        """Let a replica that was lost come up with what the region has."""
+        """Restart a lost replica with the region's version."""
         replica.come_back(self.arrived, seconds=self.spec.load_seconds)
 
     def _depart(self) -> None:
@@ -55,7 +55,7 @@ class Route:
 
 
 def connect(calendar: Calendar, routes: Sequence[Route]) -> None:
-    """Put routes on their links: the time of a transfer is multiplied by those beside it."""
+    """Assign routes to their links; parallel transfers share a link's bandwidth."""
     by_link: dict[str, list[Route]] = {}
     for number, route in enumerate(routes):
         by_link.setdefault(route.spec.link or f"only route {number}", []).append(route)

@@ -1,1 +1,1 @@
-"""The simulated trainer, its turns on shared GPUs, and the losses that it survives."""
+"""The simulated trainer, its turns on shared GPUs, and failures."""

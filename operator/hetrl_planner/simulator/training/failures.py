@@ -1,6 +1,6 @@
-"""Who is lost when: the losses that were given, and those that chance draws.
+"""Failures of replicas and trainers: scheduled and random ones.
 
-What a loss does is the replica's and the trainer's to know.
+Replicas and the trainer handle their own losses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from hetrl_planner.simulator.training.trainer import Trainer
 
 
 class Outages:
-    """Brings losses into a run."""
+    """The source of failures in a run."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The trainer: takes a batch when there is one, trains, publishes a version; is lost and returns.
+"""The trainer: it takes a batch, trains, publishes a version, and recovers from failures.
 
-What it may take is the coordinator's to say; how versions travel is the routes'.
+The coordinator chooses the batch; routes transfer versions.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ class Trainer:
     ) -> None:
         """Wait for a batch.
 
-        ``on_step`` is set by whoever measures: it is told the staleness of each trajectory
-        of a batch when its version is done.
+        ``simulate`` sets ``on_step``: it receives the staleness of each trajectory of a batch
+        when its version is done.
         """
         self._calendar = calendar
         self._spec = spec
@@ -54,7 +54,7 @@ class Trainer:
         self._batch: list[Trajectory] = []
         self._lost_since: float | None = None
         self._lost_seconds = 0.0
-        self.on_step: Callable[[list[int]], None] = _nobody_measures
+        self.on_step: Callable[[list[int]], None] = _ignore_step
         self.num_lost_steps = 0
         """Versions that were rewound."""
 
@@ -73,7 +73,7 @@ class Trainer:
         return self._lost_seconds + (0.0 if since is None else self._calendar.now - since)
 
     def consider(self) -> None:
-        """Begin with what is ready, if that is enough."""
+        """Start a batch or minibatch if enough is ready."""
         if self.waits and self._coordinator.num_ready >= self._part_size:
             self._sides_left = len(self._sides)
             self._batch += self._coordinator.take(self._part_size)
@@ -125,5 +125,5 @@ class Trainer:
         self.consider()
 
 
-def _nobody_measures(ages: list[int]) -> None:
-    """Let a version pass."""
+def _ignore_step(ages: list[int]) -> None:
+    """Ignore a version."""

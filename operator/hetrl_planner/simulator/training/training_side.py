@@ -1,6 +1,6 @@
-"""One of the things that train at the same time, on its own GPUs or taking turns on shared ones.
+"""One of several parallel trainings, on its own GPUs or taking turns on shared ones.
 
-When it may begin, and what follows when all are done, is the trainer's to know.
+The trainer starts it, and continues when all are done.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from hetrl_planner.simulator.serving.gpus import TRAINING, GpuTurns
 
 
 class TrainingSide:
-    """Waits for its GPUs, trains for its time, and lets go of them."""
+    """A training that waits for its GPUs, trains for its time, and releases them."""
 
     def __init__(
         self, calendar: Calendar, *, seconds: float, gpus: Sequence[GpuTurns], on_done: Action
@@ -31,19 +31,19 @@ class TrainingSide:
         return self._busy_seconds + (0.0 if began_at is None else self._calendar.now - began_at)
 
     def begin(self, *, extra_seconds: float = 0.0) -> None:
-        """Train as soon as every set of shared GPUs is its own, and so much longer."""
+        """Train as soon as it has every set of shared GPUs; the extra time follows."""
         self._extra_seconds = extra_seconds
         self._advance()
 
     def stop(self) -> None:
-        """Give everything up: the trainer is lost."""
+        """Release everything, as the trainer is lost."""
         self._alarm.call_off()
         for gpus in self._gpus[self._num_turns :]:
             gpus.withdraw(TRAINING)
         self._release()
 
     def _advance(self) -> None:
-        """Ask for GPUs one set after the other, in an order that is everybody's: no deadlock."""
+        """Request sets of GPUs one by one, in an order common to all, to avoid deadlocks."""
         if self._num_turns < len(self._gpus):
             self._gpus[self._num_turns].enter(TRAINING, self._turn_taken)
             return
