@@ -1,4 +1,4 @@
-"""How long a checkpoint holds training up: written in place, and beside training from a copy.
+"""Delay of training by a checkpoint: written in place, and beside training from a copy.
 
 Run it as ``python bench/checkpoint.py``, ``--parameters`` for another size. In one run, on one
 disk: steps of a matrix multiplication with AdamW's state beside it, a checkpoint with every fifth.

@@ -1,8 +1,8 @@
-"""How fast the transformers engine generates, beside plain batched ``generate`` of the library.
+"""Speed of the transformers engine compared with plain batched ``generate`` of the library.
 
 Both answer the same prompts on one thread, with a tiny Qwen3 of random weights. The library
-pads a batch and runs until its longest response ends; the engine fills each place anew as
-soon as it is free, so it gains where lengths differ.
+pads a batch and runs until its longest response ends; the engine refills each place as soon as
+it is free, so it gains if lengths differ.
 
     .venv/bin/python -m bench.engines [--sequences 2048] [--places 256] [--members 8]
 """

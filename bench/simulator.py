@@ -1,4 +1,4 @@
-"""How many events the simulator plays in a second of one core, on three kinds of pipeline.
+"""Events that the simulator processes in a second of one core, on three kinds of pipeline.
 
 A trajectory of the barest pipeline is one event: its end, its delivery, the next lease and its
 start happen at one moment. Regions, and stages that score, add events that are smaller.

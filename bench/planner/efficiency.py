@@ -30,7 +30,7 @@ from bench.planner.baselines import (
 from bench.planner.baselines.anytime import Run, Watch
 from bench.planner.baselines.equal_shares import EqualShares
 from bench.planner.records import RESULTS, RUNS, Record, commit, kept, machine, part_of
-from bench.planner.watched import Tell, Telling, Watched
+from bench.planner.watched import Report, ReportingEvaluator, Watched
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import Strategy
 from hetrl_planner.hetrl.genome.groupings import groupings
@@ -106,7 +106,7 @@ def sha_ea(trial: Trial, watch: Watch) -> None:
 
 def divided(trial: Trial, watch: Watch) -> None:
     """The ILP alone: which tasks share which machines."""
-    evaluator, objective = _told(trial, watch)
+    evaluator, objective = _watched(trial, watch)
     find(evaluator, objective, should_stop=trial.should_stop, seed=trial.seed)
 
 
@@ -118,7 +118,7 @@ def auto(trial: Trial, watch: Watch) -> None:
         goal=Fastest(),
         seed=trial.seed,
         should_stop=trial.should_stop,
-        tell=_counting(objective, watch),
+        report=_counting(objective, watch),
         evaluations=EVALUATIONS,
     )
     portfolio.refine(Strategy.AUTO, portfolio.initial(Strategy.AUTO))
@@ -148,14 +148,14 @@ def _objective(trial: Trial) -> Objective:
     return Objective(goal=Fastest(), limits=ours.NO_LIMITS, devices=devices)
 
 
-def _told(trial: Trial, watch: Watch) -> tuple[Evaluator, Objective]:
+def _watched(trial: Trial, watch: Watch) -> tuple[Evaluator, Objective]:
     objective = _objective(trial)
-    tell = _counting(objective, watch)
-    return Telling(trial.work, scenarios.devices(trial.fleet), tell), objective
+    report = _counting(objective, watch)
+    return ReportingEvaluator(trial.work, scenarios.devices(trial.fleet), report), objective
 
 
-def _counting(objective: Objective, watch: Watch) -> Tell:
-    """Return what tells each evaluation's number and score."""
+def _counting(objective: Objective, watch: Watch) -> Report:
+    """Return the callback that reports each evaluation's number and score."""
     numbers = count(1)
     return lambda found: watch(next(numbers), objective.score(found))
 

@@ -3,7 +3,7 @@
 `python -m bench.planner.hetrl_table` makes it.
 
 48 cells: four networks, three models, PPO and GRPO, synchronous and asynchronous. The baselines'
-plans are kept apart from ours, for ours change with the search. Every ratio is looked at again
+plans are kept apart from ours, for ours change with the search. Every ratio is computed again
 with each efficiency, bandwidth and price a quarter up or down; plans stay, prices change. Cells
 may be shared out: `--part 1/2` and `--part 2/2` side by side, then once more for the page.
 """
@@ -349,7 +349,7 @@ def _sensitivity(cases: list[Case]) -> Iterator[str]:
     yield "## With every figure a quarter up or down"
     yield ""
     yield (
-        "By the cost model. Plans stay as they were found and are priced anew, so that what is "
+        "By the cost model. Plans stay as they were found and are priced again, so that what is "
         "compared was made for other figures. No step time depends on dollars."
     )
     yield ""

@@ -1,4 +1,4 @@
-"""How far the searches' plans are from the best there is, on fleets small enough to know it.
+"""Optimality of the searches' plans on fleets small enough to know the optimum.
 
 ``python -m bench.planner.optimality`` draws instances, asks the tests' oracle and each search,
 keeps what each seed gave, and writes ``docs/results/optimality.md``. Several processes may share
@@ -123,7 +123,7 @@ class Trace:
         self._began = process_time()
         self.improvements: list[tuple[float, float]] = []
 
-    def tell(self, found: Evaluation | Misfit) -> None:
+    def record(self, found: Evaluation | Misfit) -> None:
         """Note a layout that is the best so far."""
         if isinstance(found, Evaluation) and found.step_seconds < self._least:
             self.improvements.append((process_time() - self._began, found.step_seconds))
@@ -168,7 +168,7 @@ def _portfolio(drawn: Instance, trace: Trace) -> Portfolio:
         seed=1,
         should_stop=never,
         evaluations=EVALUATIONS,
-        tell=trace.tell,
+        report=trace.record,
     )
 
 
@@ -304,9 +304,9 @@ def _worse_than_alone(records: dict[Case, Record], said: str, seconds: float) ->
     worse = [share for share in shares if share > TOLERANCE]
     better = sum(share < -TOLERANCE for share in shares)
     farthest = max(worse, default=0.0)
-    told = "no plan yet" if farthest == float("inf") else f"{farthest:.1%}"
+    gap = "no plan yet" if farthest == float("inf") else f"{farthest:.1%}"
     over = sum(share > 0.05 for share in worse)
-    return f"| {said} | {len(worse)} of {len(shares)} | {told} | {over} | {better} |"
+    return f"| {said} | {len(worse)} of {len(shares)} | {gap} | {over} | {better} |"
 
 
 def _by_then(record: Record, strategy: str, seconds: float) -> float:

@@ -1,7 +1,7 @@
-"""Plans played by the simulator: lengths vary, and batches wait for their longest responses.
+"""Simulated plans: lengths vary, and batches wait for their longest responses.
 
-The simulator leases prompts to whoever is free and scores on whichever replica is free, so here
-verl's equal chunks are dealt out more cleverly than verl does; its training shares stay equal.
+The simulator leases prompts to free replicas and scores on free replicas, so here verl's equal
+chunks are divided better than by verl itself; its training shares stay equal.
 """
 
 import numpy as np

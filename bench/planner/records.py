@@ -1,4 +1,4 @@
-"""What a bench has computed, kept in files so that a cut run goes on where it was.
+"""Records of a bench, kept in files so that an interrupted run can resume.
 
 A record is written whole or not at all, so several processes may share a folder, each with a
 part of the work. Layouts are kept as lists of numbers: prices change, layouts can be priced again.

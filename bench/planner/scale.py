@@ -1,7 +1,7 @@
 """Seconds, memory and gap of a plan against the size of the fleet, 64 to 10,240 GPUs.
 
 ``python -m bench.planner.scale`` writes ``docs/results/scale.md`` and its picture. Every size is
-planned by a process of its own, as ``hetrl plan`` would, so that its memory can be told; sizes
+planned by a process of its own, as ``hetrl plan`` would, so that its memory can be measured; sizes
 that are done are kept until --fresh forgets them.
 """
 

@@ -1,4 +1,4 @@
-"""Searches that are seen at work: every layout that they price is told of as it is priced."""
+"""Observed searches: a callback receives every layout as it is priced."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from hetrl_planner.layout.layout import Layout
 from hetrl_planner.problem.workload import Workload
 from hetrl_planner.strategies.auto import Portfolio
 
-Tell = Callable[[Evaluation | Misfit], None]
+Report = Callable[[Evaluation | Misfit], None]
 
 
-class Telling(Evaluator):
-    """An evaluator that tells what it found."""
+class ReportingEvaluator(Evaluator):
+    """An evaluator that reports each evaluation."""
 
-    def __init__(self, work: Workload, devices: Devices, tell: Tell) -> None:
+    def __init__(self, work: Workload, devices: Devices, report: Report) -> None:
         super().__init__(work, devices)
-        self._tell = tell
+        self._report = report
 
     def evaluate(self, layout: Layout) -> Evaluation | Misfit:
-        """Return what a layout costs, once it is told."""
+        """Report and return the cost of a layout."""
         found = super().evaluate(layout)
-        self._tell(found)
+        self._report(found)
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watched(Portfolio):
-    """A portfolio whose evaluations are seen."""
+    """A portfolio whose evaluations are reported."""
 
-    tell: Tell
+    report: Report
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """What prices layouts, and tells of it."""
+        """The cost model, which reports each evaluation."""
         devices = Devices(snapshot=self.space.snapshot, sites=self.space.sites)
-        return Telling(self.space.work, devices, self.tell)
+        return ReportingEvaluator(self.space.work, devices, self.report)

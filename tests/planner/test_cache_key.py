@@ -1,4 +1,4 @@
-"""Which jobs and fleets ask the planner the same, and that they may share an answer."""
+"""Jobs and fleets with equal keys have equal plans."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_what_a_plan_follows_from_is_another_question(
 
 @pytest.mark.slow
 def test_an_answer_is_moved_to_the_machines_of_the_next_who_asks() -> None:
-    """As planning anew would: only names differ."""
+    """As a new search would: only names differ."""
     later = without_machines(FLEET, "a100-80gb-0", "l4-0", "l4-1")
     first, second = planning_problem(FLEET, JOB), planning_problem(later, JOB)
     assert first.key == second.key

@@ -1,4 +1,4 @@
-"""How much replicas run at once under a staleness bound, and what a batch takes with it."""
+"""Concurrency of replicas under a staleness bound, and the time of a batch with it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""When a critic gets GPUs of its own in plans that run, and what becomes of it later."""
+"""A critic with GPUs of its own in runnable plans, and its later replans."""
 
 from dataclasses import replace
 

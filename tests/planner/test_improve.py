@@ -1,4 +1,4 @@
-"""What a changed fleet offers a job whose trainers stay, and what its plan is worth there."""
+"""Better rollouts for a running job on a changed fleet, and the prediction of its plan there."""
 
 from dataclasses import replace
 

@@ -126,7 +126,7 @@ def test_a_gpu_that_is_too_small_is_named() -> None:
     assert found.excess > 1
 
 
-def test_a_faster_replica_is_given_more_of_the_batch() -> None:
+def test_faster_replica_gets_more_of_the_batch() -> None:
     devices = devices_of(a_fleet(a100_80=1, l40s=1, h100=1, gpus_per_machine=1))
     layout = Layout(
         (

@@ -26,7 +26,7 @@ def a_space(fleet: ClusterSnapshot, job: JobSpec) -> Space:
 
 
 def every_choice(space: Space) -> Iterator[Choice]:
-    """Every choice that the GPUs' counts leave room for; limits and places are not looked at."""
+    """Every choice that the GPUs' counts leave room for; limits and places are ignored."""
     for problem in _problems(space):
         for rollouts in every_mix(problem):
             if sum(number for _, number in rollouts) > problem.work.most_running:

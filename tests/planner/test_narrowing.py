@@ -1,4 +1,4 @@
-"""Machines that a job has no use for: which are left out, and that nothing is lost by it."""
+"""Machines that a job cannot use are left out, without loss."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Small groups put together: what fits is found, however tight, and nothing better is missed."""
+"""Packing of small groups: it finds every fit, however tight, and misses nothing better."""
 
 from itertools import product
 

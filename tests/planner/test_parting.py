@@ -1,4 +1,4 @@
-"""From a plan of some groups to first plans of others."""
+"""Starts of other groupings, derived from a plan."""
 
 import pytest
 

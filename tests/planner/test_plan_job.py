@@ -240,7 +240,7 @@ def a_random_fleet(machines: list[tuple[str, int, str]]) -> ClusterSnapshot:
 
 
 def check_against(fleet: ClusterSnapshot, job: JobSpec, found: Plan) -> None:
-    """Everything that a plan promises, counted anew from machine names."""
+    """Check the limits of a plan, counted from machine names."""
     machines = {machine.name: machine for machine in fleet.machines}
     taken: Counter[str] = Counter()
     for group in found.groups:

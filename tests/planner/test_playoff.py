@@ -1,4 +1,4 @@
-"""Finalists played forward: the one that is fastest then is taken."""
+"""The playoff of finalists in the simulator: the fastest one wins."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Splits in the order of a full sort, with no more of them rated than are asked for."""
+"""Splits in the order of a full sort, with no more of them rated than requested."""
 
 from collections.abc import Mapping
 from math import prod

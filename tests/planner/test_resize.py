@@ -1,4 +1,4 @@
-"""Rollouts in another number or on other machines, beside trainers that stay where they are."""
+"""New numbers or machines of rollouts, beside trainers that stay in place."""
 
 from collections import Counter
 from dataclasses import replace
@@ -48,7 +48,7 @@ def rollouts(found: Plan) -> list[tuple[str, int, str]]:
 
 
 def a_rollouts_machine(found: Plan) -> str:
-    """The machine of the first rollout in its set, where nobody trains."""
+    """The machine of the first rollout in its set, where no task trains."""
     homes = {
         share.machine
         for group in trainers(found)
@@ -118,10 +118,10 @@ def test_a_lost_machine_is_replaced_and_the_others_keep_their_names(running: Pla
 
 
 def test_fewer_machines_than_pods_leave_gaps_that_the_last_ones_close(running: Plan) -> None:
-    standing = rollouts(running)
+    current = rollouts(running)
     lost = a_rollouts_machine(running)
     left = replace(FLEET, machines=tuple(each for each in FLEET.machines if each.name != lost))
-    fewer = len([each for each in standing if each[2] != lost]) or 1
+    fewer = len([each for each in current if each[2] != lost]) or 1
 
     found = resize_rollouts(running, left, asking_for(fewer))
 

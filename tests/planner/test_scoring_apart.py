@@ -1,4 +1,4 @@
-"""When a reference gets GPUs of its own in plans that run, and what becomes of it later."""
+"""A reference with GPUs of its own in runnable plans, and its later replans."""
 
 from collections import Counter
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_a_reference_is_put_on_gpus_that_nothing_else_can_use(apart: Plan) -> No
     assert apart.prediction.step_seconds < 0.8 * together
 
 
-def test_training_is_told_without_what_others_score_meanwhile(apart: Plan) -> None:
+def test_training_time_excludes_scoring_by_other_groups(apart: Plan) -> None:
     expected = apart.prediction
     assert expected.training_seconds == pytest.approx(expected.step_seconds)
 

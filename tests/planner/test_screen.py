@@ -1,4 +1,4 @@
-"""What a search does not ask for: what cannot fit, and what it would only see again."""
+"""Screening of genomes that cannot fit, and of duplicates."""
 
 from dataclasses import replace
 

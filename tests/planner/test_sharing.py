@@ -1,4 +1,4 @@
-"""Plans that run in which tasks share GPUs: which there are, and when they are best."""
+"""Runnable plans in which tasks share GPUs, and the cases in which they are best."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is remembered about memory is what the cost model says, to the byte."""
+"""Remembered memory equals the cost model's, to the byte."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who waits for whom in a step: groups that train, that score, and two that train in step."""
+"""Waits in a step: groups that train, that score, and two that train in step."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def costs_of(layout: Layout) -> dict[Task, TaskCost]:
             2.5 + 9.0,
             2.5 + 9.0,
             0.0,
-            id="a critic scores while its policy looks, and trains longer",
+            id="a critic scores during the proximal passes, and trains longer",
         ),
         pytest.param(
             (GENERATES, (*REFERENCE, *POLICY), CRITIC),

@@ -263,7 +263,7 @@ COMPARISONS = [
         sync("Qwen3-1.7B", strategy=Strategy.AREAL_HEX),
         id="colocated tasks beside disjoint ones",
     ),
-    # Nobody waits for the other phase, nor for the longest response (AReaL, 2025).
+    # No phase waits for the other, nor for the longest response (AReaL, 2025).
     pytest.param(
         a_fleet(h100=16),
         a_job("Qwen3-4B", max_response_tokens=16384, max_staleness=4),

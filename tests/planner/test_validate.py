@@ -1,4 +1,4 @@
-"""Plans that somebody brings: what does not fit a job or a fleet, by field, limit and value."""
+"""Manual plans that do not fit a job or a fleet, refused by field, limit and value."""
 
 from collections.abc import Callable
 from dataclasses import replace

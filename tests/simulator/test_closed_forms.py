@@ -1,4 +1,4 @@
-"""Cases whose answer is known without a simulator."""
+"""Pipelines with closed-form results."""
 
 from dataclasses import replace
 
@@ -206,6 +206,6 @@ def test_places_that_a_full_queue_held_are_used_as_soon_as_the_trainer_takes() -
     # No queue at all: 64 finished wait in their places while the trainer has the first 64.
     pipeline = a_pipeline(batch=64, group=1, eta=None, train_seconds=1.5, queue_capacity=0)
     result = play(pipeline)
-    # Training sets the pace, for generation starts anew when training does.
+    # Training sets the pace, for generation starts again when training does.
     assert result.step_seconds.mean == pytest.approx(1.5)
     assert result.rollouts[0].mean_running == pytest.approx(16 * 1.0 / 1.5)

@@ -172,7 +172,7 @@ def test_a_policy_and_its_critic_keep_step(kl_coefficient: float) -> None:
 
     pipeline = compile_plan(made, job, APART_FLEET)
 
-    # What both look at and score with is in the step; nothing else does it.
+    # The step includes what both read and score; no other stage does it.
     assert pipeline.stages == ()
     (critic,) = pipeline.trainer.beside
     longest = max(pipeline.trainer.step_seconds, critic.step_seconds)

@@ -1,4 +1,4 @@
-"""Replicas and trainers that are lost, and what it costs."""
+"""Lost replicas and trainers, and the cost of losing them."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hetrl_planner.simulator.pipeline.pipeline import Failures, ReplicaLoss, Tra
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
 
-def test_a_lost_replicas_work_is_lent_again_when_its_leases_end() -> None:
+def test_work_of_a_lost_replica_is_leased_again_when_its_leases_end() -> None:
     loss = ReplicaLoss(group="rollouts", replica=0, at_seconds=0.5, returns_after_seconds=None)
     # Two replicas of 16 places, a batch of 32: half of the first batch is lost half way.
     pipeline = a_pipeline(

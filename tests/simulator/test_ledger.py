@@ -1,4 +1,4 @@
-"""What the simulator's ledger answers, held against the bound that it asks only now and then."""
+"""Capacity of the simulator's ledger, compared with the bound that it evaluates only rarely."""
 
 import numpy as np
 from hypothesis import given

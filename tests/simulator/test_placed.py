@@ -1,4 +1,4 @@
-"""Whose turn and whose bill: the groups of a plan on their GPUs."""
+"""Turns and prices of a plan's groups on their GPUs."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""What the cost model says of a step, and what the simulator makes of the same plan."""
+"""Predictions of the cost model compared with simulations of the same plan."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The bound, with and without the strict check; the runtime's rules, played."""
+"""The staleness bound in simulations, with and without the strict check."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
 """The planners that HetRL's is compared with, one policy a file.
 
-A policy looks at one job on one fleet and answers with a ``Layout``, or ``None`` where nothing
-that its original could run fits. All are priced by the same cost model, with the same catalogue.
+A policy takes one job on one fleet and returns a ``Layout``, or ``None`` if nothing that its
+original could run fits. All are priced by the same cost model, with the same catalogue.
 What the originals do not do (dividing data and layers by speed) they do not do here either:
 ``equal_shares`` prices them so. They are frozen: what changes them changes published ratios.
 

@@ -1,4 +1,4 @@
-"""What searches by evaluations share: they count, keep the best, and stop when told."""
+"""The common part of searches by evaluations: count, keep the best, and stop on request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.layout.objective import Objective, Score
 
 Watch = Callable[[int, Score], None]
-"""Told each evaluation's number and the best score so far."""
+"""A callback with each evaluation's number and the best score so far."""
 
 
 def nothing(_count: int, _best: Score) -> None:
@@ -18,7 +18,7 @@ def nothing(_count: int, _best: Score) -> None:
 
 
 class Spent(Exception):  # noqa: N818 - it ends a search, it is no error
-    """The budget is spent, or the search was told to stop."""
+    """An error: the budget is spent, or ``should_stop`` ended the search."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 One gene each for the grouping, for every GPU's owner, for every machine's place in the order in
 which stages are laid, and for every cut and split. A GPU's owner is a task (it belongs to the
-task's group) or nobody, so that crossing lists of other groupings keeps its meaning. A cut's
+task's group) or none, so that crossing lists of other groupings keeps its meaning. A cut's
 gene leaves it to the decoder in the lower half of its range.
 """
 

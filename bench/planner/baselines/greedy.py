@@ -1,4 +1,4 @@
-"""What a sensible person does by hand: the kind that trains fastest trains, the others generate.
+"""Manual practice: the GPU kind that trains fastest trains, the others generate.
 
 Ours. Every GPU of the kind with the largest peak goes to the trainer, and all but generation
 stands beside it; where it does not fit there, the next kind is tried. A fleet of one kind gives

@@ -1,8 +1,8 @@
 """pymoo's genetic algorithm, with its own operators for choices, on HetRL's encoding.
 
 Source: pymoo's documentation, ``GA`` with its defaults (population 100, binary tournaments,
-duplicates eliminated), two-point crossover for lists of choices; mutation draws two genes of an
-individual anew on average, as ``ChoiceRandomMutation`` does. Broken limits are constraints.
+duplicates eliminated), two-point crossover for lists of choices; mutation redraws two genes of an
+individual on average, as ``ChoiceRandomMutation`` does. Broken limits are constraints.
 """
 
 from contextlib import suppress
@@ -35,7 +35,7 @@ class _Layouts(ElementwiseProblem):  # type: ignore[misc]
         out["F"], out["G"] = value, excess
 
 
-class _ChooseAnew(Mutation):  # type: ignore[misc]
+class _RedrawGenes(Mutation):  # type: ignore[misc]
     def _do(self, problem, X, **kwargs):  # type: ignore[no-untyped-def] # noqa: N803
         rng = kwargs["random_state"]
         chosen = rng.random(X.shape) < GENES_CHANGED / X.shape[1]
@@ -48,7 +48,7 @@ def search(run: Run, rng: np.random.Generator) -> Evaluation | None:
     starts = Starts(run.decoder.fitting, rng)
     first = np.array([encoding.first(starts, rng) for _ in range(POPULATION)])
     algorithm = GA(
-        pop_size=POPULATION, sampling=first, crossover=TwoPointCrossover(), mutation=_ChooseAnew()
+        pop_size=POPULATION, sampling=first, crossover=TwoPointCrossover(), mutation=_RedrawGenes()
     )
     with suppress(Spent):
         minimize(_Layouts(run, encoding), algorithm, NoTermination(), seed=int(rng.integers(2**31)))

@@ -4,8 +4,8 @@ Sources: verl's ``ppo_trainer.yaml`` (actor strategy fsdp over all ranks, gradie
 rollout ``tensor_model_parallel_size`` 2) and its hybrid engine, one resource pool for all tasks.
 Asynchronous, after ``docs/advance/one_step_off.md`` and ``fully_async.md``: rollouts and trainer
 on GPUs of their own, nodes in rank order, the trainer's first; the split is the best one, for
-users are told to find it. Where the default does not fit the smallest GPU, the next larger power
-of two is taken, as users would.
+its documentation asks users to find it. If the default does not fit the smallest GPU, the next
+larger power of two is taken, as users would.
 """
 
 from bench.planner.baselines.equal_shares import EqualShares

@@ -37,7 +37,7 @@ class Run:
     """Sequences that an engine takes at once: the default of vLLM and verl on such GPUs."""
 
     length: "InferredLength | None" = None
-    """From what the mean response is inferred where nobody has published it."""
+    """From what the mean response is inferred where it was not published."""
 
     has_proximal_pass: bool = True
     """Whether the trainer computes log-probabilities before it trains."""

@@ -1,4 +1,4 @@
-"""What the page says in words: how to read it, what is assumed, why rows are missed."""
+"""Notes of the page: how to read it, its assumptions, and why rows are missed."""
 
 INTRODUCTION = """\
 Each published split is priced, or played, as it was run; nothing is planned. *Shipped* is what the
@@ -15,8 +15,8 @@ exist. *Played* is the error of the simulator with the calibrated parameters, wh
 makes the prediction."""
 
 SUGGESTED = """\
-- `compute_efficiency`: the shipped value stands. From 0.40 to 0.45, the others fitted anew, the sum
-  of squares changes by about a hundredth.
+- `compute_efficiency`: the shipped value stands. From 0.40 to 0.45, the others fitted again, the
+  sum of squares changes by about a hundredth.
 - `memory_efficiency` and `engine_step_seconds`: decoding takes longer than the shipped roofline
   says, but these two trade off against each other, and with both as fitted Llama-3.1-8B, of which
   no row calibrates, comes out too slow where the shipped ones are right (rows 15 and 19). So a

@@ -60,7 +60,7 @@ def pipeline_of(run: Run, parameters: Parameters) -> Pipeline:
         ),
         queue_capacity=_queue_capacity(run),
         is_interruptible=run.is_interruptible,
-        # None of these systems looks at a trajectory's age once more.
+        # None of these systems checks a trajectory's age again.
         checks_consumption=False,
     )
 

@@ -1,6 +1,6 @@
-"""What others have measured: one case a row, numbers as their sources print them.
+"""Published measurements: one case a row, numbers as their sources print them.
 
-What a source leaves out is assumed here; the page says what. Nothing is predicted here.
+Values that a source omits are assumed here and listed on the page. Nothing is predicted here.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""How long responses are: distributions over tokens, cut at a longest length.
+"""Response lengths: distributions over tokens, cut at a longest length.
 
 A mean is always that of the lengths as generated, after the cut, because that is what a run
 reports. Drawing takes the caller's generator.

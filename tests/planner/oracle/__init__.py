@@ -1,7 +1,7 @@
-"""The best layout there is, by enumeration: what the planner's searches are held against.
+"""The oracle: the optimal layout by enumeration, to which the planner's searches are compared.
 
-Written from ``layout``'s definition of what a plan may be, never from a search's candidates:
-``cuts`` enumerates what a task can do, ``optimum`` combines tasks and bounds what it need not
-look at, ``exhaustive`` combines without bounds where that ends in time. ``instances`` draws
-fleets and jobs small enough. All prices are the evaluator's.
+It follows ``layout``'s rules, never a search's candidates: ``cuts`` enumerates the ways of a task,
+``optimum`` combines tasks with branch and bound, and ``exhaustive`` combines them without bounds
+if that ends in time. ``instances`` draws fleets and jobs that are small enough. The evaluator
+prices all layouts.
 """

@@ -23,7 +23,7 @@ TOGETHER = tuple(
     for recompute in Recompute
     for sharding in Sharding
 )
-"""One replica has nobody to divide anything with."""
+"""The mode of one replica, which has nothing to divide."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The best layout by branch and bound: as sure as enumeration, and quick enough for five GPUs.
 
 Tasks of a group add up, groups work side by side; so the ways of each are combined first within
-a group, then across groups, and what cannot beat the best so far is not looked at. Bounds leave
-out what only costs more: memory that others keep, weights on their way, places that scoring
-holds. What is left is priced whole, by ``evaluate``.
+a group, then across groups, and combinations that cannot beat the best so far are skipped. Bounds
+leave out what only costs more: memory that others keep, weights in transfer, places that scoring
+holds. ``evaluate`` prices the remaining layouts whole.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,7 @@ Owned = tuple[Tasks, Gpus]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Which layouts are looked at: all, unless something is said."""
+    """The layouts to visit: by default all."""
 
     allows_way: Callable[[TaskLayout], bool] = lambda way: True  # noqa: ARG005
     allows_groups: Callable[[Sequence[Tasks]], bool] = lambda groups: True  # noqa: ARG005
@@ -158,7 +158,7 @@ class Optimum:
         )
 
     def _phases(self, groups: Sequence[Owned]) -> tuple[Tasks, ...]:
-        """Return tasks that follow one another; one of two trainers looks as the other scores."""
+        """Return tasks that run in turn; a policy's proximal passes run as the critic scores."""
         tasks = self._work.tasks
         scoring = tuple(task for task in tasks if _likeness(task) == "scoring")
         training = tuple(task for task in tasks if task in TRAINING_TASKS)

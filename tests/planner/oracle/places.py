@@ -1,4 +1,4 @@
-"""A bound on generation: places shared out for the highest rate, whoever ends late.
+"""A bound on generation: places divided for the highest rate, even if some end late.
 
 The planner lets a synchronous step wait for every trajectory, so no layout makes more than this.
 """

@@ -1,9 +1,9 @@
 """The best layout that this release runs, each that may be it priced whole.
 
-From the lists that planner and runtime go by: every grouping, every split that is not refused, what
-shares GPUs cut alike. What one group takes alone is a bound: where that is no better than
-the best so far, the group is not looked at beside others; a bound may lie above the step by as much
-as generation's pace is found to. Only for two to four GPUs.
+From the lists of planner and runtime: every grouping, every split that is not refused, tasks that
+share GPUs cut alike. The time of one group alone is a bound: a group whose bound is no better than
+the best so far is skipped; a bound may lie above the step by the tolerance of generation's pace.
+Only for two to four GPUs.
 """
 
 from collections.abc import Iterator, Sequence

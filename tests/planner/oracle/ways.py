@@ -1,7 +1,7 @@
-"""What each way to do a task takes: seconds, bytes on each GPU, and how weights leave it.
+"""Costs of each way to do a task: seconds, bytes on each GPU, and the path of its weights.
 
-And what several tasks take that share GPUs: every feasible combination, those left out that
-another one is at least as good as in every respect that ``evaluate`` looks at.
+Also costs of several tasks that share GPUs: every feasible combination, without those that another
+one dominates in every respect that ``evaluate`` reads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -180,7 +180,7 @@ def undominated(
     table = np.array([respects(each) for each in members])
     kept: list[int] = []
     best = np.empty_like(table)
-    # Whoever outdoes another has no larger sum, so it comes before.
+    # A way that dominates another has no larger sum, so it comes first.
     for number in np.lexsort((np.arange(len(members)), table.sum(axis=1))):
         row = table[number]
         if not np.any(np.all(best[: len(kept)] <= row, axis=1)):

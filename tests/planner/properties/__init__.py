@@ -1,4 +1,4 @@
-"""What holds of every plan that Auto makes, whatever the fleet and the job.
+"""Properties of every plan that Auto makes, for any fleet and job.
 
 Plans are previews here: tasks share GPUs, pipelines mix kinds.
 """

@@ -1,4 +1,4 @@
-"""Fleets and jobs for hypothesis, and what is asked about them."""
+"""Fleets and jobs for hypothesis, as planning cases."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ POOLS = (PoolSpec(name="cloud", max_gpus=5), PoolSpec(name="edge"))
 
 @dataclass(frozen=True, slots=True)
 class PlanCase:
-    """What is asked of the planner."""
+    """A fleet and a job to plan."""
 
     fleet: ClusterSnapshot
     job: JobSpec

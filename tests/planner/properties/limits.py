@@ -1,6 +1,6 @@
-"""What a plan promises, counted anew from its machines, GPUs and splits.
+"""Limits of a plan, counted from its machines, GPUs and splits.
 
-The layout that it was written from is not looked at.
+The layout behind the plan is not read.
 """
 
 from collections import Counter, defaultdict
@@ -104,7 +104,7 @@ def footprints(case: PlanCase, found: Plan) -> dict[Gpu, list[memory.Footprint]]
 def gpus_by_group(found: Plan) -> list[tuple[ReplicaGroup, list[Gpu]]]:
     """The GPUs of each group's replicas, in rank order.
 
-    Only GPUs that tasks share have numbers in a plan; the others are nobody else's.
+    Only GPUs that tasks share have numbers in a plan; the others are not shared.
     """
     unnumbered = count(start=-1, step=-1)
     return [

@@ -1,4 +1,4 @@
-"""What machines are called, and in which order they are listed, changes nothing."""
+"""Plans do not depend on the names or the order of machines."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The same case has the same answer, byte for byte, in every process."""
+"""The same case has the same plan, byte for byte, in every process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Plans that are to be run: nothing stands in their way, and they keep every limit."""
+"""Runnable plans: the runtime has no obstacles, and they keep every limit."""
 
 from collections.abc import Callable
 from dataclasses import replace
