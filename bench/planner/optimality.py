@@ -247,7 +247,7 @@ def _row(name: str, algorithm: str, mode: str, records: dict[Case, Record]) -> s
 
 
 def _gap(record: Record, strategy: str, where: str) -> float | None:
-    """Return the share by which a plan's step is longer than the best; 0 where it is shorter."""
+    """Return the share by which a plan's step is longer than the best; 0 if it is shorter."""
     found = record["steps"][strategy]
     return None if found is None else max(0.0, found / record["steps"][where] - 1)
 
@@ -310,7 +310,7 @@ def _worse_than_alone(records: dict[Case, Record], said: str, seconds: float) ->
 
 
 def _by_then(record: Record, strategy: str, seconds: float) -> float:
-    """Return the shortest step that a search has found by then; infinite where it has none."""
+    """Return the shortest step that a search has found by then; infinite if it has none."""
     found = [step for at, step in record["improvements"][strategy] if at <= seconds]
     return float(min(found, default=float("inf")))
 

@@ -8,7 +8,7 @@ from hetrl_core.job.spec import ResourcesSpec, Strategy
 from hetrl_planner.explain.alternatives import alternatives, choices
 from hetrl_planner.layout.evaluation import Evaluation
 from hetrl_planner.phase1.iterate import Searcher, Space
-from hetrl_planner.plan_job import never, played_off
+from hetrl_planner.plan_job import never, run_playoff
 from hetrl_planner.problem.goals import Fastest, Goal, Limits
 from hetrl_planner.problem.sites import sites
 from hetrl_planner.problem.workload import Workload
@@ -33,7 +33,7 @@ def plan(
     goal: Goal | None = None,
     limits: Limits = NO_LIMITS,
 ) -> Evaluation | None:
-    """Return the plan of a strategy, ended by its work; ``None`` where nothing fits."""
+    """Return the plan of a strategy, ended by its work; ``None`` if nothing fits."""
     wanted = goal or Fastest()
     portfolio = Portfolio(
         space=space(work, snapshot, limits=limits),
@@ -50,4 +50,4 @@ def plan(
         return None
     job = job_of(work)
     asked = replace(job, planning=replace(job.planning, strategy=strategy))
-    return played_off(result, portfolio, asked).evaluation
+    return run_playoff(result, portfolio, asked).evaluation

@@ -11,13 +11,13 @@ from hetrl_planner.explain.bound import bound_on
 from hetrl_planner.explain.infeasible import reasons_against
 from hetrl_planner.layout.to_plan import prediction, replica_groups
 from hetrl_planner.phase1.iterate import Searcher, Space
-from hetrl_planner.problem.gc_tuning import collecting_rarely
+from hetrl_planner.problem.gc_tuning import rare_collections
 from hetrl_planner.problem.goals import Fastest, Limits, goal_of
 from hetrl_planner.problem.sites import sites
-from hetrl_planner.problem.usable_machines import narrowed
+from hetrl_planner.problem.usable_machines import usable_machines
 from hetrl_planner.problem.workload import workload
 from hetrl_planner.strategies.auto import Portfolio
-from hetrl_planner.strategies.playoff import best_played
+from hetrl_planner.strategies.playoff import fastest_simulated
 from hetrl_planner.strategies.search_result import SearchResult
 
 MOST_PLAYED_GPUS = 1024
@@ -29,7 +29,7 @@ def never() -> bool:
     return False
 
 
-@collecting_rarely()
+@rare_collections()
 def plan(
     snapshot: ClusterSnapshot,
     job: JobSpec,
@@ -59,7 +59,7 @@ def plan(
         return Infeasible(reasons=refusals)
 
     # 2. Search the space of plans.
-    fleet = narrowed(snapshot, job.resources)
+    fleet = usable_machines(snapshot, job.resources)
     for may_be_apart in (True, False):
         space = space_of(fleet, job, runnable_only=runnable_only, may_be_apart=may_be_apart)
         portfolio = Portfolio(
@@ -84,7 +84,7 @@ def plan(
         return Infeasible(reasons=reasons)
 
     # 5. Compare the finalists in the simulator.
-    result = played_off(result, portfolio, job)
+    result = run_playoff(result, portfolio, job)
 
     # 6. Add machines, the gap to the bound, and the rejected alternatives.
     found = _to_plan(job, portfolio, result)
@@ -109,14 +109,14 @@ def _searcher(portfolio: Portfolio, job: JobSpec) -> Searcher:
     return Searcher(should_stop=portfolio.should_stop, seed=job.planning.seed)
 
 
-def played_off(result: SearchResult, portfolio: Portfolio, job: JobSpec) -> SearchResult:
+def run_playoff(result: SearchResult, portfolio: Portfolio, job: JobSpec) -> SearchResult:
     """Return the finalist that is fastest in the simulator, if Auto minimises step time."""
     is_asked = job.planning.strategy is Strategy.AUTO and isinstance(portfolio.goal, Fastest)
     is_large = portfolio.evaluator.devices.num_gpus > MOST_PLAYED_GPUS
     if not is_asked or is_large or portfolio.should_stop():
         return result
     finalists = [each for each in result.finalists if not portfolio.objective.excess(each)]
-    best = best_played(
+    best = fastest_simulated(
         [result.evaluation, *finalists], portfolio.evaluator, job, seed=job.planning.seed
     )
     return replace(result, evaluation=best)

@@ -10,7 +10,13 @@ from hetrl_core.job.algorithm import Mode
 from hetrl_core.plan.plan import Parallelism
 from hetrl_planner.cost.generation import GenerationCost
 from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
-from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated, useful_seconds
+from hetrl_planner.cost.rollouts import (
+    Generated,
+    OtherStepParts,
+    Rollouts,
+    generated,
+    useful_seconds,
+)
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shard import split_layers
 from hetrl_planner.cost.stage import uniform_stages
@@ -42,7 +48,10 @@ def some_rollouts(
     )
 
 
-def seconds(work: Workload, *rollouts: Rollouts, beside: Beside = Beside()) -> float:  # noqa: B008
+ALONE = OtherStepParts()
+
+
+def seconds(work: Workload, *rollouts: Rollouts, beside: OtherStepParts = ALONE) -> float:
     return generated(rollouts, work, beside).seconds
 
 
@@ -56,7 +65,7 @@ def test_a_batch_is_made_in_a_step_by_what_is_in_time(max_staleness: int) -> Non
     work = a_workload(max_staleness=max_staleness)
     rollouts = some_rollouts(work, weights=WeightSync(transfer_seconds=1, load_seconds=2))
 
-    found = generated([rollouts], work, Beside())
+    found = generated([rollouts], work, OtherStepParts())
 
     assert made(rollouts, found) == pytest.approx(work.batch_size, rel=1e-3)
     sample_seconds = found.concurrency[0] / rollouts.serving.samples_per_second(
@@ -68,7 +77,7 @@ def test_a_batch_is_made_in_a_step_by_what_is_in_time(max_staleness: int) -> Non
 
 def test_a_looser_bound_lets_more_run_at_once() -> None:
     found = [
-        generated([some_rollouts(work)], work, Beside())
+        generated([some_rollouts(work)], work, OtherStepParts())
         for work in (a_workload(max_staleness=each) for each in (1, 2, 4))
     ]
     assert found[0].concurrency < found[1].concurrency < found[2].concurrency
@@ -77,8 +86,10 @@ def test_a_looser_bound_lets_more_run_at_once() -> None:
 
 def test_while_training_takes_longer_more_is_in_time() -> None:
     work = a_workload(max_staleness=1)
-    alone = generated([some_rollouts(work)], work, Beside())
-    slowly = generated([some_rollouts(work)], work, Beside(others_seconds=1.5 * alone.seconds))
+    alone = generated([some_rollouts(work)], work, OtherStepParts())
+    slowly = generated(
+        [some_rollouts(work)], work, OtherStepParts(others_seconds=1.5 * alone.seconds)
+    )
     assert slowly.concurrency > alone.concurrency
     assert slowly.seconds < alone.seconds
 
@@ -93,20 +104,20 @@ def test_a_group_takes_longer_than_one_response_and_long_tails_longer_still() ->
 def test_slow_replicas_run_less_at_once() -> None:
     work = a_workload(max_staleness=1)
     fast, slow = some_rollouts(work, "A100-80GB"), some_rollouts(work, "L40S")
-    found = generated([fast, slow], work, Beside())
+    found = generated([fast, slow], work, OtherStepParts())
     assert found.concurrency[0] > found.concurrency[1]
 
 
 @pytest.mark.parametrize(
     "beside",
     [
-        pytest.param(Beside(same_gpus_seconds=20, others_seconds=20), id="turns"),
-        pytest.param(Beside(scoring_seconds=20), id="scoring"),
+        pytest.param(OtherStepParts(same_gpus_seconds=20, others_seconds=20), id="turns"),
+        pytest.param(OtherStepParts(scoring_seconds=20), id="scoring"),
     ],
 )
-def test_what_else_a_trajectory_waits_for_leaves_it_less(beside: Beside) -> None:
+def test_what_else_a_trajectory_waits_for_leaves_it_less(beside: OtherStepParts) -> None:
     work = a_workload(max_staleness=1)
-    alone = generated([some_rollouts(work)], work, Beside())
+    alone = generated([some_rollouts(work)], work, OtherStepParts())
     found = generated([some_rollouts(work)], work, beside)
     assert found.seconds >= alone.seconds
 
@@ -115,7 +126,7 @@ def test_rollouts_behind_a_slow_link_are_of_little_use() -> None:
     work = a_workload(max_staleness=1)
     near = some_rollouts(work)
     far = some_rollouts(work, weights=WeightSync(transfer_seconds=1e6, load_seconds=0))
-    found = generated([near, far], work, Beside())
+    found = generated([near, far], work, OtherStepParts())
     assert found.concurrency[1] == 0
     assert found.seconds == pytest.approx(seconds(work, near))
 
@@ -130,7 +141,7 @@ def test_beside_a_trainer_that_has_its_batch_a_replica_waits_for_newer_weights(
     # may still be of use to is whole when they begin; at η = 8 seven more are open.
     work = a_workload(max_staleness=max_staleness)
     needs = seconds(work, some_rollouts(work))
-    beside = Beside(others_seconds=needs, training_side_seconds=needs)
+    beside = OtherStepParts(others_seconds=needs, training_side_seconds=needs)
     lag = needs / 4
     far = some_rollouts(work, weights=WeightSync(transfer_seconds=lag, load_seconds=0))
     longer = seconds(work, far, beside=beside) - seconds(work, some_rollouts(work), beside=beside)
@@ -139,7 +150,7 @@ def test_beside_a_trainer_that_has_its_batch_a_replica_waits_for_newer_weights(
 
 def test_a_link_is_crossed_while_generation_goes_on() -> None:
     work = a_workload(max_staleness=4)
-    beside = Beside(others_seconds=2 * seconds(work, some_rollouts(work)))
+    beside = OtherStepParts(others_seconds=2 * seconds(work, some_rollouts(work)))
     crossing = some_rollouts(work, weights=WeightSync(transfer_seconds=5, load_seconds=0))
     stopping = some_rollouts(work, weights=WeightSync(transfer_seconds=0, load_seconds=5))
     assert seconds(work, crossing, beside=beside) < seconds(work, stopping, beside=beside)
@@ -148,7 +159,7 @@ def test_a_link_is_crossed_while_generation_goes_on() -> None:
 def test_a_synchronous_batch_is_all_that_runs() -> None:
     job = a_job(mode=Mode.SYNC, global_batch_size=64)
     work = workload(job, MODEL)
-    found = generated([some_rollouts(work)], work, Beside())
+    found = generated([some_rollouts(work)], work, OtherStepParts())
     assert found.concurrency == (16,)
 
 

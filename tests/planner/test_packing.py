@@ -6,13 +6,13 @@ import pytest
 
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned
-from hetrl_planner.hetrl.genome.packing import Packing
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.packing import GroupPacker
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.hetrl.genome.ways import Ways
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.layout import Layout, TaskLayout, faults
 from tests.planner.oracle.instances import Instance, instance
 
@@ -31,12 +31,12 @@ def everything(devices: Devices) -> Owned:
 
 def ways_of(drawn: Instance) -> tuple[Evaluator, Ways]:
     evaluator = Evaluator(drawn.work, drawn.devices)
-    return evaluator, Ways(evaluator, Laying(Fitting(drawn.work, drawn.devices)))
+    return evaluator, Ways(evaluator, TaskPlacer(SplitFitter(drawn.work, drawn.devices)))
 
 
 def packed(drawn: Instance) -> tuple[TaskLayout, ...] | None:
     evaluator, ways = ways_of(drawn)
-    return Packing(evaluator, ways).packed(drawn.work.tasks, everything(drawn.devices))
+    return GroupPacker(evaluator, ways).packed(drawn.work.tasks, everything(drawn.devices))
 
 
 def test_six_models_are_packed_where_one_after_the_other_they_hardly_fit() -> None:

@@ -7,11 +7,11 @@ from hetrl_core.job.algorithm import AlgorithmSpec, Mode
 from hetrl_core.job.spec import JobSpec, Strategy
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.plan_job import never, plan, played_off, space_of
+from hetrl_planner.plan_job import never, plan, run_playoff, space_of
 from hetrl_planner.problem.goals import Fastest
 from hetrl_planner.strategies import playoff
 from hetrl_planner.strategies.auto import Portfolio
-from hetrl_planner.strategies.playoff import best_played, step_seconds
+from hetrl_planner.strategies.playoff import fastest_simulated, step_seconds
 from hetrl_planner.strategies.search_result import SearchResult
 from tests.builders import a_fleet, a_job, both
 
@@ -49,7 +49,7 @@ def test_none_of_those_played_is_faster_than_the_one_taken(monkeypatch: pytest.M
         return played[id(each)]
 
     monkeypatch.setattr(playoff, "step_seconds", noted)
-    best = best_played(found, evaluator, JOB, seed=1)
+    best = fastest_simulated(found, evaluator, JOB, seed=1)
 
     assert len(played) > 1
     assert played[id(best)] <= min(played.values()) / playoff.WORTH_TAKING
@@ -60,7 +60,7 @@ def test_none_of_those_played_is_faster_than_the_one_taken(monkeypatch: pytest.M
 @pytest.mark.slow
 def test_a_single_finalist_is_taken_unplayed() -> None:
     evaluations, evaluator = finalists()
-    assert best_played(evaluations[:1], evaluator, JOB, seed=1) is evaluations[0]
+    assert fastest_simulated(evaluations[:1], evaluator, JOB, seed=1) is evaluations[0]
 
 
 @pytest.mark.slow
@@ -79,5 +79,5 @@ def test_a_finalist_beyond_the_budget_is_not_taken() -> None:
     assert affordable < fastest.dollars_per_hour
     job = a_job("Qwen3-1.7B", algorithm=JOB.algorithm, budget=affordable)
     result = SearchResult(evaluation=one_kind.evaluation, is_complete=True, finalists=tuple(found))
-    taken = played_off(result, a_portfolio(job), job).evaluation
+    taken = run_playoff(result, a_portfolio(job), job).evaluation
     assert taken.dollars_per_hour <= affordable

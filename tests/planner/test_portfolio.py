@@ -16,7 +16,7 @@ from hetrl_planner.hetrl.genome.groupings import groupings
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.layout import Layout, PipelineStage, TaskLayout
 from hetrl_planner.layout.objective import Objective
 from hetrl_planner.plan_job import never, plan, space_of
@@ -169,7 +169,7 @@ def test_what_a_search_remembered_is_gone_without_the_garbage_collector(
     gc.disable()
     try:
         made(SMALL, strategy, evaluations=20)
-        left = [each for each in gc.get_objects() if type(each) in {Evaluator, Fitting}]
+        left = [each for each in gc.get_objects() if type(each) in {Evaluator, SplitFitter}]
     finally:
         gc.enable()
     assert not left

@@ -6,7 +6,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetrl_planner.layout.fit.ranked import Ranked, Split
+from hetrl_planner.layout.fit.ranked import RankedSplits, Split
 
 SPLITS = [(tensor, stages) for tensor in (1, 2, 4, 8) for stages in (1, 2, 3, 4)]
 
@@ -28,7 +28,7 @@ def test_splits_come_as_a_full_sort_has_them(rates: dict[Split, tuple[float, flo
     empty = {split: max(both) for split, both in rates.items()}
     beside = {split: min(both) for split, both in rates.items()}
 
-    ranked = Ranked([(empty[split], split) for split in SPLITS], beside.__getitem__)
+    ranked = RankedSplits([(empty[split], split) for split in SPLITS], beside.__getitem__)
 
     assert list(ranked) == sorted_by(beside)
     assert list(ranked) == sorted_by(beside)
@@ -41,7 +41,7 @@ def test_rates_on_empty_gpus_are_taken_as_they_are(
 ) -> None:
     empty = {split: first for split, (first, _) in rates.items()}
 
-    assert list(Ranked([(rate, split) for split, rate in empty.items()])) == sorted_by(empty)
+    assert list(RankedSplits([(rate, split) for split, rate in empty.items()])) == sorted_by(empty)
 
 
 def test_what_cannot_be_next_is_not_rated() -> None:
@@ -51,7 +51,7 @@ def test_what_cannot_be_next_is_not_rated() -> None:
         rated.append(split)
         return 5.0
 
-    ranked = Ranked([(6.0, (1, 1)), (5.5, (2, 1)), (4.0, (4, 1))], rate)
+    ranked = RankedSplits([(6.0, (1, 1)), (5.5, (2, 1)), (4.0, (4, 1))], rate)
 
     assert ranked.first == (1, 1)
     assert rated == [(1, 1)]

@@ -7,10 +7,10 @@ import pytest
 from hetrl_planner.problem.lengths import Constant, Uniform, lognormal_of_variation
 from hetrl_planner.simulator.pipeline.pipeline import (
     InferenceStage,
+    ParallelTraining,
     RolloutGroup,
     SharedGpus,
     TrainerSpec,
-    TrainingBeside,
 )
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
 
@@ -188,7 +188,7 @@ def test_a_longer_tail_makes_a_synchronous_step_slower() -> None:
 
 def test_a_critic_trains_beside_the_actor_and_the_longer_one_sets_the_pace() -> None:
     trainer = TrainerSpec(
-        step_seconds=2.0, beside=(TrainingBeside(name="critic", step_seconds=3.0),)
+        step_seconds=2.0, beside=(ParallelTraining(name="critic", step_seconds=3.0),)
     )
     result = play(a_pipeline(batch=64, eta=0, trainer=trainer))
     assert result.step_seconds.mean == pytest.approx(1.0 + 3.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hetrl_planner.problem.lengths import Constant, lognormal_of_variation
-from hetrl_planner.simulator.events.trajectory import Ending, PromptGroup, Trajectory
+from hetrl_planner.simulator.events.trajectory import LeaseEnd, PromptGroup, Trajectory
 from hetrl_planner.simulator.parts import assemble
 from hetrl_planner.simulator.pipeline.pipeline import Failures, ReplicaLoss, TrainerSpec
 from tests.simulator.pipelines import a_pipeline, a_route, play, some_rollouts
@@ -171,4 +171,4 @@ def test_what_the_lost_history_sampled_is_fenced_whichever_token_it_was(
     parts.coordinator.deliver(sampled)
     parts.coordinator.rewind(9, handed=[])
     assert sampled not in parts.ledger.accepted
-    assert parts.ledger.endings[Ending.FENCED] == 1
+    assert parts.ledger.endings[LeaseEnd.FENCED] == 1

@@ -24,7 +24,7 @@ def plans(evaluator: EqualShares, *, is_tuned: bool) -> dict[str, Layout]:
 
 
 def plan(evaluator: EqualShares, *, is_tuned: bool = True) -> Layout | None:
-    """Return the fastest of them, ``None`` where no kind can run the job alone."""
+    """Return the fastest of them, ``None`` if no kind can run the job alone."""
     priced = [
         (evaluator.evaluate(layout).step_seconds, layout)  # type: ignore[union-attr]
         for layout in plans(evaluator, is_tuned=is_tuned).values()

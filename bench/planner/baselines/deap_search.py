@@ -36,7 +36,7 @@ class _Individual(list[int]):
 
 
 def search(run: Run, rng: np.random.Generator) -> Evaluation | None:
-    """Return the best layout found, ``None`` where none fits."""
+    """Return the best layout found, ``None`` if none fits."""
     encoding = Encoding(run.decoder)
     starts = Starts(run.decoder.fitting, rng)
     # DEAP draws from Python's own generator, and from nowhere else.

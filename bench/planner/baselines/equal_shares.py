@@ -63,7 +63,7 @@ class EqualShares(Evaluator):
         return self._misfit(self._footprints(tasks)) is None
 
     def generation_seconds(self, task: TaskLayout) -> float | None:
-        """Return generation's time before it waits for weights, ``None`` where it does not fit."""
+        """Return generation's time before it waits for weights, ``None`` if it does not fit."""
         footprints = self._footprints([task])
         if self._misfit(footprints):
             return None

@@ -13,7 +13,7 @@ from hetrl_planner.layout.layout import Layout
 
 
 def plan(evaluator: EqualShares) -> Layout | None:
-    """Return the plan, ``None`` where it fits with no kind as the trainer."""
+    """Return the plan, ``None`` if it fits with no kind as the trainer."""
     devices, sides = evaluator.devices, Sides(evaluator)
     kinds = {site.kind.name: site.kind for site in devices.sites}
     for name in sorted(kinds, key=lambda name: (-kinds[name].bf16_flops, name)):

@@ -43,7 +43,7 @@ class _RedrawGenes(Mutation):  # type: ignore[misc]
 
 
 def search(run: Run, rng: np.random.Generator) -> Evaluation | None:
-    """Return the best layout found, ``None`` where none fits."""
+    """Return the best layout found, ``None`` if none fits."""
     encoding = Encoding(run.decoder)
     starts = Starts(run.decoder.fitting, rng)
     first = np.array([encoding.first(starts, rng) for _ in range(POPULATION)])

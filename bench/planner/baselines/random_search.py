@@ -13,7 +13,7 @@ from hetrl_planner.layout.evaluation import Evaluation
 
 
 def search(run: Run, rng: np.random.Generator) -> Evaluation | None:
-    """Return the best layout drawn, ``None`` where none fits."""
+    """Return the best layout drawn, ``None`` if none fits."""
     starts = Starts(run.decoder.fitting, rng)
     options = tuple(groupings(run.evaluator.work.tasks))
     try:

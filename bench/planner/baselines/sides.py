@@ -142,7 +142,7 @@ class Sides:
         )
 
     def _scoring(self, gpus: Pool, tensor: int) -> tuple[TaskLayout, ...] | None:
-        """Return the scoring tasks, ``None`` where the size divides no machine or model."""
+        """Return the scoring tasks, ``None`` if the size divides no machine or model."""
         shaped = serving(Task.REFERENCE_INFERENCE, gpus, self._work, tensor=tensor)
         if not shaped:
             return None

@@ -16,7 +16,7 @@ from hetrl_planner.layout.layout import Layout
 
 
 def plan(evaluator: EqualShares) -> Layout | None:
-    """Return the best allocation, ``None`` where none fits."""
+    """Return the best allocation, ``None`` if none fits."""
     devices, sides = evaluator.devices, Sides(evaluator)
     best = sides.best_apart(_homogeneous(devices, sides))
     return best.layout if best else None

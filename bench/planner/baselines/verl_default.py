@@ -20,7 +20,7 @@ TENSOR_SIZES = (2, 4, 8, 1)
 
 
 def plan(evaluator: EqualShares) -> Layout | None:
-    """Return verl's default plan, ``None`` where it fits no GPU."""
+    """Return verl's default plan, ``None`` if it fits no GPU."""
     devices, sides = evaluator.devices, Sides(evaluator, cuts=(FSDP,))
     machines = rank_order(devices)
     whole = pool(devices, machines)

@@ -12,7 +12,7 @@ from hetrl_planner.layout.layout import Layout
 
 
 def plan(evaluator: EqualShares) -> Layout | None:
-    """Return verl's best plan, ``None`` where it fits no GPU."""
+    """Return verl's best plan, ``None`` if it fits no GPU."""
     devices, sides = evaluator.devices, Sides(evaluator)
     by_kind = tuple(range(devices.num_machines))
     by_region = tuple(sorted(by_kind, key=lambda machine: (devices.region(machine), machine)))

@@ -23,7 +23,7 @@ def generation_window_seconds(streams: Sequence[Stream], *, batch_size: int) -> 
     """Return the time from one version to the next in which generation makes one batch.
 
     The ``T`` at which ``sum(r·max(0, T - s)) = B``: a stream that needs longer than ``T``
-    for its weights contributes nothing. Infinite where nothing generates.
+    for its weights contributes nothing. Infinite if nothing generates.
     """
     rate = stopped = 0.0
     window = float("inf")

@@ -254,7 +254,7 @@ class CacheRoom:
 
 
 def cache_room(shard: Shard, kind: GpuKind, work: Workload) -> CacheRoom:
-    """Return what a GPU has left for keys and values."""
+    """Return the bytes of a GPU left for keys and values."""
     fixed = generation_footprint(shard, work, concurrency=0).total_bytes
     return CacheRoom(
         free_bytes=kind.memory_bytes - overhead_bytes(kind) - fixed,

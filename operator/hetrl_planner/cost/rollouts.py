@@ -32,7 +32,7 @@ class Rollouts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class OtherStepParts:
     """The other parts of a step."""
 
     training_side_seconds: float = 0.0
@@ -50,16 +50,16 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """How a batch is generated."""
+    """The generation of a batch."""
 
     seconds: float
-    """From one version to the next, weights included; infinite where nothing is in time."""
+    """From one version to the next, weights included; infinite if nothing is in time."""
 
     concurrency: tuple[float, ...]
     """Trajectories at once on one replica, on average, by replica; 0: not used."""
 
 
-def generated(rollouts: Sequence[Rollouts], work: Workload, beside: Beside) -> Generated:
+def generated(rollouts: Sequence[Rollouts], work: Workload, beside: OtherStepParts) -> Generated:
     """Return the shortest time for a batch, and the concurrency that it takes.
 
     Any replica may generate any member of a group, which is as old as its oldest member; so
@@ -107,7 +107,7 @@ def most_in_flight(work: Workload, *, training_side_share: float) -> float:
 
 
 def _in_turn(rollouts: Sequence[Rollouts], work: Workload) -> Generated:
-    """Return the shortest time in which replicas end what they begin, one batch together."""
+    """Return the shortest time in which replicas start and finish one batch together."""
 
     def taken(window: float) -> float:
         return sum(
@@ -120,7 +120,7 @@ def _in_turn(rollouts: Sequence[Rollouts], work: Workload) -> Generated:
     )
     if isinf(seconds):
         return Generated(seconds=seconds, concurrency=(0.0,) * len(rollouts))
-    # The window is found from above, a trifle too long.
+    # The window is found from above, slightly too long.
     surplus = work.batch_size / taken(seconds)
     concurrency = tuple(
         round(surplus * each.serving.concurrency_within(seconds - each.weights.total_seconds), 3)
@@ -130,9 +130,9 @@ def _in_turn(rollouts: Sequence[Rollouts], work: Workload) -> Generated:
 
 
 def _least(made: Callable[[float], float], wanted: float, *, above: float) -> float:
-    """Return the shortest window in which enough is made; infinite where none is long enough.
+    """Return the shortest window that yields enough trajectories; infinite if there is none.
 
-    A longer window only makes more.
+    A longer window only yields more.
     """
     low, missing = above, made(above) - wanted
     if missing >= 0:
@@ -170,7 +170,12 @@ class _Asynchronous:
     """Rollouts up to some lag, beside a training side that goes on meanwhile."""
 
     def __init__(
-        self, rollouts: Sequence[Rollouts], work: Workload, beside: Beside, *, longest_lag: float
+        self,
+        rollouts: Sequence[Rollouts],
+        work: Workload,
+        beside: OtherStepParts,
+        *,
+        longest_lag: float,
     ) -> None:
         self._work = work
         self._beside = beside
@@ -183,7 +188,7 @@ class _Asynchronous:
         self._least_seconds = max(0.0, beside.others_seconds - beside.same_gpus_seconds)
 
     def is_longer_than(self, seconds: float) -> bool:
-        """Tell whether a batch surely takes longer: in so long, less than one is made."""
+        """Tell whether a batch takes longer: in so many seconds, less than one is made."""
         return seconds >= self._least_seconds and self._made(seconds) < self._batch
 
     def generated(self) -> Generated:
@@ -202,7 +207,7 @@ class _Asynchronous:
     def _least_window(self, least: float) -> float:
         """Return the shortest window, not below the least, in which a batch is made.
 
-        A longer window is used longer and lets more run at once, so what is made only grows.
+        A longer window is used longer and lets more run at once, so the yield only grows.
         """
         most = [each.serving.max_concurrency * used for each, used in self._each]
         low = max(least, generation_window_seconds(self._streams(most), batch_size=self._batch))
@@ -239,7 +244,7 @@ class _Asynchronous:
         return refused**2 / (2 * drains) if refused < drains else refused - drains / 2
 
     def _concurrency(self, window: float) -> tuple[float, ...]:
-        """Return what each replica runs at once in such a window, within both rules."""
+        """Return the concurrency of each replica in such a window, within both limits."""
         beside = self._beside
         in_time = [
             is_used

@@ -62,10 +62,10 @@ class Serving:
         )
 
     def concurrency_within(self, seconds: float) -> float:
-        """Return how many at once are done within so long each; 0 where not even one is.
+        """Return how many at once are done within so long each; 0 if not even one is.
 
         Times are convex in the concurrency, so what lies between two points of the grid is
-        a trifle quicker than the line between them.
+        slightly faster than the line between them.
         """
         times, grid = self.grid_seconds, self.concurrency_grid
         above = bisect_right(times, seconds)

@@ -13,7 +13,7 @@ from hetrl_planner.cost.inference import Pace
 def balanced(paces: Sequence[Pace], *, sequences: int) -> tuple[int, ...]:
     """Return each replica's whole number of sequences; they sum to ``sequences``.
 
-    Replicas that are too slow to help get none. Equal paces get equal shares, give or take one.
+    Replicas that are too slow to help get none. Equal paces get equal shares, within one.
     """
     given = _floors(paces, sequences)
     # Sequences left by rounding down go one by one to the replica that would end soonest with it.

@@ -38,7 +38,7 @@ def balanced_layers(
     layer_seconds: Sequence[float],
     most_layers: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Divide layers so that the slowest stage is as fast as can be, ``None`` where none fits.
+    """Divide layers so that the slowest stage is as fast as possible, ``None`` if none fits.
 
     A stage of ``l`` layers takes ``fixed + l·layer`` seconds. That grows with ``l``, so giving
     each layer to the stage that would be least slow with it is optimal. Each stage has at

@@ -169,7 +169,7 @@ def training_time(
 
 
 def proximal_seconds(work: Workload, stages: Sequence[PlacedStage]) -> float:
-    """Return what a policy computes of one sequence before its first gradient."""
+    """Return the seconds of a policy on one sequence before its first gradient."""
     tokens = work.sample_tokens
     return PROXIMAL_PASSES * max(
         compute.flop_seconds(

@@ -1,9 +1,9 @@
-"""A bound that no layout passes, and what it says about scarcity: a linear relaxation.
+"""A bound that no layout passes, and the scarcity of resources, by a linear relaxation.
 
 GPUs may share their time among tasks in any fraction, nothing waits for anything, weights
 travel in no time and no message is sent but inside a replica. What remains is arithmetic,
 HBM, memory and the staleness bound, so every layout of the space is also a solution here: the
-optimum is a bound for all searches, and its dual values say what one more GPU would be worth.
+optimum is a bound for all searches, and its dual values are the worth of one more GPU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,10 +43,10 @@ class Bound:
 
 
 def bound_on(space: Space, goal: Goal, *, window_seconds: float = float("inf")) -> Bound | None:
-    """Return the bound on a goal, ``None`` where not even the relaxation meets the limits.
+    """Return the bound on a goal, ``None`` if not even the relaxation meets the limits.
 
-    ``window_seconds`` is a step that some layout is known to reach. Only what is no slower needs
-    to be bounded then, and the shorter a step is, the less the staleness bound lets run at once.
+    ``window_seconds`` is a step that some layout is known to reach. Only layouts that are no slower
+    need a bound then, and the shorter a step is, the fewer trajectories may run.
     """
     if not isinstance(goal, Fastest):
         window_seconds = goal.step_seconds
@@ -191,7 +191,7 @@ class _Relaxation:
         return pulp.lpSum(done)
 
     def _seconds(self, task: Task, site: Site) -> float:
-        """Return the seconds of one trajectory on one GPU that does nothing but multiply."""
+        """Return the seconds of one trajectory on one GPU at its peak FLOPS."""
         model, tokens = self._work.architecture, self._work.sample_tokens
         whole = Shard(
             architecture=model, tensor=1, num_layers=model.num_layers, is_first=True, is_last=True

@@ -156,7 +156,7 @@ def _limits_that_bind(space: Space, job: JobSpec, goal: Goal, searcher: Searcher
 
 
 def _lifted_alone(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> Iterator[str]:
-    """Yield each limit without which a plan would exist, with what it would have to be."""
+    """Yield each limit without which a plan would exist, with the value that would suffice."""
     limits = space.limits
     paced = Cheapest(ANY_STEP_SECONDS) if isinstance(goal, Fastest) else goal
     if limits.budget_dollars_per_hour is not None:
@@ -234,7 +234,7 @@ def _replicas_lifted(
 
 
 def _together(space: Space, job: JobSpec, goal: Goal, searcher: Searcher) -> str:
-    """Say that no single limit is the reason."""
+    """Return a reason that names all limits, as no single one is the cause."""
     free = replace(
         _with_sites(space, max_gpus=None),
         limits=replace(

@@ -83,7 +83,7 @@ def _num_gpus(bundle: Bundle, here: Sequence[Supply]) -> int:
 
 
 def _finest(here: Sequence[Supply]) -> int | None:
-    """Return the supply with most choices, ``None`` where there are few enough or none to join."""
+    """Return the supply with most choices, ``None`` if there are few enough or none to join."""
     choices = [len(each.choices) for each in here]
     number = max(range(len(here)), key=choices.__getitem__)
     return number if prod(choices) > MOST_BUNDLES and choices[number] > FEWEST_CHOICES else None

@@ -115,7 +115,7 @@ def phase_of(task: Task) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pricing:
+class ColumnPricer:
     """Prices the columns of one job on one fleet."""
 
     evaluator: Evaluator
@@ -173,7 +173,7 @@ class Pricing:
     def genome(self, groups: Sequence[tuple[Kind, Bundle]]) -> Genome | None:
         """Return groups side by side; each takes machines that earlier ones left.
 
-        ``None`` where such groups may not be together.
+        ``None`` if such groups may not be together.
         """
         named = self.kinds.named([kind for kind, _ in groups])
         if named is None:

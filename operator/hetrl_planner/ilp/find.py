@@ -16,7 +16,7 @@ from hetrl_planner.hetrl.genome.decode import Decoder
 from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS
 from hetrl_planner.ilp.bundles import Bundle
-from hetrl_planner.ilp.columns import PHASES, Column, Pricing, unbeaten
+from hetrl_planner.ilp.columns import PHASES, Column, ColumnPricer, unbeaten
 from hetrl_planner.ilp.program import Program
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
@@ -42,7 +42,7 @@ a start leaves out groups whose own phases are too long beside it. Ours.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partitioned:
+class IlpResult:
     """The result of the ILP, the best first."""
 
     evaluation: Evaluation
@@ -66,15 +66,15 @@ def find(
     most_regions: int | None = None,
     most_choices: int | None = None,
     runnable_only: bool = False,
-) -> Partitioned | None:
-    """Return the best choice of columns within the limits, ``None`` where there is none.
+) -> IlpResult | None:
+    """Return the best choice of columns within the limits, ``None`` if there is none.
 
     No group spans more than ``most_regions``; ``most_choices`` of each program are priced whole.
     With these the search only needs a start, and leaves out groups that hardly lead to one.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
     is_large = evaluator.devices.num_gpus > MOST_FLEET_GPUS
-    pricing = Pricing(evaluator=evaluator, decoder=decoder)
+    pricing = ColumnPricer(evaluator=evaluator, decoder=decoder)
     takes_turns = evaluator.work.is_synchronous and len(pricing.bundles) == 1
     search = _Search(
         evaluator=evaluator,
@@ -108,7 +108,7 @@ class _Search:
     evaluator: Evaluator
     objective: Objective
     decoder: Decoder
-    pricing: Pricing
+    pricing: ColumnPricer
     should_stop: Callable[[], bool]
     most_choices: int
     other_phases: float
@@ -174,13 +174,13 @@ class _Search:
                 self._price(replace(genome, order=order))
         return True
 
-    def partitioned(self, *, is_complete: bool) -> Partitioned | None:
+    def partitioned(self, *, is_complete: bool) -> IlpResult | None:
         """Return the result."""
         if not self.found or self.found[0][0][0] > 0:
             return None
         score, _, _, evaluation = self.found[0]
         best = self._best
-        return Partitioned(
+        return IlpResult(
             evaluation=evaluation,
             score=score,
             genomes=tuple(genome for _, _, genome, _ in best),
@@ -221,7 +221,7 @@ class _Search:
 
     @property
     def best_value(self) -> float:
-        """The goal's value of the best plan; infinite where none keeps the limits."""
+        """The goal's value of the best plan; infinite if none keeps the limits."""
         if not self.found or self.found[0][0][0] > 0:
             return inf
         return self.found[0][0][1]

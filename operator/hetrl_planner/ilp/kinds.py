@@ -75,7 +75,7 @@ class Kinds:
                 yield tuple(each - (index == number) for index, each in enumerate(kind))
 
     def named(self, kinds: Sequence[Kind]) -> list[tuple[Task, ...]] | None:
-        """Return the tasks of groups, ``None`` where no such groups may be together."""
+        """Return the tasks of groups, ``None`` if no such groups may be together."""
         if self._runnable_only:
             named = (self._picked(grouping, kinds) for grouping in self._groupings)
             return next((each for each in named if each), None)
@@ -95,7 +95,7 @@ class Kinds:
         return tuple(sum(task in alike for task in group) for alike in self._classes)
 
     def _picked(self, grouping: Grouping, kinds: Sequence[Kind]) -> list[tuple[Task, ...]] | None:
-        """Return a group of each kind, ``None`` where there are not as many."""
+        """Return a group of each kind, ``None`` if there are not as many."""
         left, picked = list(grouping), []
         for kind in kinds:
             group = next((each for each in left if self._kind(each) == kind), None)

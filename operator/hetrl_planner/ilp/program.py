@@ -23,7 +23,7 @@ MAX_NODES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ColumnChoice:
     """Columns that do every task, each once."""
 
     columns: tuple[Column, ...]
@@ -69,8 +69,8 @@ class Program:
         if not isinstance(goal, Fastest):
             self._program += seconds <= goal.step_seconds, "pace"
 
-    def choose(self, *, should_stop: Callable[[], bool], seed: int) -> Chosen | None:
-        """Return the best choice that is not forbidden, ``None`` where there is none."""
+    def choose(self, *, should_stop: Callable[[], bool], seed: int) -> ColumnChoice | None:
+        """Return the best choice that is not forbidden, ``None`` if there is none."""
         is_complete = solver.run(
             self._program,
             should_stop=should_stop,
@@ -81,7 +81,7 @@ class Program:
         if not solver.has_solution(self._program):
             return None
         taken = self._taken_now()
-        return Chosen(
+        return ColumnChoice(
             columns=tuple(self._columns[number] for number in taken),
             bound=solver.dual_bound(self._program),
             is_complete=is_complete,

@@ -88,7 +88,7 @@ class Devices:
         return self.site(machine).kind
 
     def region(self, machine: int) -> str:
-        """Return where a machine stands."""
+        """Return the region of a machine."""
         return self.site(machine).region
 
     def wire(self, source: int, target: int) -> Channel:

@@ -19,7 +19,7 @@ from hetrl_core.task import Task
 from hetrl_planner.cost import memory
 from hetrl_planner.cost.iteration import mean_staleness
 from hetrl_planner.cost.network import WeightSync
-from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
+from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.layout import step
 from hetrl_planner.layout.evaluation import Evaluation, Misfit, TaskCost
@@ -42,7 +42,7 @@ class Evaluator(TaskCosts):
     """Prices layouts of one job on one fleet."""
 
     def evaluate(self, layout: Layout) -> Evaluation | Misfit:
-        """Return what a layout costs, or which GPU is too small for it.
+        """Return the cost of a layout, or which GPU is too small for it.
 
         Replicas whose responses would always come too late for the staleness bound are left
         out, unless the job requests so many: they would only delay their prompt groups.
@@ -251,9 +251,9 @@ class Evaluator(TaskCosts):
         )
         return cost, sum(places)
 
-    def _beside(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> Beside:
+    def _beside(self, layout: Layout, costs: Mapping[Task, TaskCost]) -> OtherStepParts:
         group = layout.groups[layout.group_of(Task.ACTOR_GENERATION)]
-        return Beside(
+        return OtherStepParts(
             training_side_seconds=step.side_seconds(layout, costs),
             others_seconds=step.longest_seconds(layout, costs),
             same_gpus_seconds=step.busy_seconds(group, costs),

@@ -71,14 +71,14 @@ class Layout:
         return frozenset(gpu for task in self.tasks for gpu in task.gpus)
 
     def task(self, task: Task) -> TaskLayout:
-        """Return a task's replicas; ``KeyError`` where the layout lacks it."""
+        """Return a task's replicas; ``KeyError`` if the layout lacks it."""
         for each in self.tasks:
             if each.task is task:
                 return each
         raise KeyError(task)
 
     def group_of(self, task: Task) -> int:
-        """Return the number of a task's group; ``KeyError`` where the layout lacks it."""
+        """Return the number of a task's group; ``KeyError`` if the layout lacks it."""
         for number, group in enumerate(self.groups):
             if any(each.task is task for each in group):
                 return number

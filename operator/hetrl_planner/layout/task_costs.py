@@ -12,7 +12,7 @@ from hetrl_planner.cost import memory
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.cost.network import AT_ONCE, Channel, WeightSync
-from hetrl_planner.cost.rollouts import Beside, Rollouts, generated
+from hetrl_planner.cost.rollouts import OtherStepParts, Rollouts, generated
 from hetrl_planner.cost.serving import Serving
 from hetrl_planner.cost.shares import balanced
 from hetrl_planner.cost.training import Ring, TrainingTime, training_time
@@ -74,7 +74,7 @@ class TaskCosts:
                 Rollouts(serving=each, num_replicas=1, weights=sync)
                 for each, sync in zip(servings, syncs, strict=True)
             ]
-            self._generated[key] = generated(rollouts, self.work, Beside()).seconds
+            self._generated[key] = generated(rollouts, self.work, OtherStepParts()).seconds
         return self._generated[key]
 
     def footprints(self, task: TaskLayout) -> dict[int, Footprint]:
@@ -162,7 +162,7 @@ class TaskCosts:
         )
 
     def _rings(self, task: TaskLayout) -> tuple[Ring, ...]:
-        """Return one ring a stage; those that leave a machine share its way out."""
+        """Return one ring for each stage; those that leave a machine share its network."""
         stages = self._replicas.stages(self._replicas.key(task.replicas[0]))
         shards, machines = [stage.shard for stage in stages], self._machines(task)
         sizes = [BYTES_PER_WEIGHT * shard.num_parameters for shard in shards]

@@ -1,4 +1,4 @@
-"""Bottleneck perfect matching: pair two parts so that the slowest pair is as fast as can be.
+"""Bottleneck perfect matching: pair two parts so that the slowest pair is as fast as possible.
 
 Augmenting paths raise the allowed weight only if none is left below it (Burkard, Dell'Amico and
 Martello, *Assignment Problems*, 2012, section 6.2), with capacities, for parts hold several equal
@@ -31,7 +31,7 @@ def bottleneck_matching(
         rows: how many there are of each row.
         columns: how many there are of each column; as many as rows in all.
     """
-    growing = _Growing(weights, rows, columns)
+    growing = _PartialMatching(weights, rows, columns)
     for row, count in enumerate(rows):
         growing.match(row, count)
     return Matching(
@@ -45,7 +45,7 @@ def bottleneck_matching(
     )
 
 
-class _Growing:
+class _PartialMatching:
     """A matching of the rows so far, at the least allowed weight."""
 
     def __init__(self, weights: Weights, rows: Sequence[int], columns: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hetrl_planner.cost.iteration import mean_staleness, step_seconds
 from hetrl_planner.cost.network import WeightSync
-from hetrl_planner.cost.rollouts import Beside, Generated, Rollouts, generated
+from hetrl_planner.cost.rollouts import Generated, OtherStepParts, Rollouts, generated
 from hetrl_planner.phase1.candidates import RolloutCandidate, TrainingCandidate
 from hetrl_planner.problem.workload import Workload
 
@@ -52,7 +52,7 @@ class Choice:
         return generated(
             rollouts,
             self.work,
-            Beside(
+            OtherStepParts(
                 training_side_seconds=self.training_seconds, others_seconds=self.training_seconds
             ),
         )

@@ -116,7 +116,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Phase1Result:
     """The best choice of a search."""
 
     choice: Choice
@@ -134,11 +134,11 @@ class Searcher:
     should_stop: Callable[[], bool]
     seed: int
 
-    def best(self, space: Space, goal: Goal) -> Found | None:
+    def best(self, space: Space, goal: Goal) -> Phase1Result | None:
         """Return the best choice for a goal, ``None`` if no choice meets the limits."""
         if isinstance(goal, Fastest):
             return self._fastest(space)
-        found: list[tuple[Problem, Found]] = []
+        found: list[tuple[Problem, Phase1Result]] = []
         is_complete = True
         for problem in _problems(space):
             if found and self.should_stop():
@@ -148,12 +148,12 @@ class Searcher:
             found += [(problem, best)] if best else []
         return _winner(found, goal, is_complete=is_complete)
 
-    def _fastest(self, space: Space) -> Found | None:
+    def _fastest(self, space: Space) -> Phase1Result | None:
         """Return the fastest choice, solving the problems with the lowest bounds first.
 
         Problems whose bound is above the best so far are skipped.
         """
-        found: list[tuple[Problem, Found]] = []
+        found: list[tuple[Problem, Phase1Result]] = []
         is_complete = True
         least = inf
         for bound, problem in _by_bound(_problems(space)):
@@ -163,7 +163,7 @@ class Searcher:
                 is_complete = False
                 break
             best = self._fastest_of(problem, below=least)
-            best = best and self._hastened(problem, best)
+            best = best and self._with_shorter_step(problem, best)
             if best:
                 found.append((problem, best))
                 least = min(least, best.choice.step_seconds)
@@ -175,7 +175,7 @@ class Searcher:
         bound = (1 - won.gap) * won.choice.step_seconds
         return replace(won, choice=choice, gap=max(0.0, 1 - bound / choice.step_seconds))
 
-    def _fastest_of(self, problem: Problem, *, below: float = inf) -> Found | None:
+    def _fastest_of(self, problem: Problem, *, below: float = inf) -> Phase1Result | None:
         """Return the fastest choice of a problem that stays within its budget.
 
         ``None`` also if its bound shows that no choice has a step below so many seconds. A faster
@@ -196,7 +196,7 @@ class Searcher:
             found = again and replace(again, gap=max(0.0, 1 - bound / again.choice.step_seconds))
         return found
 
-    def _hastened(self, problem: Problem, found: Found) -> Found:
+    def _with_shorter_step(self, problem: Problem, found: Phase1Result) -> Phase1Result:
         """Search for shorter steps than the fastest choice has, as far as the bound allows.
 
         The MILP models work that admission refuses (never in synchronous jobs) only for a
@@ -222,7 +222,7 @@ class Searcher:
             found = replace(found, choice=faster.choice, gap=gap)
         return found
 
-    def _fastest_unchecked(self, problem: Problem, *, below: float) -> Found | None:
+    def _fastest_unchecked(self, problem: Problem, *, below: float) -> Phase1Result | None:
         best = self._solve(problem, Fastest(), window_seconds=inf)
         if best is None or best.bound >= below:
             return None
@@ -236,7 +236,7 @@ class Searcher:
             if again.choice.step_seconds > step * (1 - WORTH_ANOTHER_ROUND):
                 break
             best = again
-        return Found(
+        return Phase1Result(
             choice=best.choice,
             gap=max(0.0, 1 - bound / best.choice.step_seconds),
             is_complete=best.is_complete,
@@ -250,7 +250,7 @@ class Searcher:
             return fastest
         return cheaper.choice
 
-    def _cheapest(self, problem: Problem, goal: Cheapest | FewestGpus) -> Found | None:
+    def _cheapest(self, problem: Problem, goal: Cheapest | FewestGpus) -> Phase1Result | None:
         best, bound = self._in_time(problem, goal, rounds=MAX_ROUNDS)
         if bound is None:
             return None
@@ -299,14 +299,14 @@ class Searcher:
 
 def _priced(
     choice: Choice, goal: Cheapest | FewestGpus, bound: float, *, is_complete: bool
-) -> Found:
+) -> Phase1Result:
     gap = max(0.0, 1 - bound / price(goal, choice))
-    return Found(choice=choice, gap=gap, is_complete=is_complete)
+    return Phase1Result(choice=choice, gap=gap, is_complete=is_complete)
 
 
 def _winner(
-    found: Sequence[tuple[Problem, Found]], goal: Goal, *, is_complete: bool
-) -> Found | None:
+    found: Sequence[tuple[Problem, Phase1Result]], goal: Goal, *, is_complete: bool
+) -> Phase1Result | None:
     """Return the best choice of all problems, with the gap to the lowest of their bounds."""
     if not found:
         return None

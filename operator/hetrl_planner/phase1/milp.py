@@ -1,7 +1,7 @@
 """Phase 1 of AReaL-Hex: the numbers of replicas of candidates, as a mixed-integer program.
 
 Reconstructed from the paper's published outline (arXiv 2511.00796): one training plan,
-whole numbers of rollout replicas, the slower of both sides as fast as can be, within
+whole numbers of rollout replicas, the slower of both sides as fast as possible, within
 counts, budget and the staleness bound; or the cheapest at a required pace. One function
 builds, one solves, one reads back. Ours: concurrency is chosen with the counts, and
 machines are counted by blocks, so that every choice can be placed.
@@ -52,7 +52,7 @@ def solve(
     seed: int,
     rollout_margin: float = 1.0,
 ) -> Solution | None:
-    """Return the best choice for a goal, ``None`` where no choice meets the limits.
+    """Return the best choice for a goal, ``None`` if no choice meets the limits.
 
     ``window_seconds`` is a step length that the best choice is known not to exceed. A
     rollout loses its weight synchronisation out of every step, and may run more at once the

@@ -1,7 +1,7 @@
 """Ten AWS regions and the measured network between each two of them.
 
 From the published scheduler of DT-FM (Yuan et al., NeurIPS 2022), measured in 2022 between
-virtual machines; its delays are what ping says: there and back.
+virtual machines; its delays are round trips.
 """
 
 from hetrl_core.fleet.snapshot import Link

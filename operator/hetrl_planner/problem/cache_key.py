@@ -12,7 +12,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan, Replica, ReplicaGroup
 from hetrl_planner.problem.goals import goal_of
-from hetrl_planner.problem.usable_machines import narrowed
+from hetrl_planner.problem.usable_machines import usable_machines
 from hetrl_planner.problem.workload import Workload, workload
 
 
@@ -37,7 +37,7 @@ class PlanningProblem:
 def planning_problem(snapshot: ClusterSnapshot, job: JobSpec) -> PlanningProblem:
     """Return the planning problem of a job on a fleet."""
     # Nodes that the job cannot use come and go: they must not change the key.
-    fleet = narrowed(snapshot, job.resources).without_unused()
+    fleet = usable_machines(snapshot, job.resources).without_unused()
     architecture = job.model.architecture
     work: Workload | str = workload(job, architecture) if architecture else job.model.source
     machines = tuple(

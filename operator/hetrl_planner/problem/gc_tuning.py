@@ -14,7 +14,7 @@ RARELY = (20_000, 50, 100)
 
 
 @contextmanager
-def collecting_rarely() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Collect garbage rarely inside the context, and as often as before afterwards."""
     before = gc.get_threshold()
     gc.set_threshold(*RARELY)

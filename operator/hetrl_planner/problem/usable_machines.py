@@ -12,7 +12,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 
 
-def narrowed(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> ClusterSnapshot:
+def usable_machines(snapshot: ClusterSnapshot, resources: ResourcesSpec) -> ClusterSnapshot:
     """Return the machines among which a job's best plan lies.
 
     Machines of one kind, region and pool differ in their GPUs alone. Where one of them holds all

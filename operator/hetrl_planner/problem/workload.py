@@ -56,7 +56,7 @@ class Workload:
     """Smallest number of rollouts that the job requests, useful or not."""
 
     programs_stay: bool = False
-    """Whether each program on a GPU keeps what it has there while others compute, as those of this
+    """Whether each program on a GPU keeps its memory while others compute, as those of this
     release do. Otherwise tasks that share GPUs take turns with their memory as well."""
 
     generation_apart: bool = False

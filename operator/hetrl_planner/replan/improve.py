@@ -12,7 +12,7 @@ from hetrl_core.plan.plan import Plan, Prediction
 from hetrl_planner.layout.objective import Score
 from hetrl_planner.layout.to_plan import prediction
 from hetrl_planner.plan_job import never
-from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
+from hetrl_planner.replan.moves import larger, num_replicas, repaired, smaller
 from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, is_split_differently, sides
 
 MOST_STEPS = 32
@@ -48,7 +48,7 @@ def improve_rollouts(
     pricer = RolloutPricer.of(staying, snapshot, job)
     if any(left < 0 for left in pricer.free(()).values()):
         return None
-    found = _climbed(pricer, mended(pricer, rollouts), should_stop)
+    found = _hill_climb(pricer, repaired(pricer, rollouts), should_stop)
     return pricer.plan(plan, found) if found else None
 
 
@@ -67,7 +67,7 @@ def predict(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Prediction |
     return prediction(found, pricer.space.work) if found else None
 
 
-def _climbed(
+def _hill_climb(
     pricer: RolloutPricer, rollouts: Rollouts, should_stop: Callable[[], bool]
 ) -> Rollouts:
     best = pricer.score(rollouts)

@@ -1,4 +1,4 @@
-"""Changes of rollouts beside groups that stay: mended, fewer, more, elsewhere.
+"""Changes of rollouts beside groups that stay: repaired, fewer, more, elsewhere.
 
 A replica's place in its group is its pod's name, so the unchanged replicas keep theirs.
 ``pricing`` scores the changes.
@@ -18,7 +18,7 @@ def num_replicas(rollouts: Rollouts) -> int:
     return sum(len(each.replicas) for each in rollouts)
 
 
-def mended(pricer: RolloutPricer, rollouts: Rollouts) -> Rollouts:
+def repaired(pricer: RolloutPricer, rollouts: Rollouts) -> Rollouts:
     """Move replicas from lost machines to others of their site; drop those that do not fit.
 
     A replica's place in its group is its pod's name, so the others keep theirs.

@@ -119,7 +119,7 @@ class RolloutPricer:
         return found if kept == asked else None
 
     def plan(self, like: Plan, rollouts: Rollouts) -> Plan | None:
-        """Return a plan with these rollouts; None where it breaks a limit or does not fit."""
+        """Return a plan with these rollouts; None if it breaks a limit or does not fit."""
         found = self.evaluation(rollouts)
         if found is None or self.objective.excess(found):
             return None

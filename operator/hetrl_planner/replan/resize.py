@@ -12,7 +12,7 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner.plan_job import never
-from hetrl_planner.replan.moves import larger, mended, num_replicas, smaller
+from hetrl_planner.replan.moves import larger, num_replicas, repaired, smaller
 from hetrl_planner.replan.pricing import RolloutPricer, Rollouts, sides
 
 STEPS = 8
@@ -62,7 +62,7 @@ def _resized(
     """Return the rollouts with the target number of replicas; None if they do not fit."""
     if any(number < 0 for number in pricer.free(()).values()):
         return None
-    found = mended(pricer, rollouts)
+    found = repaired(pricer, rollouts)
     difference = target - num_replicas(found)
     at_once = max(1, abs(difference) // STEPS)
     while (difference := target - num_replicas(found)) and not should_stop():

@@ -20,7 +20,7 @@ from hetrl_planner.simulator.serving.gpus import GpuTurns
 from hetrl_planner.simulator.serving.replica import Replica
 from hetrl_planner.simulator.serving.stage import Scoring, ScoringStage
 from hetrl_planner.simulator.serving.weights import Route, connect
-from hetrl_planner.simulator.training.failures import Outages
+from hetrl_planner.simulator.training.failures import FailureInjector
 from hetrl_planner.simulator.training.trainer import Trainer
 
 _DRAWN_AT_ONCE = 4096
@@ -40,13 +40,13 @@ class Parts:
     stages: tuple[ScoringStage, ...]
     routes: tuple[Route, ...]
     trainer: Trainer
-    outages: Outages
+    outages: FailureInjector
 
     def start(self) -> None:
         """Let every replica request work."""
         for group in self.groups:
             for replica in group:
-                self.leases.ask_with_others(replica)
+                self.leases.request_together(replica)
 
 
 def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
@@ -81,7 +81,7 @@ def assemble(pipeline: Pipeline, generator: np.random.Generator) -> Parts:
     )
     coordinator.on_ready = trainer.consider
     coordinator.trainer_waits = lambda: trainer.waits
-    outages = Outages(
+    outages = FailureInjector(
         calendar,
         pipeline.failures,
         replicas=dict(zip((each.name for each in pipeline.rollouts), groups, strict=True)),
@@ -125,7 +125,7 @@ def _groups(
     )
     for spec, group in zip(pipeline.rollouts, groups, strict=True):
         for replica in group if spec.gpus else ():
-            turns[spec.gpus].house(replica.work)
+            turns[spec.gpus].add_generation(replica.work)
     return groups
 
 

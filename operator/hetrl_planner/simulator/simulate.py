@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 
 from hetrl_planner.problem.checks import at_least
-from hetrl_planner.problem.gc_tuning import collecting_rarely
+from hetrl_planner.problem.gc_tuning import rare_collections
 from hetrl_planner.simulator.coordination.ledger import RunLedger
 from hetrl_planner.simulator.events.calendar import Calendar
 from hetrl_planner.simulator.measurement.meter import Meter
@@ -17,7 +17,7 @@ EVENTS_PER_TRAJECTORY = 100
 """Far more than one trajectory takes, discarded ones included; sets ``max_stall_events``."""
 
 
-@collecting_rarely()
+@rare_collections()
 def simulate(
     pipeline: Pipeline,
     *,
@@ -62,12 +62,12 @@ def simulate(
 
     def record(ages: list[int]) -> None:
         meter.record_step(ages)
-        end.draw_nearer()
+        end.record_version()
 
     parts.trainer.on_step = record
     parts.start()
     if max_seconds < inf:
-        parts.calendar.after(max_seconds, end.come_early)
+        parts.calendar.after(max_seconds, end.end_early)
     parts.calendar.play()
     return meter.result(end.ended_by, reason=end.reason)
 
@@ -92,14 +92,14 @@ class _End:
         self._is_early = False
         calendar.allow(max_stall_events)
 
-    def draw_nearer(self) -> None:
+    def record_version(self) -> None:
         """Record a version; only one that was never reached before is progress."""
         version = self._ledger.version
         if version > self._newest:
             self._newest = version
             self._calendar.allow(self._max_events if version < self._steps else 0)
 
-    def come_early(self) -> None:
+    def end_early(self) -> None:
         """End the run now."""
         self._is_early = True
         self._calendar.allow(0)

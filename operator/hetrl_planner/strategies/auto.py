@@ -23,7 +23,7 @@ from hetrl_planner.phase1.choice import Choice
 from hetrl_planner.phase1.iterate import Searcher, Space
 from hetrl_planner.phase1.to_layout import layout_of
 from hetrl_planner.problem.goals import Cheapest, Fastest, Goal
-from hetrl_planner.strategies.evolution import Evolving
+from hetrl_planner.strategies.evolution import EvolutionRunner
 from hetrl_planner.strategies.repartition import repartition
 from hetrl_planner.strategies.search_result import SearchResult, better
 from hetrl_planner.strategies.tiling import laid_out, tiling_of
@@ -68,9 +68,9 @@ class Portfolio:
         return Objective(goal=self.goal, limits=self.space.limits, devices=self.evaluator.devices)
 
     @cached_property
-    def evolving(self) -> Evolving:
+    def evolution(self) -> EvolutionRunner:
         """The evolution with this portfolio's budget."""
-        return Evolving(
+        return EvolutionRunner(
             space=self.space,
             evaluator=self.evaluator,
             objective=self.objective,
@@ -105,12 +105,12 @@ class Portfolio:
                 if first is None:
                     return None
                 first = better(first, self._on_one_kind(), self.objective)
-                moved = self.evolving.over(
-                    [self.evolving.disjoint], first, others, share=PHASE_2_SHARE
+                moved = self.evolution.over(
+                    [self.evolution.disjoint], first, others, share=PHASE_2_SHARE
                 )
                 return self._repartition(self.cheaper(moved))
             case Strategy.HETRL:
-                return self.evolving.over_all(first, others)
+                return self.evolution.over_all(first, others)
             case Strategy.ILP:
                 return better(first, self._partition(), self.objective)
             case Strategy.AUTO:
@@ -121,7 +121,7 @@ class Portfolio:
 
         In one region phase 2 costs a moment and is worth as much as a second of evolution.
         """
-        divided = None if self.evolving.is_small else self._partition(is_initial=True)
+        divided = None if self.evolution.is_small else self._partition(is_initial=True)
         if divided and isinstance(self.goal, Fastest) and self._is_compared(divided):
             is_one_region = len({site.region for site in self.space.sites}) == 1
             return self._repartition(divided) if is_one_region else divided
@@ -131,18 +131,18 @@ class Portfolio:
         """Tell whether the ILP found a plan such as phase 1's, or no such plan can run."""
         if not self.space.runnable_only or not self.space.has_choices:
             return True
-        return any(each.grouping == self.evolving.disjoint for each in divided.others)
+        return any(each.grouping == self.evolution.disjoint for each in divided.others)
 
     def _by_all(self, first: SearchResult | None, others: Sequence[Choice]) -> SearchResult | None:
-        if not self.evolving.is_small:
+        if not self.evolution.is_small:
             share = 1.0 if first or not self.space.has_choices else UNPROMISING_SHARE
-            return self.evolving.over_all(first, others, share=share)
-        found = self.evolving.over_all(first, others)
+            return self.evolution.over_all(first, others, share=share)
+        found = self.evolution.over_all(first, others)
         return better(found, self._partition(is_initial=True), self.objective)
 
     def _partition(self, *, is_initial: bool = False) -> SearchResult | None:
         """Return the ILP's result, unless the fleet is planned by tiles."""
-        if self.evaluations == 0 or self.evolving.is_large or self.should_stop():
+        if self.evaluations == 0 or self.evolution.is_large or self.should_stop():
             return None
         found = find_partition(
             self.evaluator,
@@ -164,7 +164,7 @@ class Portfolio:
 
     def _tiled(self, strategy: Strategy, first: SearchResult | None) -> SearchResult | None:
         """Return the better of a result and copies of the best plan for one tile."""
-        if not self.evolving.is_large or self.evaluations == 0 or self.should_stop():
+        if not self.evolution.is_large or self.evaluations == 0 or self.should_stop():
             return first
         tiling = tiling_of(self.space)
         if tiling is None:
@@ -186,7 +186,7 @@ class Portfolio:
     def _repartition(self, found: SearchResult | None) -> SearchResult | None:
         if found is None or self.should_stop():
             return found
-        evaluations = int(PHASE_2_SHARE * self.evolving.effort(1))
+        evaluations = int(PHASE_2_SHARE * self.evolution.effort(1))
         moved = repartition(
             found.evaluation,
             self.evaluator,
@@ -223,8 +223,8 @@ class Portfolio:
     def quick_plan(self) -> SearchResult | None:
         """Return the choice of both phases, evolved for a moment with generation apart."""
         initial = self._phase_1(homogeneous=False)
-        moved = initial and self.evolving.over(
-            [self.evolving.disjoint], initial, share=PHASE_2_SHARE
+        moved = initial and self.evolution.over(
+            [self.evolution.disjoint], initial, share=PHASE_2_SHARE
         )
         return self._repartition(moved)
 

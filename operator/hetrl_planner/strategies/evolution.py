@@ -46,7 +46,7 @@ became slower."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evolving:
+class EvolutionRunner:
     """Evolution for one job on one fleet."""
 
     space: Space

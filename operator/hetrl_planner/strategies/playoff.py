@@ -38,7 +38,7 @@ PLAYED = 7
 """Offset that makes the simulated lengths differ from those of the job's own seed."""
 
 
-def best_played(
+def fastest_simulated(
     finalists: Sequence[Evaluation], evaluator: Evaluator, job: JobSpec, *, seed: int
 ) -> Evaluation:
     """Return the finalist with the shortest simulated steps; the first if they hardly differ.

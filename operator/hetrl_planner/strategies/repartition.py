@@ -1,8 +1,8 @@
 """Phase 2 of AReaL-Hex: the chosen training shape, laid on better links.
 
 Phase 1 says how many stages and replicas; here the graph of their devices is partitioned again
-into stages, so that pipelines and gradient rings take fast wires, as long as the cost model says
-that it pays (arXiv 2511.00796; the method is ``partition``'s).
+into stages, so that pipelines and gradient rings take fast wires, as long as the cost model finds
+a gain (arXiv 2511.00796; the method is ``partition``'s).
 """
 
 from collections.abc import Callable, Collection
@@ -15,10 +15,10 @@ from hetrl_core.task import Task
 from hetrl_planner.cost.compute import BYTES_PER_WEIGHT
 from hetrl_planner.cost.inference import hidden_bytes
 from hetrl_planner.hetrl.genome.assigned_gpus import Room
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Evaluation
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.layout import Layout, TaskLayout
 from hetrl_planner.layout.objective import Objective
 from hetrl_planner.partition.find import find_partition
@@ -74,13 +74,13 @@ class _Mover:
     def __init__(self, task: TaskLayout, evaluator: Evaluator) -> None:
         self._task = task
         self._evaluator = evaluator
-        self._laying = Laying(Fitting(evaluator.work, evaluator.devices))
+        self._laying = TaskPlacer(SplitFitter(evaluator.work, evaluator.devices))
         self._blocks: list[Block] = [stage.gpus for stage in task.stages]
 
     def best(
         self, *, evaluations: int, rng: np.random.Generator, should_stop: Callable[[], bool]
     ) -> TaskLayout | None:
-        """Return the task on the best partition found; ``None`` where there is nothing to move."""
+        """Return the task on the best partition found; ``None`` if there is nothing to move."""
         num_stages, num_replicas = len(self._task.replicas[0]), len(self._task.replicas)
         if num_stages == 1 or num_stages * num_replicas > MAX_DEVICES or not evaluations:
             return None

@@ -1,8 +1,8 @@
 """Tiling of large fleets: the plan for one tile, copied to all of them.
 
-A fleet of hundreds of machines is a few kinds many times over, and data parallelism copies what a
-tile does. So a tile is searched as thoroughly as a small fleet; searches that start from the copies
-find plans that are no copies.
+A fleet of hundreds of machines has a few kinds many times over, and data parallelism copies a
+tile's plan. So a tile is searched as thoroughly as a small fleet; later searches start from the
+copies and find plans that are no copies.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Tiling:
 
 
 def tiling_of(space: Space) -> Tiling | None:
-    """Return a space's tiling, ``None`` where its job or machines cannot be divided.
+    """Return a space's tiling, ``None`` if its job or machines cannot be divided.
 
     Of several numbers of copies, one that leaves fewest GPUs over; a batch must be divided into
     whole groups.

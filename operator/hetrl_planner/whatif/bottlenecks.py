@@ -20,7 +20,7 @@ WORTH_SAYING = 5e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class ResourceValue:
     """The most that one more unit of a resource could gain, as a share of the goal's value."""
 
     of: str
@@ -37,7 +37,7 @@ class Explanation:
     bound: float | None
     """A bound that no plan passes: seconds of a step, or dollars an hour."""
 
-    worth: tuple[Worth, ...]
+    worth: tuple[ResourceValue, ...]
     """Most valuable first."""
 
 
@@ -48,11 +48,11 @@ def explanation(
     space = space_of(snapshot, job, runnable_only=runnable_only)
     known = bound_on(space, goal_of(job), window_seconds=found.prediction.step_seconds)
     worth = [
-        Worth(of=f"one more {name}", share=share)
+        ResourceValue(of=f"one more {name}", share=share)
         for name, share in (known.gpu_worth.items() if known else ())
     ]
     if known and job.resources.budget_dollars_per_hour is not None:
-        worth.append(Worth(of="one more $/h of budget", share=known.budget_worth))
+        worth.append(ResourceValue(of="one more $/h of budget", share=known.budget_worth))
     return Explanation(
         busy=_busy(found),
         bound=known.value if known else None,

@@ -15,7 +15,7 @@ from tests.planner.oracle.cuts import Cuts
 
 
 def best_of_all(evaluator: Evaluator) -> Evaluation | None:
-    """Return the fastest layout of all, ``None`` where none fits."""
+    """Return the fastest layout of all, ``None`` if none fits."""
     found = [evaluator.evaluate(layout) for layout in all_layouts(evaluator)]
     fitting = [each for each in found if isinstance(each, Evaluation)]
     return min(fitting, key=lambda each: each.step_seconds, default=None)

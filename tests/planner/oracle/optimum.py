@@ -79,7 +79,7 @@ class Optimum:
         self.evaluations = 0
 
     def find(self) -> Evaluation | None:
-        """Return the fastest layout, ``None`` where none fits."""
+        """Return the fastest layout, ``None`` if none fits."""
         bounded = sorted(
             ((self._bound(groups), groups) for groups in self._assignments()),
             key=lambda each: each[0],
@@ -212,7 +212,7 @@ class Optimum:
         return Cuts(self._devices, model.num_layers, model.num_query_heads)
 
     def _generation_seconds(self, way: TaskLayout, beside: Bytes) -> float:
-        """Return the least time for a batch beside what others keep; infinite where none fits."""
+        """Return the least time for a batch beside what others keep; infinite if none fits."""
         held: dict[tuple[object, ...], int] = {}
         for replica in way.replicas:
             key = self._ways.replicas.key(replica)

@@ -34,7 +34,7 @@ class Way:
 
 
 def best_that_runs(evaluator: Evaluator) -> Evaluation | None:
-    """Return the fastest layout that runs, ``None`` where none fits."""
+    """Return the fastest layout that runs, ``None`` if none fits."""
     return _Search(evaluator).best()
 
 

@@ -74,7 +74,7 @@ class Ways:
         )
 
     def alone(self, way: TaskLayout) -> Shared | None:
-        """Return what one task takes, ``None`` where it does not fit even alone."""
+        """Return what one task takes, ``None`` if it does not fit even alone."""
         resident, working = self.bytes(way)
         if np.any(resident + working > self.room):
             return None
@@ -103,7 +103,7 @@ class Ways:
         return resident, working
 
     def both(self, one: Shared, other: Shared) -> Shared | None:
-        """Return what two take that share GPUs, ``None`` where they do not fit."""
+        """Return what two take that share GPUs, ``None`` if they do not fit."""
         resident, working = one.resident + other.resident, np.maximum(one.working, other.working)
         if np.any(resident + working > self.room):
             return None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, only_on, some_of
 from hetrl_planner.hetrl.genome.genome import Cut
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.evaluation import Misfit
 from hetrl_planner.layout.fit.fitting import ALL_MODES
@@ -30,10 +30,10 @@ Choice = tuple[tuple[int, ...], Cut]
 Likeness = tuple[object, ...]
 
 
-class Sharing:
+class Colocation:
     """Cuts groups of one job on one fleet."""
 
-    def __init__(self, evaluator: Evaluator, laying: Laying) -> None:
+    def __init__(self, evaluator: Evaluator, laying: TaskPlacer) -> None:
         self._evaluator = evaluator
         self._laying = laying
         self._site_of = evaluator.devices.machine_sites

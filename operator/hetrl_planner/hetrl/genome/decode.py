@@ -10,14 +10,14 @@ from math import inf
 
 from hetrl_core.task import SCORING_TASKS, TRAINING_TASKS, Task, programs_of
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, only_on, some_of
-from hetrl_planner.hetrl.genome.colocation import TRAINED, Sharing, cut_as
+from hetrl_planner.hetrl.genome.colocation import TRAINED, Colocation, cut_as
 from hetrl_planner.hetrl.genome.genome import Cut, Genome
-from hetrl_planner.hetrl.genome.packing import MOST_GPUS, Packing
+from hetrl_planner.hetrl.genome.packing import MOST_GPUS, GroupPacker
 from hetrl_planner.hetrl.genome.screen import Screen
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.hetrl.genome.ways import Ways
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.fit.splits import DIVIDED_MODES
 from hetrl_planner.layout.layout import Layout, TaskLayout
@@ -49,7 +49,7 @@ Places = tuple[tuple[int, tuple[int, ...]], ...]
 """By machine, its site and the bytes reserved on each GPU."""
 
 Timed = tuple[float, Cut | None]
-"""Seconds of a cut; infinite where none fits."""
+"""Seconds of a cut; infinite if none fits."""
 
 
 class Decoder:
@@ -58,11 +58,11 @@ class Decoder:
     def __init__(self, evaluator: Evaluator, *, runnable_only: bool = False) -> None:
         self._evaluator = evaluator
         self._devices = evaluator.devices
-        self.fitting = Fitting(evaluator.work, evaluator.devices, runnable_only=runnable_only)
-        self.laying = Laying(self.fitting)
+        self.fitting = SplitFitter(evaluator.work, evaluator.devices, runnable_only=runnable_only)
+        self.laying = TaskPlacer(self.fitting)
         self.screen = Screen(self.fitting)
-        self._sharing = Sharing(evaluator, self.laying)
-        self._packing = Packing(evaluator, Ways(evaluator, self.laying))
+        self._colocation = Colocation(evaluator, self.laying)
+        self._packing = GroupPacker(evaluator, Ways(evaluator, self.laying))
         self._promising: dict[tuple[object, ...], frozenset[tuple[int, int, bool]]] = {}
         self._promising_sites: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
         self._cuts: dict[Places, Timed] = {}
@@ -128,9 +128,9 @@ class Decoder:
         used = self._used(genome, leader, owned)
         if leader not in TRAINING_TASKS:
             chosen = {site: split for each, site, split in genome.splits if each is leader}
-            return self._sharing.serving(tasks, used, chosen)
+            return self._colocation.serving(tasks, used, chosen)
         if len(programs_of(tasks)) > 1:
-            return self._sharing.training(tasks, used, dict(genome.cuts).get(leader))
+            return self._colocation.training(tasks, used, dict(genome.cuts).get(leader))
         return self._cut_alike(genome, tasks, owned)
 
     def _cut_alike(

@@ -29,7 +29,7 @@ MAX_VISITED_WAYS = 3_000
 Found = tuple[TaskLayout, ...]
 
 
-class Packing:
+class GroupPacker:
     """Packed groups of one job on one fleet, each packed once."""
 
     def __init__(self, evaluator: Evaluator, ways: Ways) -> None:

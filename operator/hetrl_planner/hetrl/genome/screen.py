@@ -10,13 +10,13 @@ from itertools import chain
 from hetrl_core.task import SCORING_TASKS, Task
 from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.hetrl.genome.packing import MOST_FLEET_GPUS, MOST_GPUS
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 
 
 class Screen:
     """Checks of genomes of one job on one fleet."""
 
-    def __init__(self, fitting: Fitting) -> None:
+    def __init__(self, fitting: SplitFitter) -> None:
         self._least_bytes = {task: fitting.least_bytes(task) for task in fitting.work.tasks}
         devices = fitting.devices
         self._usable_bytes = [devices.usable_bytes[site] for site in devices.machine_sites]

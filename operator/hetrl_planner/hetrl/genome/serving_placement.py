@@ -11,7 +11,7 @@ from math import prod
 
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Block, Owned, Segment
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.layout import PipelineStage, ReplicaLayout
 
@@ -31,7 +31,7 @@ class Served:
 _Asked = tuple[Task, int, Split | None, bool, tuple[Task, ...], tuple[Segment, ...], int]
 
 
-class Filled:
+class PlacementCache:
     """Remembered placements: a search requests the same GPUs repeatedly."""
 
     def __init__(self) -> None:
@@ -48,15 +48,15 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class ServingPlacer:
     """The placement of one task's replicas on one site."""
 
-    fitting: Fitting
+    fitting: SplitFitter
     task: Task
     site: int
     chosen: Split | None
     is_before_generation: bool
-    known: Filled
+    known: PlacementCache
     alike: tuple[Task, ...] = ()
     """Tasks that are cut as this one, itself included; empty if each has its own cut."""
 

@@ -12,9 +12,9 @@ from hetrl_core.plan.plan import TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Block, Owned, Room, Segment
 from hetrl_planner.hetrl.genome.genome import Cut
-from hetrl_planner.hetrl.genome.serving_placement import Filled, Filling, replica_on
+from hetrl_planner.hetrl.genome.serving_placement import PlacementCache, ServingPlacer, replica_on
 from hetrl_planner.layout.fit.balance import Hops, Place
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.fit.ranked import Split
 from hetrl_planner.layout.fit.splits import DIVIDED_MODES, STAGE_COUNTS, TENSOR_SIZES
 from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
@@ -22,12 +22,12 @@ from hetrl_planner.layout.layout import ReplicaLayout, TaskLayout
 TRAINING = (Task.ACTOR_TRAINING,)
 
 
-class Laying:
+class TaskPlacer:
     """Layouts of single tasks of one job on one fleet."""
 
-    def __init__(self, fitting: Fitting) -> None:
+    def __init__(self, fitting: SplitFitter) -> None:
         self.fitting = fitting
-        self._filled = Filled()
+        self._filled = PlacementCache()
         self._devices = fitting.devices
         sites = self._devices.machine_sites
         self._gpu_sites = tuple(sites[machine] for machine in self._devices.gpu_machines)
@@ -146,7 +146,7 @@ class Laying:
                 (_, begin), *others = beside
                 here.setdefault(reserved, []).append((machine, begin, 1 + len(others)))
         for site, places in sorted(by_site.items()):
-            filling = Filling(
+            filling = ServingPlacer(
                 self.fitting,
                 task,
                 site,

@@ -12,7 +12,7 @@ from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.cost.memory import Footprint
 from hetrl_planner.hetrl.genome.assigned_gpus import Owned, Room, Segment
 from hetrl_planner.hetrl.genome.genome import Cut
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.layout.evaluate import Evaluator
 from hetrl_planner.layout.fit.fitting import ALL_MODES
 from hetrl_planner.layout.fit.ranked import Split
@@ -43,7 +43,7 @@ class Way:
 class Ways:
     """The ways of one job's tasks."""
 
-    def __init__(self, evaluator: Evaluator, laying: Laying) -> None:
+    def __init__(self, evaluator: Evaluator, laying: TaskPlacer) -> None:
         self._evaluator = evaluator
         self._laying = laying
         self._site_of = evaluator.devices.machine_sites

@@ -71,7 +71,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halving:
+class SuccessiveHalving:
     """The search of levels 1 and 2."""
 
     groupings: Sequence[Grouping]

@@ -117,7 +117,7 @@ def _by_site(rows: Rows, gives: int, takes: int, devices: Devices) -> Iterator[R
 
 
 def _halved(rows: Rows, gives: int, takes: int, order: Sequence[int]) -> Rows:
-    """Return counts with half of a group's GPUs given away, whole machines as far as can be."""
+    """Return counts with half of a group's GPUs given away, whole machines as far as possible."""
     left = sum(row[gives] for row in rows) // 2
     given = {}
     for machine in order:

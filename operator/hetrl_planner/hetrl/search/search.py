@@ -10,7 +10,7 @@ from hetrl_planner.hetrl.genome.genome import Genome
 from hetrl_planner.hetrl.genome.groupings import Grouping
 from hetrl_planner.hetrl.search.evolution import Guide
 from hetrl_planner.hetrl.search.finalists import Finalists
-from hetrl_planner.hetrl.search.halving import Halving
+from hetrl_planner.hetrl.search.halving import SuccessiveHalving
 from hetrl_planner.hetrl.search.starts import Starts
 from hetrl_planner.hetrl.search.variation import Variation
 from hetrl_planner.layout.evaluate import Evaluator
@@ -19,7 +19,7 @@ from hetrl_planner.layout.objective import Objective, Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evolved:
+class EvolutionResult:
     """The best layout of a search."""
 
     evaluation: Evaluation
@@ -43,14 +43,14 @@ def search(
     seeds: tuple[Genome, ...] = (),
     runnable_only: bool = False,
     watch: Callable[[int, Score], None] | None = None,
-) -> Evolved | None:
+) -> EvolutionResult | None:
     """Return the best layout found, ``None`` if none was within the limits.
 
     ``watch`` receives the number of each evaluation and the best score so far.
     """
     decoder = Decoder(evaluator, runnable_only=runnable_only)
     fitting = decoder.fitting
-    asked = Halving(
+    asked = SuccessiveHalving(
         groupings=groupings,
         starts=Starts(fitting, rng),
         variation=Variation(decoder, rng),
@@ -81,7 +81,7 @@ def search(
     ranked = finalists.ranked()
     if best is None or not ranked:
         return None
-    return Evolved(
+    return EvolutionResult(
         evaluation=ranked[0],
         score=best,
         finalists=ranked,

@@ -13,7 +13,7 @@ from hetrl_planner.hetrl.genome.genome import Counts, Genome
 from hetrl_planner.hetrl.genome.groupings import Grouping
 from hetrl_planner.hetrl.genome.screen import Screen
 from hetrl_planner.layout.devices import Devices
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 
 SPREAD = 0.6
 """Standard deviation of the logarithm of the variation of a group's share of GPUs. Ours."""
@@ -25,7 +25,7 @@ MAX_REPEATS = 20
 class Starts:
     """First genomes of one job on one fleet."""
 
-    def __init__(self, fitting: Fitting, rng: np.random.Generator) -> None:
+    def __init__(self, fitting: SplitFitter, rng: np.random.Generator) -> None:
         self._devices: Devices = fitting.devices
         self._rng = rng
         self._screen = Screen(fitting)
@@ -93,7 +93,7 @@ def _whole(wanted: "np.ndarray[tuple[int], np.dtype[np.float64]]", total: int) -
     return [int(count) for count in counts]
 
 
-def _gpu_seconds(task: Task, fitting: Fitting) -> float:
+def _gpu_seconds(task: Task, fitting: SplitFitter) -> float:
     """Return about how long one GPU of an average site would take for a batch."""
     rates = [fitting.rate_per_gpu(task, site) for site in range(len(fitting.devices.sites))]
     possible = [rate for rate in rates if rate]

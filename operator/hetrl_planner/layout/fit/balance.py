@@ -60,7 +60,7 @@ class Balance:
         num_replicas: int,
         hops: Hops = (),
     ) -> tuple[int, ...] | None:
-        """Return the layers of each stage, ``None`` where they do not fit.
+        """Return the layers of each stage, ``None`` if they do not fit.
 
         Both are over all replicas: the places of each stage, and its hops to the next one, which
         are free unless passed.

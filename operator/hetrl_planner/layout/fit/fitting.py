@@ -22,7 +22,7 @@ from hetrl_planner.cost.shard import Shard, split_layers
 from hetrl_planner.cost.stage import balanced_layers, uniform_stages
 from hetrl_planner.layout.devices import Devices
 from hetrl_planner.layout.fit.balance import Balance
-from hetrl_planner.layout.fit.ranked import Ranked, Split
+from hetrl_planner.layout.fit.ranked import RankedSplits, Split
 from hetrl_planner.layout.fit.splits import STAGE_COUNTS, TENSOR_SIZES, deciding
 from hetrl_planner.layout.fit.stage_memory import Ends, StageMemory
 from hetrl_planner.problem.workload import Workload
@@ -38,7 +38,7 @@ ALL_MODES = tuple(
 """Training modes, the fastest first."""
 
 
-class Fitting:
+class SplitFitter:
     """Answers for one job on one fleet."""
 
     def __init__(self, work: Workload, devices: Devices, *, runnable_only: bool = False) -> None:
@@ -51,7 +51,7 @@ class Fitting:
         self._layers: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._balanced: dict[tuple[object, ...], tuple[int, ...] | None] = {}
         self._decode_seconds: dict[tuple[int, int], tuple[float, float]] = {}
-        self._splits: dict[tuple[object, int, int], Ranked] = {}
+        self._splits: dict[tuple[object, int, int], RankedSplits] = {}
         self._most_rates: dict[tuple[object, int], tuple[tuple[float, Split], ...]] = {}
         self._shared_splits: dict[tuple[int, int], tuple[Split, ...]] = {}
         self._allowed: dict[tuple[object, ...], bool] = {}
@@ -159,7 +159,7 @@ class Fitting:
 
     # Generation and scoring
 
-    def splits(self, task: Task, site: int, *, reserved_bytes: int) -> Ranked:
+    def splits(self, task: Task, site: int, *, reserved_bytes: int) -> RankedSplits:
         """Return the splits of a replica that fit a site, the one with the fastest GPUs first."""
         key = (self._likeness(task), site, reserved_bytes)
         if key not in self._splits:
@@ -172,7 +172,7 @@ class Fitting:
                 known: float = fitting.rate(task, site, split, reserved_bytes=reserved_bytes)
                 return known
 
-            self._splits[key] = Ranked(most, rate if reserved_bytes else None)
+            self._splits[key] = RankedSplits(most, rate if reserved_bytes else None)
         return self._splits[key]
 
     def _rates_at_most(self, task: Task, site: int) -> tuple[tuple[float, Split], ...]:

@@ -15,7 +15,7 @@ Split = tuple[int, int]
 _Rank = tuple[float, int, tuple[int, int]]
 
 
-class Ranked:
+class RankedSplits:
     """An iteration over the splits that fit, the fastest per GPU first; equal ones by size."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Ranked:
 
     @property
     def first(self) -> Split | None:
-        """The fastest, ``None`` where none fits."""
+        """The fastest, ``None`` if none fits."""
         return next(iter(self), None)
 
     def _find_next(self) -> bool:

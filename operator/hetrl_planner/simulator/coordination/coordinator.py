@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from hetrl_planner.simulator.coordination.leases import Leases
 from hetrl_planner.simulator.coordination.ledger import RunLedger
 from hetrl_planner.simulator.coordination.queue import GroupQueue
-from hetrl_planner.simulator.events.trajectory import Ending, PromptGroup, Trajectory
+from hetrl_planner.simulator.events.trajectory import LeaseEnd, PromptGroup, Trajectory
 from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 
 
@@ -96,7 +96,7 @@ class Coordinator:
 
     def commit(self, batch: Sequence[Trajectory]) -> None:
         """Count a batch as consumed, move to the next version, check everything again."""
-        self.consumed_tokens += self._ledger.end_accepted(batch, Ending.CONSUMED)
+        self.consumed_tokens += self._ledger.end_accepted(batch, LeaseEnd.CONSUMED)
         for trajectory in batch:
             # A group and its members refer to each other. Without this, they would all wait for
             # the garbage collector, which then takes a fifth of the time.
@@ -104,8 +104,8 @@ class Coordinator:
         self._num_handed = 0
         self._ledger.move_to(self.version + 1)
         if self._checks:
-            self._make_again(self._ledger.stale(), Ending.REJECTED)
-            self._leases.end_leases(self._ledger.outdated(), Ending.WITHDRAWN)
+            self._regenerate(self._ledger.stale(), LeaseEnd.REJECTED)
+            self._leases.end_leases(self._ledger.outdated(), LeaseEnd.WITHDRAWN)
 
     def rewind(self, version: int, *, handed: list[Trajectory]) -> None:
         """Go back to a checkpoint's version, as the runtime does under a new epoch.
@@ -119,8 +119,8 @@ class Coordinator:
         self._queue.put_back(dict.fromkeys(each.group for each in handed))
         # Its first token may be the newer one: replicas return to the checkpoint's weights too.
         future = [each for each in ledger.accepted if max(each.versions) > version]
-        self._make_again(future, Ending.FENCED)
-        self._leases.end_leases(list(ledger.leased), Ending.FENCED)
+        self._regenerate(future, LeaseEnd.FENCED)
+        self._leases.end_leases(list(ledger.leased), LeaseEnd.FENCED)
 
     def resume(self) -> None:
         """Use the room that a taken batch leaves in the queue and in the bound."""
@@ -130,7 +130,7 @@ class Coordinator:
     def admit_blocked(self) -> None:
         """Admit finished groups to the queue while it has room."""
         for replica in self._queue.admit():
-            self._leases.ask_with_others(replica)
+            self._leases.request_together(replica)
 
     # Rules
 
@@ -152,33 +152,33 @@ class Coordinator:
     def _complete(self, group: PromptGroup) -> None:
         """Drop or queue a group that is whole and scored."""
         if self._is_filtered():
-            self._drop(group.accepted, Ending.FILTERED)
+            self._drop(group.accepted, LeaseEnd.FILTERED)
             self._leases.serve_waiting()
         elif self._queue.offer(group, last=self._ledger.accepted[group.accepted[-1]]):
             self.on_ready()
 
     def _reject(self, trajectory: Trajectory) -> None:
-        replica = self._ledger.end_lease(trajectory, Ending.REJECTED)
+        replica = self._ledger.end_lease(trajectory, LeaseEnd.REJECTED)
         self.discarded_tokens += trajectory.num_tokens
         self._leases.requeue(trajectory.group)
         # The delivering replica requests work next and takes the slot itself, unless it cannot.
         if not (replica.num_free() and self._ledger.capacity_of(replica.version)):
             self._leases.serve_waiting()
 
-    def _make_again(self, trajectories: list[Trajectory], ending: Ending) -> None:
+    def _regenerate(self, trajectories: list[Trajectory], ending: LeaseEnd) -> None:
         """Drop accepted trajectories of groups that are still needed."""
         if not trajectories:
             return
         self._drop(trajectories, ending)
         for replica in self._queue.discard({each.group for each in trajectories}):
-            self._leases.ask_with_others(replica)
+            self._leases.request_together(replica)
         for trajectory in trajectories:
             group = trajectory.group
             group.accepted.remove(trajectory)
             group.num_scored -= trajectory.is_scored
             self._leases.requeue(group)
 
-    def _drop(self, trajectories: Sequence[Trajectory], ending: Ending) -> None:
+    def _drop(self, trajectories: Sequence[Trajectory], ending: LeaseEnd) -> None:
         self.discarded_tokens += self._ledger.end_accepted(trajectories, ending)
 
 

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heapreplace
 from hetrl_planner.simulator.coordination.deadlines import Deadlines
 from hetrl_planner.simulator.coordination.ledger import RunLedger
 from hetrl_planner.simulator.events.calendar import Calendar
-from hetrl_planner.simulator.events.trajectory import Ending, PromptGroup, Trajectory
+from hetrl_planner.simulator.events.trajectory import LeaseEnd, PromptGroup, Trajectory
 from hetrl_planner.simulator.pipeline.pipeline import Pipeline
 from hetrl_planner.simulator.serving.replica import Replica
 
@@ -49,7 +49,7 @@ class Leases:
 
     # Calls of replicas
 
-    def ask(self, replica: Replica) -> None:
+    def request(self, replica: Replica) -> None:
         """Give a replica work for its free places, now or as soon as the bound allows."""
         wanted = replica.num_free()
         if not wanted:
@@ -62,7 +62,7 @@ class Leases:
         if wanted:
             self._waiting[replica] = None
 
-    def ask_with_others(self, replica: Replica) -> None:
+    def request_together(self, replica: Replica) -> None:
         """Do the same if many replicas may request work at one moment: they share the capacity."""
         self._waiting[replica] = None
         if not self._will_serve:
@@ -76,7 +76,7 @@ class Leases:
     def release(self, lost: list[Trajectory]) -> None:
         """End the leases that still run of work that is known to be lost."""
         leased = self._ledger.leased
-        self.end_leases([each for each in lost if each in leased], Ending.EXPIRED)
+        self.end_leases([each for each in lost if each in leased], LeaseEnd.EXPIRED)
         self.serve_waiting()
 
     # Calls of the coordinator
@@ -85,7 +85,7 @@ class Leases:
         """Put a prompt that needs one more trajectory in line."""
         self._prompts.append(group)
 
-    def end_leases(self, trajectories: Iterable[Trajectory], ending: Ending) -> None:
+    def end_leases(self, trajectories: Iterable[Trajectory], ending: LeaseEnd) -> None:
         """End running leases: requeue their prompts and stop their replicas."""
         by_replica: dict[Replica, list[Trajectory]] = {}
         for trajectory in trajectories:
@@ -121,7 +121,7 @@ class Leases:
                 heappop(line)
                 del self._waiting[replica]
         for replica in able:
-            replica.work.look_ahead()
+            replica.work.schedule_next_end()
 
     def _serve_together(self) -> None:
         self._will_serve = False

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hetrl_core.staleness import Ledger, StalenessBound, staleness
-from hetrl_planner.simulator.events.trajectory import Ending, Trajectory
+from hetrl_planner.simulator.events.trajectory import LeaseEnd, Trajectory
 from hetrl_planner.simulator.pipeline.pipeline import NO_BOUND, Pipeline
 from hetrl_planner.simulator.serving.replica import Replica
 
@@ -38,7 +38,7 @@ class RunLedger:
         self.accepted: dict[Trajectory, Replica] = {}
         """The replica of each trajectory not consumed yet, those in training included."""
         self.num_granted = 0
-        self.endings: Counter[Ending] = Counter()
+        self.endings: Counter[LeaseEnd] = Counter()
 
     # The staleness bound
 
@@ -64,7 +64,7 @@ class RunLedger:
         return staleness(versions, version=self.version)
 
     def is_too_old(self, versions: tuple[int, int]) -> bool:
-        """Make the strict check, where the pipeline has one."""
+        """Make the strict check, if the pipeline has one."""
         try:
             return self._is_too_old[versions]
         except KeyError:
@@ -99,7 +99,7 @@ class RunLedger:
         self.num_granted += 1
         self.leased[trajectory] = replica
 
-    def end_lease(self, trajectory: Trajectory, ending: Ending) -> Replica:
+    def end_lease(self, trajectory: Trajectory, ending: LeaseEnd) -> Replica:
         """End a running lease; return its replica."""
         self.endings[ending] += 1
         return self.leased.pop(trajectory)
@@ -108,7 +108,7 @@ class RunLedger:
         """Move a trajectory from its lease to the accepted ones."""
         self.accepted[trajectory] = self.leased.pop(trajectory)
 
-    def end_accepted(self, trajectories: Sequence[Trajectory], ending: Ending) -> int:
+    def end_accepted(self, trajectories: Sequence[Trajectory], ending: LeaseEnd) -> int:
         """End accepted trajectories, in training or not; return their tokens."""
         for trajectory in trajectories:
             del self.accepted[trajectory]

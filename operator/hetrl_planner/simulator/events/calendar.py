@@ -20,7 +20,7 @@ class Alarm:
         self.pending = 0
         """Number of the calendar's entry that counts; 0 while none does."""
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel the alarm."""
         self.pending = 0
 

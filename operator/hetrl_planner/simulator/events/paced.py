@@ -17,7 +17,7 @@ Member = TypeVar("Member")
 class PacedWork(Generic[Member]):
     """Members that each gain one unit every ``seconds_per_unit[n]`` while ``n`` run.
 
-    Callers that add or remove members call ``settle`` before and ``look_ahead`` after.
+    Callers that add or remove members call ``settle`` before and ``schedule_next_end`` after.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class PacedWork(Generic[Member]):
         self.settle()
         if not self._held:
             self._stalled_seconds = max(0.0, self._resumes_at - self._calendar.now)
-            self._alarm.call_off()
+            self._alarm.cancel()
         self._held += 1
 
     def release(self) -> None:
@@ -136,12 +136,12 @@ class PacedWork(Generic[Member]):
         self._held -= 1
         if not self._held:
             self._resumes_at = self._calendar.now + self._stalled_seconds
-            self.look_ahead()
+            self.schedule_next_end()
 
-    def look_ahead(self) -> None:
+    def schedule_next_end(self) -> None:
         """Set the alarm to the next end."""
         if not self.ends or self._held:
-            self._alarm.call_off()
+            self._alarm.cancel()
             return
         units = self.ends[0][0] - self.mark
         seconds = units * self._seconds_per_unit[len(self.ends)] if units > 0.0 else 0.0
@@ -157,4 +157,4 @@ class PacedWork(Generic[Member]):
         while ends and ends[0][0] <= self.mark:
             done.append(heappop(ends)[2])
         self._on_done(done)
-        self.look_ahead()
+        self.schedule_next_end()

@@ -6,7 +6,7 @@ They are mutable; the coordinator makes the changes, and the ledger knows their 
 from enum import Enum, auto
 
 
-class Ending(Enum):
+class LeaseEnd(Enum):
     """The ways in which a lease ends; each ends exactly once."""
 
     CONSUMED = auto()

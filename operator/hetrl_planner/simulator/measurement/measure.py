@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from hetrl_planner.simulator.coordination.ledger import RunLedger
-from hetrl_planner.simulator.events.trajectory import Ending
+from hetrl_planner.simulator.events.trajectory import LeaseEnd
 from hetrl_planner.simulator.measurement.result import (
     Dollars,
     RolloutUse,
@@ -174,14 +174,14 @@ def work_counts(ledger: RunLedger) -> WorkCounts:
     ended = ledger.endings
     return WorkCounts(
         granted=ledger.num_granted,
-        consumed=ended[Ending.CONSUMED],
+        consumed=ended[LeaseEnd.CONSUMED],
         buffered=len(ledger.accepted),
         running=len(ledger.leased),
-        rejected=ended[Ending.REJECTED],
-        withdrawn=ended[Ending.WITHDRAWN],
-        expired=ended[Ending.EXPIRED],
-        filtered=ended[Ending.FILTERED],
-        fenced=ended[Ending.FENCED],
+        rejected=ended[LeaseEnd.REJECTED],
+        withdrawn=ended[LeaseEnd.WITHDRAWN],
+        expired=ended[LeaseEnd.EXPIRED],
+        filtered=ended[LeaseEnd.FILTERED],
+        fenced=ended[LeaseEnd.FENCED],
     )
 
 

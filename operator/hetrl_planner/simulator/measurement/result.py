@@ -128,7 +128,7 @@ class SimulationResult:
     ``time``: the limit was reached."""
 
     reason: str
-    """Why it ended before its steps; empty where it did not."""
+    """Why it ended before its steps; empty if it did not."""
 
     steps: int
     """Versions of the surviving history."""

@@ -21,11 +21,11 @@ from hetrl_planner.problem.workload import Workload, workload
 from hetrl_planner.simulator.pipeline.pipeline import (
     Failures,
     InferenceStage,
+    ParallelTraining,
     Pipeline,
     RolloutGroup,
     SharedGpus,
     TrainerSpec,
-    TrainingBeside,
 )
 from hetrl_planner.simulator.pipeline.placed import (
     PlacedGroup,
@@ -131,7 +131,7 @@ class _Compiler:
             checkpoint_every_steps=self._job.training.checkpoint_every_steps,
             gpus=(turns.main,) if turns.main in shared else (),
             beside=tuple(
-                TrainingBeside(
+                ParallelTraining(
                     name=" and ".join(turns.tasks[name]),
                     step_seconds=seconds,
                     gpus=(name,) if name in shared else (),

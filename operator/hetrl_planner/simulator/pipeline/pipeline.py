@@ -55,7 +55,7 @@ class RolloutGroup:
     """To read one prompt; it holds up all others on the replica."""
 
     recompute_seconds_per_token: float = 0.0
-    """After new weights, for each token that is in the cache; 0 where the cache is kept."""
+    """After new weights, for each token that is in the cache; 0 if the cache is kept."""
 
     upload_seconds: float = 0.0
     """From a trajectory's end until the coordinator has it."""
@@ -112,7 +112,7 @@ class InferenceStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingBeside:
+class ParallelTraining:
     """A second training on each batch at the same time, on other GPUs: a critic."""
 
     name: str
@@ -141,7 +141,7 @@ class TrainerSpec:
     gpus: tuple[str, ...] = ()
     """Names of the shared GPUs that it needs all of."""
 
-    beside: tuple[TrainingBeside, ...] = ()
+    beside: tuple[ParallelTraining, ...] = ()
     """A version is done when these are done too."""
 
     dollars_per_hour: float = 0.0

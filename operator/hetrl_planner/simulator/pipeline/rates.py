@@ -24,7 +24,7 @@ def rollouts_of_rates(
 
     With all ``C`` places running, trajectories of ``L`` tokens end at ``ratio·B/T``, so by
     Little's law a token takes ``t(C) = C·T/(ratio·B·L)``. With fewer, it takes
-    ``t(C)·(1 - s + s·n/C)`` for a load sensitivity ``s``: 0 where places do not feel each
+    ``t(C)·(1 - s + s·n/C)`` for a load sensitivity ``s``: 0 if places do not feel each
     other, 1 where a replica's total rate is fixed.
 
     Raises:

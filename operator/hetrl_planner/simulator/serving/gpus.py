@@ -31,7 +31,7 @@ class GpuTurns:
         """Whether the trainer waits for its turn."""
         return any(task == TRAINING for task, _ in self._line)
 
-    def house(self, work: PacedWork[Trajectory]) -> None:
+    def add_generation(self, work: PacedWork[Trajectory]) -> None:
         """Run generation here whenever nothing else runs."""
         self._residents.append(work)
 

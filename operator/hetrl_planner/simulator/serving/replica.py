@@ -16,10 +16,10 @@ from hetrl_planner.simulator.pipeline.pipeline import RolloutGroup
 class WorkSource(Protocol):
     """The source of leased prompts, as a replica needs it."""
 
-    def ask(self, replica: "Replica") -> None:
+    def request(self, replica: "Replica") -> None:
         """Give the replica work for its free places, now or as soon as the bound allows."""
 
-    def ask_with_others(self, replica: "Replica") -> None:
+    def request_together(self, replica: "Replica") -> None:
         """Do the same if many replicas may request work at one moment: they share the capacity."""
 
     def lose(self, lost: list[Trajectory]) -> None:
@@ -104,7 +104,7 @@ class Replica:
         self._discard(each for each in self.work.members() if each in gone)
         self.work.remove(gone)
         self._continue()
-        self.work.look_ahead()
+        self.work.schedule_next_end()
 
     def load(self, version: int, *, seconds: float) -> None:
         """Take new weights: between two tokens, or when all that runs has ended."""
@@ -117,14 +117,14 @@ class Replica:
         self.work.settle()
         self._lost_since = self._calendar.now
         self._wanted = self._loading = None
-        self._loaded.call_off()
+        self._loaded.cancel()
         self.work.is_stopped = False
         self._lost_work = self.work.clear()
         self._discard(self._lost_work)
-        self.work.look_ahead()
+        self.work.schedule_next_end()
         self._work_source.lose(self._lost_work)
 
-    def come_back(self, version: int, *, seconds: float) -> None:
+    def recover(self, version: int, *, seconds: float) -> None:
         """Restart, report lost trajectories, and load the newest weights of the region."""
         self.work.settle()
         self._lost_seconds = self.lost_seconds()
@@ -138,17 +138,17 @@ class Replica:
             mark = trajectory.start_mark
             trajectory.versions = (newest if mark >= since else self._version_at(mark), newest)
         if not self._upload_seconds:
-            self._hand_in(done)
+            self._deliver_all(done)
             return
-        self._calendar.after(self._upload_seconds, lambda: self._hand_in_from_afar(done))
+        self._calendar.after(self._upload_seconds, lambda: self._deliver_uploaded(done))
         self._begin_load()
 
-    def _hand_in_from_afar(self, done: list[Trajectory]) -> None:
+    def _deliver_uploaded(self, done: list[Trajectory]) -> None:
         self.work.settle()
-        self._hand_in(done)
-        self.work.look_ahead()
+        self._deliver_all(done)
+        self.work.schedule_next_end()
 
-    def _hand_in(self, done: list[Trajectory]) -> None:
+    def _deliver_all(self, done: list[Trajectory]) -> None:
         deliver = self._deliver
         for trajectory in done:
             deliver(trajectory)
@@ -159,7 +159,7 @@ class Replica:
         if self._wanted is not None:
             self._begin_load()
         else:
-            self._work_source.ask(self)
+            self._work_source.request(self)
 
     def _version_at(self, mark: float) -> int:
         """Return the version that sampled the token after a mark."""
@@ -177,7 +177,7 @@ class Replica:
             seconds += self._recompute_seconds * cached_tokens
         self.work.is_stopped = True
         self.work.stall(seconds)
-        self.work.look_ahead()
+        self.work.schedule_next_end()
         self._calendar.set(self._loaded, seconds)
 
     def _serve_loaded(self) -> None:
@@ -188,11 +188,11 @@ class Replica:
         self.version, self._loading = self._loading, None
         self._marks.append(self.work.mark)
         self._versions.append(self.version)
-        self.work.look_ahead()
+        self.work.schedule_next_end()
         if self._wanted is not None:
             self._begin_load()
         else:
-            self._work_source.ask_with_others(self)
+            self._work_source.request_together(self)
 
     def _discard(self, stopped: Iterable[Trajectory]) -> None:
         mark = self.work.mark

@@ -39,9 +39,9 @@ class Route:
         if self._wanted is not None:
             self._depart()
 
-    def bring_back(self, replica: Replica) -> None:
+    def restart(self, replica: Replica) -> None:
         """Restart a lost replica with the region's version."""
-        replica.come_back(self.arrived, seconds=self.spec.load_seconds)
+        replica.recover(self.arrived, seconds=self.spec.load_seconds)
 
     def _depart(self) -> None:
         self._travelling, self._wanted = self._wanted, None
@@ -51,7 +51,7 @@ class Route:
             return
         self.link.settle()
         self.link.add(self, self.spec.transfer_seconds)
-        self.link.look_ahead()
+        self.link.schedule_next_end()
 
 
 def connect(calendar: Calendar, routes: Sequence[Route]) -> None:

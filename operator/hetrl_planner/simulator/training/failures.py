@@ -14,7 +14,7 @@ from hetrl_planner.simulator.serving.weights import Route
 from hetrl_planner.simulator.training.trainer import Trainer
 
 
-class Outages:
+class FailureInjector:
     """The source of failures in a run."""
 
     def __init__(
@@ -35,17 +35,17 @@ class Outages:
         self.num_replica_losses = 0
         self.num_trainer_losses = 0
         for loss in failures.replicas:
-            self._expect_loss(
+            self._schedule_loss(
                 replicas[loss.group][loss.replica], loss.at_seconds, loss.returns_after_seconds
             )
         for at in failures.trainer_at_seconds:
             calendar.after(at, self._lose_trainer)
         for group in replicas.values():
             for replica in group:
-                self._expect_chance_loss(replica)
-        self._expect_chance_trainer_loss()
+                self._schedule_random_loss(replica)
+        self._schedule_random_trainer_loss()
 
-    def _expect_loss(self, replica: Replica, after: float, returns_after: float | None) -> None:
+    def _schedule_loss(self, replica: Replica, after: float, returns_after: float | None) -> None:
         self._calendar.after(after, lambda: self._lose(replica, returns_after))
 
     def _lose(self, replica: Replica, returns_after: float | None) -> None:
@@ -54,12 +54,12 @@ class Outages:
         self.num_replica_losses += 1
         replica.lose()
         if returns_after is not None:
-            self._calendar.after(returns_after, lambda: self._bring_back(replica))
+            self._calendar.after(returns_after, lambda: self._restart(replica))
 
-    def _bring_back(self, replica: Replica) -> None:
-        self._routes[replica.group.region].bring_back(replica)
+    def _restart(self, replica: Replica) -> None:
+        self._routes[replica.group.region].restart(replica)
 
-    def _expect_chance_loss(self, replica: Replica) -> None:
+    def _schedule_random_loss(self, replica: Replica) -> None:
         mean = self._failures.replica_mean_seconds
         if mean is None:
             return
@@ -67,7 +67,7 @@ class Outages:
 
         def lose() -> None:
             self._lose(replica, self._failures.replica_return_seconds)
-            self._expect_chance_loss(replica)
+            self._schedule_random_loss(replica)
 
         self._calendar.after(after, lose)
 
@@ -75,13 +75,13 @@ class Outages:
         self.num_trainer_losses += 1
         self._trainer.lose(seconds=self._failures.trainer_restart_seconds)
 
-    def _expect_chance_trainer_loss(self) -> None:
+    def _schedule_random_trainer_loss(self) -> None:
         mean = self._failures.trainer_mean_seconds
         if mean is None:
             return
 
         def lose() -> None:
             self._lose_trainer()
-            self._expect_chance_trainer_loss()
+            self._schedule_random_trainer_loss()
 
         self._calendar.after(float(self._generator.exponential(mean)), lose)

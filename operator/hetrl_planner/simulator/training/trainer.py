@@ -90,7 +90,7 @@ class Trainer:
         self._sides_left = 0
         for side in self._sides:
             side.stop()
-        self._calendar.after(seconds, self._come_back)
+        self._calendar.after(seconds, self._recover)
 
     def _finish_side(self) -> None:
         self._sides_left -= 1
@@ -112,7 +112,7 @@ class Trainer:
         self._coordinator.resume()
         self.consider()
 
-    def _come_back(self) -> None:
+    def _recover(self) -> None:
         version = self._coordinator.version
         every = self._spec.checkpoint_every_steps
         checkpoint = version // every * every

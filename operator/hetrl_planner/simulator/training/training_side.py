@@ -37,7 +37,7 @@ class TrainingSide:
 
     def stop(self) -> None:
         """Release everything, as the trainer is lost."""
-        self._alarm.call_off()
+        self._alarm.cancel()
         for gpus in self._gpus[self._num_turns :]:
             gpus.withdraw(TRAINING)
         self._release()

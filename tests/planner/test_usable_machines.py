@@ -9,7 +9,7 @@ from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_planner import plan_job
 from hetrl_planner.plan_job import plan
-from hetrl_planner.problem.usable_machines import narrowed
+from hetrl_planner.problem.usable_machines import usable_machines
 from tests.builders import a_fleet, a_job, both
 
 LARGE = a_fleet(a100_80=80, l4=80)
@@ -30,7 +30,7 @@ def sizes(fleet: ClusterSnapshot) -> list[tuple[str, int]]:
 def test_a_job_of_few_gpus_needs_few_machines_of_a_kind(
     resources: ResourcesSpec, left: list[tuple[str, int]]
 ) -> None:
-    assert sizes(narrowed(LARGE, resources)) == left
+    assert sizes(usable_machines(LARGE, resources)) == left
 
 
 def test_a_pools_limit_narrows_its_machines_alone() -> None:
@@ -49,7 +49,7 @@ def test_a_pools_limit_narrows_its_machines_alone() -> None:
         ),
     )
 
-    left = narrowed(in_pool, ResourcesSpec(pools=pools))
+    left = usable_machines(in_pool, ResourcesSpec(pools=pools))
 
     assert sizes(left) == [("A100-80GB", 8), ("A100-80GB", 8), ("L4", 2)]
 
@@ -60,7 +60,7 @@ def test_the_smallest_machine_that_is_large_enough_is_left() -> None:
         a_fleet(h100=8), ClusterSnapshot(gpu_kinds=fleet.gpu_kinds, machines=fleet.machines)
     )
 
-    left = narrowed(parts, ResourcesSpec(max_gpus=5))
+    left = usable_machines(parts, ResourcesSpec(max_gpus=5))
 
     assert [each.name for each in left.machines] == ["eu-a100-80gb-0", "a100-80gb-0", "h100-80gb-0"]
 

@@ -5,9 +5,9 @@ import pytest
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_core.task import Task
 from hetrl_planner.hetrl.genome.assigned_gpus import Room
-from hetrl_planner.hetrl.genome.training_placement import Laying
+from hetrl_planner.hetrl.genome.training_placement import TaskPlacer
 from hetrl_planner.layout.evaluate import Evaluator
-from hetrl_planner.layout.fit.fitting import Fitting
+from hetrl_planner.layout.fit.fitting import SplitFitter
 from hetrl_planner.layout.layout import PipelineStage, TaskLayout
 from tests.planner.oracle.instances import instance
 
@@ -26,7 +26,7 @@ def two_stages(gpus: tuple[int, int], layers: tuple[int, int]) -> TaskLayout:
 def test_a_stage_that_sends_far_has_fewer_layers(gpus: tuple[int, int]) -> None:
     drawn = instance(APART, algorithm="PPO", is_synchronous=False)
     evaluator = Evaluator(drawn.work, drawn.devices)
-    laid = Laying(Fitting(drawn.work, drawn.devices)).staged(
+    laid = TaskPlacer(SplitFitter(drawn.work, drawn.devices)).staged(
         Task.ACTOR_TRAINING, [[(gpu,)] for gpu in gpus], MODE, Room()
     )
     assert laid is not None
