@@ -12,8 +12,8 @@ from uuid import uuid4
 import kopf
 from prometheus_client import CollectorRegistry
 
-from hetrl_operator.cache.informer_cache import Views
-from hetrl_operator.cache.missed_deletes import Census
+from hetrl_operator.cache.informer_cache import InformerCache
+from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.http.forward_to_leader import Relay
 from hetrl_operator.http.health import application, served
@@ -22,17 +22,17 @@ from hetrl_operator.http.progress import Endpoint, Reviews, server_tls
 from hetrl_operator.kopf_adapter import handlers
 from hetrl_operator.kopf_adapter.gc_tuning import collect_rarely
 from hetrl_operator.kopf_adapter.handlers import Hooks
-from hetrl_operator.kopf_adapter.initial_sync import Lists
-from hetrl_operator.kopf_adapter.shutdown import Ending
+from hetrl_operator.kopf_adapter.initial_sync import InitialSync
+from hetrl_operator.kopf_adapter.shutdown import GracefulShutdown
 from hetrl_operator.kube.client import KubernetesApi, connect
 from hetrl_operator.kube.kueue_availability import why_off
-from hetrl_operator.kube.leader_election import Candidate, Election
+from hetrl_operator.kube.leader_election import Candidate, LeaderElection
 from hetrl_operator.kube.rate_limiter import Throttle
 from hetrl_operator.kube.writer import Writer
 from hetrl_operator.model.labels import FIELD_MANAGER
 from hetrl_operator.model.parse import JobKey
 from hetrl_operator.planning.service import Planning
-from hetrl_operator.reconcile.executor import Performer
+from hetrl_operator.reconcile.executor import Executor
 from hetrl_operator.reconcile.reconciler import Controller, measure_lag
 from hetrl_operator.reconcile.snapshot import Observer
 from hetrl_operator.reconcile.workqueue import WorkQueue
@@ -60,7 +60,7 @@ async def run(settings: Settings) -> None:
     """Serve, wait until we lead, then watch and work until we are told to stop."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
-    lists, ready, stop = Lists(), asyncio.Event(), asyncio.Event()
+    initial_sync, ready, stop = InitialSync(), asyncio.Event(), asyncio.Event()
     # Until kopf runs, which then listens itself.
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
@@ -69,8 +69,8 @@ async def run(settings: Settings) -> None:
         election = _election(settings, await _connected(stack, settings, metrics))
         leads = election.leads if election else lambda: True
         hooks = Hooks(
-            make_controller=lambda views, queues_off: _controller(
-                views, settings, api, metrics, queues_off=queues_off, may_write=leads
+            make_controller=lambda cache, queues_off: _controller(
+                cache, settings, api, metrics, queues_off=queues_off, may_write=leads
             ),
             watch_silence_seconds=settings.watch_silence_seconds,
         )
@@ -78,21 +78,21 @@ async def run(settings: Settings) -> None:
             served(
                 application(
                     registry,
-                    not_ready=lambda: _not_ready(election, lists),
+                    not_ready=lambda: _not_ready(election, initial_sync),
                 ),
                 port=settings.endpoints.metrics_port,
             )
         )
         await _serve_progress(stack, settings, api, hooks, election)
         if election is None:
-            await _lead(settings, api, hooks, metrics, lists, ready=ready, stop=stop)
-        elif await _won(election, stop):
-            keeping = asyncio.create_task(_keep(election))
+            await _lead(settings, api, hooks, metrics, initial_sync, ready=ready, stop=stop)
+        elif await _acquired(election, stop):
+            renewing = asyncio.create_task(_renew(election))
             try:
-                await _lead(settings, api, hooks, metrics, lists, ready=ready, stop=stop)
+                await _lead(settings, api, hooks, metrics, initial_sync, ready=ready, stop=stop)
             finally:
-                keeping.cancel()
-                await election.resign()
+                renewing.cancel()
+                await election.release()
 
 
 async def _connected(
@@ -106,7 +106,7 @@ async def _connected(
     return api
 
 
-def _election(settings: Settings, api: KubernetesApi) -> Election | None:
+def _election(settings: Settings, api: KubernetesApi) -> LeaderElection | None:
     """Return our part in the election; its requests never queue behind those of jobs."""
     ours = settings.election
     if ours is None:
@@ -117,24 +117,24 @@ def _election(settings: Settings, api: KubernetesApi) -> Election | None:
         identity=f"{ours.pod}_{uuid4().hex[:8]}",
         address=ours.address,
     )
-    return Election(api=api, candidate=candidate)
+    return LeaderElection(api=api, candidate=candidate)
 
 
-async def _won(election: Election, stop: asyncio.Event) -> bool:
+async def _acquired(election: LeaderElection, stop: asyncio.Event) -> bool:
     """Wait until we lead; false when we are to stop before that."""
-    winning, stopping = asyncio.create_task(election.win()), asyncio.create_task(stop.wait())
-    await asyncio.wait({winning, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    won = winning.done()
-    for each in (winning, stopping):
+    acquiring, stopping = asyncio.create_task(election.acquire()), asyncio.create_task(stop.wait())
+    await asyncio.wait({acquiring, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    acquired = acquiring.done()
+    for each in (acquiring, stopping):
         each.cancel()
-    ended = await asyncio.gather(winning, stopping, return_exceptions=True)
+    ended = await asyncio.gather(acquiring, stopping, return_exceptions=True)
     if isinstance(ended[0], Exception):
         raise ended[0]
-    return won
+    return acquired
 
 
-async def _keep(election: Election) -> None:
-    await election.keep()
+async def _renew(election: LeaderElection) -> None:
+    await election.renew()
     # At once: an orderly end takes time in which another replica acts already.
     os._exit(1)
 
@@ -144,7 +144,7 @@ async def _lead(
     api: KubernetesApi,
     hooks: Hooks,
     metrics: Metrics,
-    lists: Lists,
+    initial_sync: InitialSync,
     *,
     ready: asyncio.Event,
     stop: asyncio.Event,
@@ -156,7 +156,7 @@ async def _lead(
     # Without workers there is no operator: kopf stops as well, and the pod is restarted.
     work.add_done_callback(lambda _: stop.set())
     try:
-        await _watch(settings, hooks, lists, ready=ready, stop=stop)
+        await _watch(settings, hooks, initial_sync, ready=ready, stop=stop)
     finally:
         work.cancel()
         ended = await asyncio.gather(work, return_exceptions=True)
@@ -166,21 +166,30 @@ async def _lead(
         raise ended[0]
 
 
-def _not_ready(election: Election | None, lists: Lists) -> str:
+def _not_ready(election: LeaderElection | None, initial_sync: InitialSync) -> str:
     """Say why we cannot take our part; one who waits for the lead takes part as well."""
     if election and not election.leads():
         return "" if election.has_seen_lease() else "the lease has not been read yet"
-    return "" if lists.are_in() else "the objects that there are have not all been listed yet"
+    return (
+        ""
+        if initial_sync.has_synced()
+        else "the objects that there are have not all been listed yet"
+    )
 
 
 async def _watch(
-    settings: Settings, hooks: Hooks, lists: Lists, *, ready: asyncio.Event, stop: asyncio.Event
+    settings: Settings,
+    hooks: Hooks,
+    initial_sync: InitialSync,
+    *,
+    ready: asyncio.Event,
+    stop: asyncio.Event,
 ) -> None:
-    lists.quieten()
+    initial_sync.install()
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
     # As kopf.operator does, but for the time that an end may take.
-    existing, ending = asyncio.all_tasks(), Ending()
+    existing, ending = asyncio.all_tasks(), GracefulShutdown()
     tasks = await kopf.spawn_tasks(
         registry=kopf_registry,
         standalone=True,
@@ -205,7 +214,7 @@ async def _work(settings: Settings, hooks: Hooks, metrics: Metrics, ready: async
     hooks.controller.planning.wake()
     async with asyncio.TaskGroup() as group:
         group.create_task(measure_lag(metrics))
-        group.create_task(hooks.controller.census.work())
+        group.create_task(hooks.controller.missed_deletes.work())
         for _ in range(settings.workers):
             group.create_task(hooks.controller.work())
 
@@ -215,7 +224,7 @@ async def _serve_progress(
     settings: Settings,
     api: KubernetesApi,
     hooks: Hooks,
-    election: Election | None,
+    election: LeaderElection | None,
 ) -> None:
     directory = settings.endpoints.tls_directory
     if directory is None:
@@ -223,8 +232,8 @@ async def _serve_progress(
         return
     endpoint = Endpoint(
         reviews=Reviews(api=api),
-        job=lambda key: hooks.controller.views.job(key) if hooks.controller else None,
-        pods=lambda job: hooks.controller.views.pods_of(job) if hooks.controller else (),
+        job=lambda key: hooks.controller.cache.job(key) if hooks.controller else None,
+        pods=lambda job: hooks.controller.cache.pods_of(job) if hooks.controller else (),
         report=lambda key, uid, said: (
             hooks.controller.report(key, uid, said) if hooks.controller else None
         ),
@@ -247,7 +256,7 @@ async def _serve_progress(
 
 
 def _controller(
-    views: Views,
+    cache: InformerCache,
     settings: Settings,
     api: KubernetesApi,
     metrics: Metrics,
@@ -256,33 +265,35 @@ def _controller(
     may_write: Callable[[], bool],
 ) -> Controller:
     queue: WorkQueue[JobKey] = WorkQueue(metrics=metrics.workqueue)
-    metrics.watch_fleet(views.nodes)
+    metrics.watch_fleet(cache.nodes)
     planning = Planning(
-        settings=settings.planner, fleet_view=views, metrics=metrics, answered=queue.add
+        settings=settings.planner, fleet_view=cache, metrics=metrics, answered=queue.add
     )
 
-    def left(place: Place) -> None:
-        controller.left(place)
+    def missed_delete(place: Place) -> None:
+        controller.handle_missed_delete(place)
 
-    def freed() -> None:
-        controller.look_at_unplanned()
+    def gpus_freed() -> None:
+        controller.enqueue_unplanned()
 
-    census = Census(api=api, views=views, namespaces=settings.namespaces, left=left)
+    missed_deletes = MissedDeletes(
+        api=api, cache=cache, namespaces=settings.namespaces, on_deleted=missed_delete
+    )
     controller = Controller(
-        views=views,
-        observer=Observer(views=views, planning=planning, queues_off=queues_off),
-        performer=Performer(
+        cache=cache,
+        observer=Observer(cache=cache, planning=planning, queues_off=queues_off),
+        executor=Executor(
             writer=Writer(api, may_write=may_write),
             planning=planning,
-            recent=views.recent,
-            census=census,
+            pending_writes=cache.pending_writes,
+            missed_deletes=missed_deletes,
             queue=queue,
             metrics=metrics,
-            freed=freed,
+            on_gpus_freed=gpus_freed,
         ),
         queue=queue,
         planning=planning,
-        census=census,
+        missed_deletes=missed_deletes,
         metrics=metrics,
         pods=settings.pods,
     )

@@ -15,24 +15,24 @@ from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.plan.active_plan import in_force, named
+from hetrl_operator.decide.plan.active_plan import active_plan, named
 from hetrl_operator.model.actions import (
     Action,
+    AddFinalizer,
     AnnotatePlan,
     Apply,
     Delete,
     DeleteJob,
     Event,
-    HoldJob,
     IssueCertificates,
-    LetJobGo,
-    LiftGate,
     ReleaseGpus,
+    RemoveFinalizer,
+    RemoveSchedulingGate,
     RequeueWorkload,
     ReserveGpus,
     StartPlanning,
     SubmitWorkload,
-    TellWorkload,
+    UpdateWorkloadStatus,
     WriteStatus,
 )
 from hetrl_operator.model.conditions import condition
@@ -44,7 +44,7 @@ from hetrl_operator.model.observed import (
     FleetSeen,
     JobSeen,
     Observed,
-    PlannerTrouble,
+    PlannerError,
     PlanningSeen,
     PlanSeen,
     PodSeen,
@@ -52,7 +52,7 @@ from hetrl_operator.model.observed import (
     Termination,
 )
 from hetrl_operator.model.parse import child_seen, job_seen, plan_seen
-from hetrl_operator.planning.full_machines import Room
+from hetrl_operator.planning.full_machines import FullMachines
 from hetrl_operator.planning.service import planning_key
 from hetrl_operator.reconcile.snapshot import is_placed
 from tests.builders import a_kind
@@ -65,9 +65,9 @@ _OfJob = (
     | ReserveGpus
     | ReleaseGpus
     | IssueCertificates
-    | LiftGate
-    | HoldJob
-    | LetJobGo
+    | RemoveSchedulingGate
+    | AddFinalizer
+    | RemoveFinalizer
     | AnnotatePlan
     | Delete
     | DeleteJob
@@ -103,7 +103,7 @@ class ClusterModel:
     plan_bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The HetRLPlans by name, as they are stored."""
 
-    look: Callable[[Plan], Answer] = field(default=lambda plan: plan)
+    validate: Callable[[Plan], Answer] = field(default=lambda plan: plan)
     """What the planner will say of a plan that is given."""
 
     held: Plan | None = None
@@ -123,8 +123,8 @@ class ClusterModel:
     taken: dict[str, str] = field(default_factory=dict)
     """Machines on which the scheduler finds no room, and its words."""
 
-    room: Room = field(default_factory=Room)
-    choose: Callable[[Room], Answer] | None = None
+    full_machines: FullMachines = field(default_factory=FullMachines)
+    choose: Callable[[FullMachines], Answer] | None = None
     """What the planner will say, where that depends on the machines that are avoided."""
 
     fleet: str = "fleet"
@@ -147,7 +147,7 @@ class ClusterModel:
     @property
     def followed(self) -> PlanSeen:
         """The plan in force."""
-        plan = in_force(self.job, self.plans.values())
+        plan = active_plan(self.job, self.plans.values())
         assert plan
         return plan
 
@@ -159,28 +159,28 @@ class ClusterModel:
 
     def observe(self) -> Observed:
         """What the operator sees."""
-        key = planning_key(self.job.wish) if self.job.wish else ""
+        key = planning_key(self.job.parsed) if self.job.parsed else ""
         planning = self.planning or PlanningSeen(spec_key=key, key=f"{key}+fleet")
         if planning.spec_key != key:
             planning = PlanningSeen(
                 spec_key=key, key=f"{key}+fleet", is_reserved=planning.is_reserved
             )
         plans = tuple(self.plans.values())
-        given = named(self.job, plans)
-        held = self.held is not None and given is not None and self.held == given.plan
-        planning = replace(planning, holds_given=planning.is_reserved and held)
+        manual_plan = named(self.job, plans)
+        held = self.held is not None and manual_plan is not None and self.held == manual_plan.plan
+        planning = replace(planning, holds_manual_plan=planning.is_reserved and held)
         self.planning = planning
         pods = tuple(self.pods.values())
-        room = self.room.look(
+        full_machines = self.full_machines.observe(
             self.job.uid,
             pods,
             self._waiting(),
             self.now,
-            is_placed=is_placed(self.job, in_force(self.job, plans), pods),
+            is_placed=is_placed(self.job, active_plan(self.job, plans), pods),
         )
         if self.choose:
             # Other machines to plan on are another question.
-            avoided = sorted(self.room.left_out(self.job.uid, A100S))
+            avoided = sorted(self.full_machines.left_out(self.job.uid, A100S))
             planning = replace(planning, key=f"{key}+{self.fleet}+{avoided}")
             self.planning = planning
         return Observed(
@@ -191,7 +191,7 @@ class ClusterModel:
             pods=tuple(self.pods.values()),
             lost_nodes=self.lost_nodes,
             leaving=self.leaving,
-            room=room,
+            full_machines=full_machines,
             fleet=self._fleet(),
             progress=self.progress,
             queueing=self.queue.seen() if self.queue else QueueingSeen(),
@@ -205,7 +205,7 @@ class ClusterModel:
         self.events += decision.events
         self.wake_after_seconds = decision.wake_after_seconds
         for action in actions:
-            self.perform(action)
+            self.apply(action)
             self.written.append(action)
         return actions
 
@@ -214,7 +214,7 @@ class ClusterModel:
         self.now += timedelta(seconds=1)
         status = decide(self.observe(), self.now, SETTINGS).status
         if status:
-            self.perform(status)
+            self.apply(status)
         return status is not None
 
     def set_status(self, status: JobStatus) -> None:
@@ -228,12 +228,17 @@ class ClusterModel:
                 return number
         raise AssertionError(f"still acting after {most_rounds} rounds: {self.written[-5:]}")
 
-    def perform(self, action: Action | WriteStatus) -> None:
+    def apply(self, action: Action | WriteStatus) -> None:
         """Do what an action asks."""
         match action:
-            case SubmitWorkload() | RequeueWorkload() | TellWorkload() | Delete(kind="Workload"):
+            case (
+                SubmitWorkload()
+                | RequeueWorkload()
+                | UpdateWorkloadStatus()
+                | Delete(kind="Workload")
+            ):
                 assert self.queue, f"there is no Kueue here: {action}"
-                self.queue.perform(action)
+                self.queue.apply(action)
             case _:
                 self._perform(action)
 
@@ -243,12 +248,12 @@ class ClusterModel:
                 self._plan(action)
             case IssueCertificates():
                 self.certificates_issued += 1
-            case LiftGate(pod=name, uid=uid, hostname=hostname):
+            case RemoveSchedulingGate(pod=name, uid=uid, hostname=hostname):
                 assert self.pods[name].uid == uid
                 self._bind(name, hostname)
             case WriteStatus(status=status):
                 self.job = replace(self.job, status=status)
-            case HoldJob() | LetJobGo() | DeleteJob():
+            case AddFinalizer() | RemoveFinalizer() | DeleteJob():
                 self._end(action)
             case AnnotatePlan():
                 self._annotate(action)
@@ -259,11 +264,11 @@ class ClusterModel:
             case _:
                 assert_never(action)
 
-    def _end(self, action: HoldJob | LetJobGo | DeleteJob) -> None:
+    def _end(self, action: AddFinalizer | RemoveFinalizer | DeleteJob) -> None:
         if isinstance(action, DeleteJob):
             self.is_deleted = True
             return
-        finalizers = (FINALIZER,) if isinstance(action, HoldJob) else ()
+        finalizers = (FINALIZER,) if isinstance(action, AddFinalizer) else ()
         self.job = replace(self.job, finalizers=finalizers)
         self.is_gone = self.job.is_deleting and not self.job.has_finalizer
 
@@ -344,7 +349,7 @@ class ClusterModel:
         self.fleet = key
 
     def _fleet(self) -> FleetSeen:
-        plan = in_force(self.job, self.plans.values())
+        plan = active_plan(self.job, self.plans.values())
         if plan is None or plan.fleet == self.fleet:
             self.differs_since = None
         else:
@@ -400,9 +405,9 @@ class ClusterModel:
     def _plan(self, action: StartPlanning | ReserveGpus | ReleaseGpus) -> None:
         assert self.planning
         if isinstance(action, StartPlanning):
-            found = self.choose(self.room) if self.choose else self.answer
-            answer = self.look(action.given) if action.given else found
-            has_failed = isinstance(answer, PlannerTrouble)
+            found = self.choose(self.full_machines) if self.choose else self.answer
+            answer = self.validate(action.manual_plan) if action.manual_plan else found
+            has_failed = isinstance(answer, PlannerError)
             self.planning = replace(
                 self.planning,
                 answer=answer,

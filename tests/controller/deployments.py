@@ -6,7 +6,7 @@ from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.model.actions import Manifest
 from hetrl_operator.render import Deployment, children
-from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
+from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, parsed_of
 
 
 def a_deployment(**changes: Any) -> Deployment:
@@ -15,7 +15,7 @@ def a_deployment(**changes: Any) -> Deployment:
     job = a_job(**changes)
     return Deployment(
         job=job,
-        wish=wish_of(job),
+        parsed=parsed_of(job),
         plan=a_plan_seen(job, plan),
         sets=pod_sets(plan),
         running=running,

@@ -8,7 +8,7 @@ from hetrl_operator.model.actions import (
     Delete,
     RequeueWorkload,
     SubmitWorkload,
-    TellWorkload,
+    UpdateWorkloadStatus,
 )
 from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadSeen, workload_seen
 from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
@@ -47,7 +47,7 @@ class Queue:
         """What the operator sees of the queue."""
         return replace(SERVED, workload=self.workload, machine_labels=self.labels)
 
-    def perform(self, action: Action) -> None:
+    def apply(self, action: Action) -> None:
         """Do what an action asks of the Workload."""
         match action:
             case SubmitWorkload(manifest=manifest):
@@ -58,7 +58,7 @@ class Queue:
             case RequeueWorkload(conditions=conditions):
                 assert self.body
                 self.body["status"] = {"conditions": list(conditions)}
-            case TellWorkload(conditions=conditions):
+            case UpdateWorkloadStatus(conditions=conditions):
                 for each in conditions:
                     self._set(dict(each))
             case Delete(kind="Workload", uid=uid):

@@ -27,7 +27,7 @@ REASONS = {
     Reason.PLAN_READY: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     Reason.PLANNING: "test_what_passes_within_moments_is_written_too",
     Reason.INFEASIBLE: "test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods",
-    Reason.FLEET_OCCUPIED: "test_a_second_job_waits_for_the_gpus_of_the_first",
+    Reason.INSUFFICIENT_FREE_GPUS: "test_a_second_job_waits_for_the_gpus_of_the_first",
     Reason.SOLVER_TIMEOUT: "test_a_planner_in_trouble_is_told_and_asked_again",
     Reason.PLANNER_FAILED: "test_a_planner_in_trouble_is_told_and_asked_again",
     Reason.PLAN_NOT_FOUND: "test_a_plan_is_looked_at_edited_approved_and_run_by",

@@ -7,7 +7,7 @@ import pytest
 from hetrl_api.job.planning import Replan
 from hetrl_core.plan.plan import MemoryUse, Plan
 from hetrl_operator.decide.plan.pod_diff import Moves, moves
-from hetrl_operator.decide.plan.replan_cost import START_SECONDS, Stakes, Unit, weigh
+from hetrl_operator.decide.plan.replan_cost import START_SECONDS, ReplanInputs, Unit, evaluate
 from hetrl_operator.model.reasons import ReplanOutcome
 from tests.controller.values import a_plan
 
@@ -21,8 +21,8 @@ def another(*, rate: float = 128.0, dollars: float = 5.5, **places: object) -> P
     return replace(plan, prediction=expected)
 
 
-def stakes(**changes: object) -> Stakes:
-    found = Stakes(replan=Replan(), batch_size=256, steps_left=1_000_000)
+def inputs(**changes: object) -> ReplanInputs:
+    found = ReplanInputs(replan=Replan(), batch_size=256, steps_left=1_000_000)
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
@@ -32,7 +32,7 @@ TRAINER = moves(a_plan(), a_plan(machine="a100-7"))
 
 
 def test_a_rollout_more_stops_nothing_and_gains_from_when_it_generates() -> None:
-    found = weigh(STAY, another(rate=160), moves=MORE, stakes=stakes())
+    found = evaluate(STAY, another(rate=160), moves=MORE, inputs=inputs())
 
     change = START_SECONDS + 0.1
     assert found.unit is Unit.SAMPLES
@@ -45,7 +45,7 @@ def test_a_rollout_more_stops_nothing_and_gains_from_when_it_generates() -> None
 def test_a_rollout_that_moves_costs_its_share_while_it_starts_and_half_of_what_it_generates() -> (
     None
 ):
-    found = weigh(STAY, another(rate=160), moves=ELSEWHERE, stakes=stakes())
+    found = evaluate(STAY, another(rate=160), moves=ELSEWHERE, inputs=inputs())
 
     assert ELSEWHERE.stopped_share == 0.5
     assert found.cost_of_starts == pytest.approx(128 / 2 * START_SECONDS)
@@ -58,7 +58,7 @@ def test_a_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
     heavy = MemoryUse(weights_bytes=20 * 10**9, optimizer_bytes=40 * 10**9)
     plan = replace(plan, groups=(replace(plan.groups[0], memory=heavy), *plan.groups[1:]))
 
-    found = weigh(STAY, plan, moves=TRAINER, stakes=stakes())
+    found = evaluate(STAY, plan, moves=TRAINER, inputs=inputs())
 
     assert found.cost_of_starts == pytest.approx(128 * START_SECONDS)
     assert found.cost_of_weights == pytest.approx(128 * (0.1 + 60))
@@ -66,11 +66,11 @@ def test_a_trainer_that_moves_stops_everything_and_loses_half_a_step() -> None:
 
 
 def test_without_durable_checkpoints_a_moving_trainer_loses_every_step() -> None:
-    found = weigh(
+    found = evaluate(
         STAY,
         another(rate=1280, machine="a100-7"),
         moves=TRAINER,
-        stakes=stakes(steps_done=10_000, keeps_checkpoints=False),
+        inputs=inputs(steps_done=10_000, keeps_checkpoints=False),
     )
 
     assert found.cost_of_lost_work == pytest.approx(10_000.5 * 256)
@@ -78,7 +78,7 @@ def test_without_durable_checkpoints_a_moving_trainer_loses_every_step() -> None
 
 
 def test_a_job_that_ends_soon_has_no_time_to_gain() -> None:
-    found = weigh(STAY, another(rate=1280), moves=MORE, stakes=stakes(steps_left=20))
+    found = evaluate(STAY, another(rate=1280), moves=MORE, inputs=inputs(steps_left=20))
 
     assert found.window_seconds == 0
     assert found.outcome == ReplanOutcome.TOO_DEAR
@@ -95,13 +95,13 @@ def test_a_job_that_ends_soon_has_no_time_to_gain() -> None:
 def test_a_gain_must_be_large_enough(rate: float, percent: float, outcome: str) -> None:
     replan = Replan(min_improvement_percent=float(percent))
 
-    found = weigh(STAY, another(rate=rate), moves=MORE, stakes=stakes(replan=replan))
+    found = evaluate(STAY, another(rate=rate), moves=MORE, inputs=inputs(replan=replan))
 
     assert found.outcome == outcome
 
 
 def test_where_the_rate_stays_dollars_count() -> None:
-    found = weigh(STAY, another(dollars=2.5), moves=ELSEWHERE, stakes=stakes())
+    found = evaluate(STAY, another(dollars=2.5), moves=ELSEWHERE, inputs=inputs())
 
     change = START_SECONDS + 0.1
     assert found.unit is Unit.DOLLARS
@@ -122,8 +122,8 @@ def test_where_the_rate_stays_dollars_count() -> None:
 def test_a_job_that_wants_a_rate_counts_dollars_once_it_has_it(
     required: float, rate: float, unit: Unit
 ) -> None:
-    found = weigh(
-        STAY, another(rate=rate, dollars=2), moves=MORE, stakes=stakes(required_rate=required)
+    found = evaluate(
+        STAY, another(rate=rate, dollars=2), moves=MORE, inputs=inputs(required_rate=required)
     )
 
     assert found.unit is unit

@@ -12,7 +12,7 @@ from hetrl_operator.kube.client import APPLY, MERGE, KubernetesApi
 from hetrl_operator.kube.paths import collection
 from hetrl_operator.kube.write_results import Done, TryAgain
 from hetrl_operator.kube.writer import Writer
-from hetrl_operator.model.actions import HoldJob, LetJobGo, WriteStatus
+from hetrl_operator.model.actions import AddFinalizer, RemoveFinalizer, WriteStatus
 from hetrl_operator.model.labels import API_VERSION, FINALIZER
 from hetrl_operator.model.parse import job_seen
 from tests.controller.writers import a_stored_job, connection, read
@@ -59,8 +59,8 @@ async def test_who_knows_a_job_of_before_its_end_does_not_take_the_end_back(
     ended = before.status.model_copy(update={"phase": Phase.SUCCEEDED})
     runs = before.status.model_copy(update={"phase": Phase.RUNNING})
 
-    written = await writer.perform(before, WriteStatus(status=ended), None)
-    refused = await writer.perform(before, WriteStatus(status=runs), None)
+    written = await writer.apply(before, WriteStatus(status=ended), None)
+    refused = await writer.apply(before, WriteStatus(status=runs), None)
 
     assert isinstance(written, Done)
     assert isinstance(refused, TryAgain), refused
@@ -68,7 +68,7 @@ async def test_who_knows_a_job_of_before_its_end_does_not_take_the_end_back(
     assert await phase(api) == "Succeeded"
 
     newer = job_seen(written.object)
-    assert isinstance(await writer.perform(newer, WriteStatus(status=runs), None), Done)
+    assert isinstance(await writer.apply(newer, WriteStatus(status=runs), None), Done)
     assert await phase(api) == "Running"
 
 
@@ -85,9 +85,9 @@ async def test_finalizer_patch_keeps_finalizers_of_others(
 ) -> None:
     # Written by the client that creates the job, which owns the item of the list.
     job = await a_stored_job(api, name, finalizers=finalizers)
-    assert isinstance(await writer.perform(job, HoldJob(), None), Done)
+    assert isinstance(await writer.apply(job, AddFinalizer(), None), Done)
 
-    assert isinstance(await writer.perform(job, LetJobGo(), None), Done)
+    assert isinstance(await writer.apply(job, RemoveFinalizer(), None), Done)
 
     found = await read(api, "HetRLJob", name)
     assert found["metadata"].get("finalizers", []) == kept
@@ -99,12 +99,12 @@ async def test_finalizer_patch_on_a_changed_list_is_tried_again_with_the_fresh_j
     stale = await a_stored_job(api, "changed", finalizers=(THEIRS, FINALIZER))
     await patch(api, "changed", {"finalizers": [FINALIZER, THEIRS]})
 
-    outcome = await writer.perform(stale, LetJobGo(), None)
+    outcome = await writer.apply(stale, RemoveFinalizer(), None)
 
     assert isinstance(outcome, TryAgain)
     found = await read(api, "HetRLJob", "changed")
     assert found["metadata"]["finalizers"] == [FINALIZER, THEIRS]
-    assert isinstance(await writer.perform(job_seen(found), LetJobGo(), None), Done)
+    assert isinstance(await writer.apply(job_seen(found), RemoveFinalizer(), None), Done)
 
 
 async def test_finalizer_patch_that_leaves_a_second_one_of_ours_is_tried_again(
@@ -112,10 +112,10 @@ async def test_finalizer_patch_that_leaves_a_second_one_of_ours_is_tried_again(
 ) -> None:
     job = await a_stored_job(api, "twice", finalizers=(FINALIZER, FINALIZER))
 
-    assert isinstance(await writer.perform(job, LetJobGo(), None), TryAgain)
+    assert isinstance(await writer.apply(job, RemoveFinalizer(), None), TryAgain)
 
     fresh = job_seen(await read(api, "HetRLJob", "twice"))
-    assert isinstance(await writer.perform(fresh, LetJobGo(), None), Done)
+    assert isinstance(await writer.apply(fresh, RemoveFinalizer(), None), Done)
 
 
 async def test_finalizer_patch_leaves_a_new_job_of_the_same_name_alone(
@@ -126,8 +126,8 @@ async def test_finalizer_patch_leaves_a_new_job_of_the_same_name_alone(
     await api.request("DELETE", f"{collection('HetRLJob', 'default')}/again")
     await a_stored_job(api, "again", finalizers=(FINALIZER,))
 
-    for action in (LetJobGo(), HoldJob()):
-        assert isinstance(await writer.perform(earlier, action, None), TryAgain)
+    for action in (RemoveFinalizer(), AddFinalizer()):
+        assert isinstance(await writer.apply(earlier, action, None), TryAgain)
 
     assert (await read(api, "HetRLJob", "again"))["metadata"]["finalizers"] == [FINALIZER]
 
@@ -158,7 +158,7 @@ async def test_status_that_a_restore_has_written_does_not_outlive_what_is_writte
     restored = job_seen(reply.body)
     empty = job.status.model_copy(update={"phase": Phase.PLANNING})
 
-    outcome = await writer.perform(restored, WriteStatus(status=empty), None)
+    outcome = await writer.apply(restored, WriteStatus(status=empty), None)
 
     assert isinstance(outcome, Done)
     assert job_seen(await read(api, "HetRLJob", job.name)).status == empty

@@ -4,7 +4,7 @@ import pytest
 
 from hetrl_api.fleet.place import Absence
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
-from hetrl_operator.planning.request import Standing
+from hetrl_operator.planning.request import CurrentPlan
 from tests.builders import a_kind
 from tests.controller.values import a_plan
 
@@ -27,8 +27,8 @@ def test_what_stays_may_stay_on_closed_machines(
     kept: dict[str, int], *, with_rollouts: bool
 ) -> None:
     closed = (cordoned("a100-0", "A100-80GB"), cordoned("l4-0", "L4"), cordoned("l4-9", "L4"))
-    standing = Standing(plan=a_plan(inference=("l4-9",)), keeps_trainer=True, closed=closed)
+    current = CurrentPlan(plan=a_plan(inference=("l4-9",)), keeps_trainer=True, closed=closed)
 
-    found = standing.opened(ClusterSnapshot(gpu_kinds=(), machines=()), with_rollouts=with_rollouts)
+    found = current.opened(ClusterSnapshot(gpu_kinds=(), machines=()), with_rollouts=with_rollouts)
 
     assert {each.name: each.num_gpus for each in found.machines} == kept

@@ -1,6 +1,6 @@
 from kopf._cogs.structs import bodies
 
-from hetrl_operator.kopf_adapter.slimming import drop_ballast
+from hetrl_operator.kopf_adapter.slimming import strip_content
 from hetrl_operator.model.parse import job_seen, key_of_job
 from tests.controller.values import a_job_object
 
@@ -13,7 +13,7 @@ def test_what_tells_an_object_apart_is_left_and_what_was_read_of_it_stands() -> 
     seen = job_seen(body)
     before = repr(seen)
 
-    drop_ballast(body)
+    strip_content(body)
 
     assert key_of_job(body) == (seen.namespace, seen.name)
     assert repr(seen) == before

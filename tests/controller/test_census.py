@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from hetrl_operator.cache import missed_deletes as census_module
-from hetrl_operator.cache.informer_cache import Views
-from hetrl_operator.cache.missed_deletes import Census
+from hetrl_operator.cache.informer_cache import InformerCache
+from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.kube.client import KubernetesApi, Reply
 from tests.controller.values import a_job_object
@@ -48,8 +48,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census_module, "SETTLE_SECONDS", 0.01)
 
 
-def views_with(*pods: str) -> Views:
-    return Views(
+def views_with(*pods: str) -> InformerCache:
+    return InformerCache(
         jobs={},
         plans={},
         pods={("a", "sums"): [Named(name) for name in pods]},
@@ -59,27 +59,27 @@ def views_with(*pods: str) -> Views:
     )
 
 
-async def left_of(views: Views, api: Names, *events: str | None) -> list[Place]:
+async def left_of(cache: InformerCache, api: Names, *events: str | None) -> list[Place]:
     """Let a census see these events of one pod, and return what it found to be gone."""
-    left: list[Place] = []
-    census = Census(
-        api=cast("KubernetesApi", api), views=views, namespaces=("a",), left=left.append
+    deleted: list[Place] = []
+    missed_deletes = MissedDeletes(
+        api=cast("KubernetesApi", api), cache=cache, namespaces=("a",), on_deleted=deleted.append
     )
     for type_ in events:
-        census.saw(POD, type_)
-    working = asyncio.create_task(census.work())
+        missed_deletes.record_event(POD, type_)
+    working = asyncio.create_task(missed_deletes.work())
     await asyncio.sleep(0.2)
     working.cancel()
-    return left
+    return deleted
 
 
 async def test_an_object_that_is_in_no_list_any_more_is_gone() -> None:
-    views, api = views_with("sums-trainer-0", "sums-trainer-1"), Names(["sums-trainer-0"])
+    cache, api = views_with("sums-trainer-0", "sums-trainer-1"), Names(["sums-trainer-0"])
 
-    left = await left_of(views, api, None, None)
+    deleted = await left_of(cache, api, None, None)
 
-    assert left == [("Pod", "a", "sums-trainer-1")]
-    assert views.places("Pod") == {POD}
+    assert deleted == [("Pod", "a", "sums-trainer-1")]
+    assert cache.places("Pod") == {POD}
     assert api.asked[0][0] == "/api/v1/namespaces/a/pods"
 
 
@@ -104,48 +104,51 @@ async def test_an_api_server_that_does_not_answer_says_nothing_about_what_is_gon
 
 
 async def test_one_that_is_made_anew_during_the_count_is_not_taken_for_gone() -> None:
-    views, left = views_with("sums-trainer-0"), list[Place]()
+    cache, deleted = views_with("sums-trainer-0"), list[Place]()
 
     class Slow(Names):
         async def request(
             self, _: str, path: str, *, query: Mapping[str, str], accept: str
         ) -> Reply:
-            census.saw(POD, "ADDED")
+            missed_deletes.record_event(POD, "ADDED")
             return await super().request(_, path, query=query, accept=accept)
 
-    census = Census(
-        api=cast("KubernetesApi", Slow([])), views=views, namespaces=(), left=left.append
+    missed_deletes = MissedDeletes(
+        api=cast("KubernetesApi", Slow([])),
+        cache=cache,
+        namespaces=(),
+        on_deleted=deleted.append,
     )
-    await census._count("Pod")
+    await missed_deletes._check("Pod")
 
-    assert left == []
-    assert views.places("Pod") == {POD}
+    assert deleted == []
+    assert cache.places("Pod") == {POD}
 
 
-@pytest.mark.parametrize(("of_list", "left"), [(99, []), (100, [POD])])
+@pytest.mark.parametrize(("of_list", "deleted"), [(99, []), (100, [POD])])
 async def test_a_list_that_is_older_than_what_a_watch_has_shown_says_nothing(
-    of_list: int, left: list[Place]
+    of_list: int, deleted: list[Place]
 ) -> None:
-    views = views_with("sums-trainer-0")
-    views.recent.shown(POD, resource_version="100", is_deleted=False)
+    cache = views_with("sums-trainer-0")
+    cache.pending_writes.shown(POD, resource_version="100", is_deleted=False)
 
-    assert await left_of(views, Names([], version=of_list), None, None) == left
+    assert await left_of(cache, Names([], version=of_list), None, None) == deleted
 
 
 async def test_what_was_gone_and_comes_back_is_seen_again() -> None:
-    views = views_with("sums-trainer-0")
-    views.gone.add(POD)
-    census = Census(
-        api=cast("KubernetesApi", Names([])), views=views, namespaces=(), left=lambda _: None
+    cache = views_with("sums-trainer-0")
+    cache.gone.add(POD)
+    missed_deletes = MissedDeletes(
+        api=cast("KubernetesApi", Names([])), cache=cache, namespaces=(), on_deleted=lambda _: None
     )
 
-    census.saw(POD, "ADDED")
+    missed_deletes.record_event(POD, "ADDED")
 
-    assert views.places("Pod") == {POD}
+    assert cache.places("Pod") == {POD}
 
 
 def test_a_job_that_is_gone_is_no_job() -> None:
-    views = Views(
+    cache = InformerCache(
         jobs={("a", "sums"): [a_job_object()]},
         plans={},
         pods={},
@@ -153,7 +156,7 @@ def test_a_job_that_is_gone_is_no_job() -> None:
         node_index={},
         topology_index={},
     )
-    views.gone.add(("HetRLJob", "a", "sums"))
+    cache.gone.add(("HetRLJob", "a", "sums"))
 
-    assert views.job(("a", "sums")) is None
-    assert list(views.all_jobs()) == []
+    assert cache.job(("a", "sums")) is None
+    assert list(cache.all_jobs()) == []

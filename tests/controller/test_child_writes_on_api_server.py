@@ -91,7 +91,7 @@ async def written(api: KubernetesApi, writer: Writer, job: JobSeen, manifest: Ma
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     for _ in range(20):
         known = await seen(api, kind, name)
-        outcome = await writer.perform(job, Apply(manifest=manifest), known)
+        outcome = await writer.apply(job, Apply(manifest=manifest), known)
         if not isinstance(outcome, TryAgain):
             break
     assert isinstance(outcome, Done), outcome
@@ -139,7 +139,7 @@ async def test_first_write_of_each_kind_leaves_an_object_of_others_unchanged(
     await create(api, foreign(kind, name))
     before = await settled(api, kind, name)
 
-    refused = await writer.perform(job, action, None)
+    refused = await writer.apply(job, action, None)
 
     assert isinstance(refused, Refused)
     assert refused.reason == Reason.NAME_TAKEN
@@ -147,7 +147,7 @@ async def test_first_write_of_each_kind_leaves_an_object_of_others_unchanged(
     assert await read(api, kind, name) == before
 
     await delete(api, kind, name)
-    assert isinstance(await writer.perform(job, action, None), Done)
+    assert isinstance(await writer.apply(job, action, None), Done)
     assert (await seen(api, kind, name)).owner_uid == job.uid
 
 
@@ -157,9 +157,9 @@ async def test_second_write_without_a_watch_updates_the_jobs_own_object(
 ) -> None:
     job = await a_stored_job(api, f"own-{kind.lower()}")
     action = write_of(kind, job)
-    first = await writer.perform(job, action, None)
+    first = await writer.apply(job, action, None)
 
-    second = await writer.perform(job, action, None)
+    second = await writer.apply(job, action, None)
 
     assert isinstance(first, Done)
     assert isinstance(second, Done), second
@@ -213,7 +213,7 @@ async def test_owner_of_an_existing_object_decides_whether_it_is_written(
     labels = of_child(job.name, job.uid)
     await create(api, foreign(kind, name, labels=labels, **metadata))
 
-    refused = await writer.perform(job, action, None)
+    refused = await writer.apply(job, action, None)
 
     assert isinstance(refused, Refused)
     is_deleting = "being deleted" in refused.message
@@ -231,12 +231,12 @@ async def test_known_object_that_was_replaced_by_another_is_not_written(
     job = await a_stored_job(api, "replaced")
     action = write_of("ConfigMap", job)
     name = name_written(action)
-    await writer.perform(job, action, None)
+    await writer.apply(job, action, None)
     known = await seen(api, "ConfigMap", name)
     await delete(api, "ConfigMap", name)
     before = await create(api, foreign("ConfigMap", name))
 
-    outcome = await writer.perform(job, action, known)
+    outcome = await writer.apply(job, action, known)
 
     assert isinstance(outcome, TryAgain)
     assert await read(api, "ConfigMap", name) == before
@@ -248,7 +248,7 @@ async def test_certificates_of_another_set_of_names_leave_no_key_of_the_former(
     job = await a_stored_job(api, "reissued")
     action = write_of("Secret", job)
     assert isinstance(action, IssueCertificates)
-    await writer.perform(job, action, None)
+    await writer.apply(job, action, None)
     first = await read(api, "Secret", action.secret)
     body = {"data": {"left-over.crt": "b2xk"}}
     path = f"{collection('Secret', 'default')}/{action.secret}"
@@ -260,7 +260,7 @@ async def test_certificates_of_another_set_of_names_leave_no_key_of_the_former(
         query={"fieldManager": FIELD_MANAGER},
     )
 
-    assert isinstance(await writer.perform(job, action, None), Done)
+    assert isinstance(await writer.apply(job, action, None), Done)
 
     second = await read(api, "Secret", action.secret)
     assert second["data"].keys() == first["data"].keys()
@@ -269,7 +269,7 @@ async def test_certificates_of_another_set_of_names_leave_no_key_of_the_former(
 
 
 async def by_this_release(writer: Writer, job: JobSeen, manifest: Manifest) -> None:
-    assert isinstance(await writer.perform(job, Apply(manifest=manifest), None), Done)
+    assert isinstance(await writer.apply(job, Apply(manifest=manifest), None), Done)
 
 
 async def by_an_earlier_release(api: KubernetesApi, manifest: Manifest) -> None:
@@ -342,7 +342,7 @@ async def test_object_that_lost_its_labels_gets_them_back(
 ) -> None:
     job = await a_stored_job(api, "unlabelled")
     action = write_of("Service", job)
-    await writer.perform(job, action, None)
+    await writer.apply(job, action, None)
     path = f"{collection('Service', 'default')}/{job.name}"
     await api.request(
         "PATCH",
@@ -351,7 +351,7 @@ async def test_object_that_lost_its_labels_gets_them_back(
         content_type="application/merge-patch+json",
     )
 
-    outcome = await writer.perform(job, action, None)
+    outcome = await writer.apply(job, action, None)
 
     assert isinstance(outcome, Done), outcome
     assert outcome.object["metadata"]["labels"] == of_child(job.name, job.uid)

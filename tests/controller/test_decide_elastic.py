@@ -8,7 +8,7 @@ import pytest
 from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.decide.plan.active_plan import newest
-from hetrl_operator.model.actions import Delete, LiftGate, StartPlanning
+from hetrl_operator.model.actions import Delete, RemoveSchedulingGate, StartPlanning
 from hetrl_operator.model.conditions import condition
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
@@ -65,7 +65,7 @@ def test_the_planner_is_asked_to_keep_the_trainer() -> None:
     cluster.round()
 
     (asked,) = [each for each in cluster.written if isinstance(each, StartPlanning)][1:]
-    assert asked.standing == known.plan
+    assert asked.current == known.plan
     assert asked.keeps_trainer
     assert asked.base
 
@@ -156,7 +156,7 @@ def test_the_coordinator_stays_until_outdated_trainers_have_stopped() -> None:
 
     assert first == [f"{TRAINER}-0"]
     assert [each.name for each in second if isinstance(each, Delete)] == ["math-coordinator-0"]
-    assert not [each for each in second if isinstance(each, LiftGate)]
+    assert not [each for each in second if isinstance(each, RemoveSchedulingGate)]
 
 
 def test_pods_of_an_earlier_release_are_left_as_they_are() -> None:

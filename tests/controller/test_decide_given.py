@@ -10,8 +10,8 @@ from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
 from hetrl_operator.model.actions import AnnotatePlan, Delete, ReserveGpus, StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.labels import IN_FORCE
-from hetrl_operator.model.observed import Occupied, PlannerTrouble
+from hetrl_operator.model.labels import ACTIVE_FOR
+from hetrl_operator.model.observed import InsufficientFreeGpus, PlannerError
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,
@@ -69,7 +69,7 @@ def run(cluster: ClusterModel) -> None:
 
 def searches(cluster: ClusterModel) -> list[StartPlanning]:
     started = [each for each in cluster.written if isinstance(each, StartPlanning)]
-    return [each for each in started if each.given is None]
+    return [each for each in started if each.manual_plan is None]
 
 
 def said(cluster: ClusterModel, type_: str) -> str:
@@ -84,7 +84,7 @@ def test_a_job_runs_by_just_the_plan_that_it_names() -> None:
     assert cluster.job.status.plan
     assert cluster.job.status.plan.name == "mine"
     assert list(cluster.plans) == ["mine"]
-    assert cluster.plans["mine"].in_force_for == "math"
+    assert cluster.plans["mine"].active_for == "math"
     assert len(uids(cluster, Role.ROLLOUT)) == 3
     assert not searches(cluster)
 
@@ -95,8 +95,8 @@ def test_a_plan_is_looked_at_before_anything_is_created() -> None:
 
     cluster.round()
 
-    (look,) = [each for each in cluster.written if isinstance(each, StartPlanning)]
-    assert look.given == a_plan()
+    (validate,) = [each for each in cluster.written if isinstance(each, StartPlanning)]
+    assert validate.manual_plan == a_plan()
     assert reason_of(cluster, ConditionType.PLANNED) == Reason.PLANNING
     assert not cluster.children
     assert not [each for each in cluster.written if isinstance(each, ReserveGpus)]
@@ -127,13 +127,13 @@ def test_a_plan_that_is_missing_is_waited_for() -> None:
             id="misfit",
         ),
         pytest.param(
-            Occupied(reasons=("l4-0 is taken",), held_gpus=2),
-            Reason.FLEET_OCCUPIED,
+            InsufficientFreeGpus(reasons=("l4-0 is taken",), held_gpus=2),
+            Reason.INSUFFICIENT_FREE_GPUS,
             "other jobs hold 2 GPUs",
             id="taken",
         ),
         pytest.param(
-            PlannerTrouble(reason=Reason.PLANNER_FAILED, message="exit code 9"),
+            PlannerError(reason=Reason.PLANNER_FAILED, message="exit code 9"),
             Reason.PLANNER_FAILED,
             "exit code 9; failure 1 in a row",
             id="trouble",
@@ -143,7 +143,7 @@ def test_a_plan_that_is_missing_is_waited_for() -> None:
 def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: str) -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
-    cluster.look = lambda _: answer
+    cluster.validate = lambda _: answer
 
     cluster.settle()
 
@@ -156,10 +156,10 @@ def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: 
 def test_it_is_looked_at_again_when_the_fleet_is_another() -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
-    cluster.look = lambda _: Infeasible(reasons=("machine l4-0 is not one",))
+    cluster.validate = lambda _: Infeasible(reasons=("machine l4-0 is not one",))
     cluster.settle()
 
-    cluster.look = lambda plan: plan
+    cluster.validate = lambda plan: plan
     cluster.move_fleet("another")
     run(cluster)
 
@@ -197,7 +197,7 @@ def test_a_machine_about_to_go_is_told_and_nothing_is_done() -> None:
 def test_a_spec_that_the_plan_does_not_fit_any_more_is_told() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
-    cluster.look = lambda _: Infeasible(reasons=("rollout replicas must be >= 3, got 2",))
+    cluster.validate = lambda _: Infeasible(reasons=("rollout replicas must be >= 3, got 2",))
 
     cluster.change(planning=naming("mine"), rollout={"replicas": 3})
     cluster.settle()
@@ -218,8 +218,8 @@ def test_another_plan_that_is_named_is_moved_to_in_place() -> None:
     assert cluster.followed.name == "wider"
     assert before.items() <= uids(cluster).items()
     assert len(uids(cluster, Role.ROLLOUT)) == 3
-    assert cluster.plans["wider"].in_force_for == "math"
-    assert not cluster.plans["mine"].in_force_for
+    assert cluster.plans["wider"].active_for == "math"
+    assert not cluster.plans["mine"].active_for
     (told,) = cluster.told(EventReason.REPLANNED)
     assert told.startswith("spec.planning.planRef names wider: 128 -> 128 samples/s")
     last = cluster.job.status.last_replan
@@ -233,7 +233,7 @@ def test_a_job_goes_on_by_its_plan_while_the_one_it_names_cannot_be_had(is_there
     before = uids(cluster)
     if is_there:
         write_plan(cluster, "wider", THREE_ROLLOUTS)
-    cluster.look = lambda _: Infeasible(reasons=("machine l4-1 is not one",))
+    cluster.validate = lambda _: Infeasible(reasons=("machine l4-1 is not one",))
 
     cluster.change(planning=naming("wider"))
     cluster.settle()
@@ -277,11 +277,11 @@ def test_a_plan_that_somebody_wrote_is_never_deleted_or_changed() -> None:
         for each in cluster.written
         if isinstance(each, AnnotatePlan) and each.name in {"mine", "wider"}
     ]
-    assert {key for each in touched for key in each.annotations} == {IN_FORCE}
+    assert {key for each in touched for key in each.annotations} == {ACTIVE_FOR}
     assert not [
         each for each in cluster.written if isinstance(each, Delete) and "wide" in each.name
     ]
-    assert not any(cluster.plans[name].in_force_for for name in ("mine", "wider"))
+    assert not any(cluster.plans[name].active_for for name in ("mine", "wider"))
 
 
 def test_a_manual_job_that_is_to_be_planned_goes_on_until_it_has_a_plan() -> None:
@@ -296,7 +296,7 @@ def test_a_manual_job_that_is_to_be_planned_goes_on_until_it_has_a_plan() -> Non
     assert cluster.followed.plan == THREE_ROLLOUTS
     assert before.items() <= uids(cluster).items()
     (asked,) = searches(cluster)
-    assert asked.standing == a_plan()
+    assert asked.current == a_plan()
 
 
 def test_an_old_plan_is_gone_back_to_by_its_name() -> None:
@@ -341,12 +341,12 @@ def test_a_resumed_job_has_its_plan_looked_at_again() -> None:
     assert cluster.job.status.phase == "Suspended"
     assert cluster.planning
     cluster.planning = replace(cluster.planning, answer=None, answer_base="")
-    cluster.look = lambda _: Occupied(reasons=("l4-0 is taken",), held_gpus=2)
+    cluster.validate = lambda _: InsufficientFreeGpus(reasons=("l4-0 is taken",), held_gpus=2)
 
     cluster.change(planning=naming("mine"))
     cluster.settle()
 
-    assert reason_of(cluster, ConditionType.PLANNED) == Reason.FLEET_OCCUPIED
+    assert reason_of(cluster, ConditionType.PLANNED) == Reason.INSUFFICIENT_FREE_GPUS
     assert not cluster.pods
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hetrl_operator.model.actions import AnnotatePlan, Delete, StartPlanning
-from hetrl_operator.model.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
+from hetrl_operator.model.labels import ACTIVE_FOR, PLANNED_FOR, REPLACED_BECAUSE, REPLACES_BECAUSE
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, uids
 from tests.controller.values import a_job, a_plan
 
@@ -58,8 +58,8 @@ def test_a_plan_says_whether_it_is_in_force_and_why_it_was_replaced() -> None:
 
     past, now = annotations(cluster, before), annotations(cluster, cluster.followed.name)
 
-    assert now[IN_FORCE] == "math"
-    assert IN_FORCE not in past
+    assert now[ACTIVE_FOR] == "math"
+    assert ACTIVE_FOR not in past
     assert past[REPLACED_BECAUSE].startswith("SpecChanged: 128 -> 128 samples/s")
     assert "2 -> 3 rollout pods" in past[REPLACED_BECAUSE]
 
@@ -89,7 +89,7 @@ def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> No
     cluster = a_running_job()
     name, before = cluster.followed.name, uids(cluster)
     body = cluster.plan_bodies[name]
-    del body["metadata"]["annotations"][IN_FORCE]
+    del body["metadata"]["annotations"][ACTIVE_FOR]
     cluster.store_plan(body)
     cluster.written.clear()
 
@@ -97,7 +97,7 @@ def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> No
 
     (written,) = cluster.written
     assert written == AnnotatePlan(
-        name=name, uid=cluster.followed.uid, annotations={IN_FORCE: "math"}
+        name=name, uid=cluster.followed.uid, annotations={ACTIVE_FOR: "math"}
     )
     assert uids(cluster) == before
 
@@ -106,14 +106,14 @@ def test_a_plan_that_was_only_to_be_looked_at_is_run_by_without_another_search()
     cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
     cluster.settle()
     planned = cluster.followed
-    assert IN_FORCE not in annotations(cluster, planned.name)
+    assert ACTIVE_FOR not in annotations(cluster, planned.name)
     cluster.written.clear()
 
     cluster.change(planning={"mode": "Auto"})
     cluster.settle()
 
     assert cluster.followed.name == planned.name
-    assert annotations(cluster, planned.name)[IN_FORCE] == "math"
+    assert annotations(cluster, planned.name)[ACTIVE_FOR] == "math"
     assert not [each for each in cluster.written if isinstance(each, StartPlanning)]
     assert cluster.pods
 

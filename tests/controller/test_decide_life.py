@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
-from hetrl_operator.model.actions import Apply, DeleteJob, LiftGate, ReserveGpus
+from hetrl_operator.model.actions import Apply, DeleteJob, RemoveSchedulingGate, ReserveGpus
 from hetrl_operator.model.conditions import condition, holds
-from hetrl_operator.model.observed import Occupied, PlannerTrouble
+from hetrl_operator.model.observed import InsufficientFreeGpus, PlannerError
 from hetrl_operator.model.reasons import ConditionType, Reason
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
@@ -55,10 +55,10 @@ def test_no_gate_is_lifted_before_every_pod_exists() -> None:
 
     actions = cluster.round()
 
-    assert not [each for each in actions if isinstance(each, LiftGate)]
+    assert not [each for each in actions if isinstance(each, RemoveSchedulingGate)]
     cluster.pods[missing] = pod
-    lifted = [each.pod for each in cluster.round() if isinstance(each, LiftGate)]
-    assert sorted(lifted) == sorted(cluster.pods)
+    num_ungated = [each.pod for each in cluster.round() if isinstance(each, RemoveSchedulingGate)]
+    assert sorted(num_ungated) == sorted(cluster.pods)
 
 
 def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
@@ -83,13 +83,13 @@ def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
             id="infeasible",
         ),
         pytest.param(
-            Occupied(reasons=("no GPU is free",), held_gpus=8),
-            Reason.FLEET_OCCUPIED,
+            InsufficientFreeGpus(reasons=("no GPU is free",), held_gpus=8),
+            Reason.INSUFFICIENT_FREE_GPUS,
             "other jobs hold 8 GPUs",
             id="occupied",
         ),
         pytest.param(
-            PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message="stopped after 80 s"),
+            PlannerError(reason=Reason.SOLVER_TIMEOUT, message="stopped after 80 s"),
             Reason.SOLVER_TIMEOUT,
             "stopped after 80 s",
             id="timeout",
@@ -97,7 +97,7 @@ def test_a_plan_only_job_reserves_and_creates_nothing_but_its_plan() -> None:
     ],
 )
 def test_a_job_without_a_plan_says_why_and_creates_nothing(
-    answer: Infeasible | Occupied | PlannerTrouble, reason: str, words: str
+    answer: Infeasible | InsufficientFreeGpus | PlannerError, reason: str, words: str
 ) -> None:
     cluster = ClusterModel(job=a_job(), answer=answer)
 

@@ -7,7 +7,7 @@ import pytest
 from hetrl_operator.decide import decide
 from hetrl_operator.model.actions import Apply, Delete
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import ChildSeen, WriteTrouble
+from hetrl_operator.model.observed import ChildSeen, RefusedWrite
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import a_cluster, a_running_job, reason_of
 from tests.controller.queueing import Queue, a_queued_job
@@ -51,12 +51,16 @@ def test_job_writes_and_deletes_nothing_while_a_name_is_not_free(
 def test_refused_write_is_told_of_a_job_that_has_no_plan_yet(*, is_queued: bool) -> None:
     cluster = a_cluster(a_queued_job() if is_queued else a_job(), a_plan())
     cluster.queue = Queue() if is_queued else None
-    trouble = WriteTrouble(reason=Reason.NAME_TAKEN, message="HetRLPlan math-k exists already")
+    refused_write = RefusedWrite(
+        reason=Reason.NAME_TAKEN, message="HetRLPlan math-k exists already"
+    )
 
-    decision = decide(replace(cluster.observe(), trouble=trouble), cluster.now, SETTINGS)
+    decision = decide(
+        replace(cluster.observe(), refused_write=refused_write), cluster.now, SETTINGS
+    )
 
     assert decision.status
     found = condition(decision.status.status, ConditionType.RESOURCES_CREATED)
     assert found
-    assert (found.status, found.reason) == ("False", trouble.reason)
-    assert found.message == trouble.message
+    assert (found.status, found.reason) == ("False", refused_write.reason)
+    assert found.message == refused_write.message

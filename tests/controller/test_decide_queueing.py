@@ -58,7 +58,9 @@ def test_a_queued_job_is_planned_on_paper_and_holds_nothing() -> None:
     assert cluster.job.status.phase == "Queued"
     assert reason_of(cluster, QUOTA) == Reason.WAITING_FOR_QUOTA
     assert not any(isinstance(each, ReserveGpus) for each in cluster.written)
-    assert [each.on_paper for each in cluster.written if isinstance(each, StartPlanning)] == [True]
+    assert [each.unreserved for each in cluster.written if isinstance(each, StartPlanning)] == [
+        True
+    ]
     assert not cluster.children
     assert not cluster.pods
     assert cluster.told(EventReason.QUEUED)

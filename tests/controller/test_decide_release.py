@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_operator.model.actions import Apply, HoldJob, LetJobGo
+from hetrl_operator.model.actions import AddFinalizer, Apply, RemoveFinalizer
 from hetrl_operator.model.labels import FINALIZER
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import a_cluster, a_running_job, reason_of
@@ -23,7 +23,7 @@ def test_a_job_is_held_before_its_first_pod() -> None:
         for number, each in enumerate(cluster.written)
         if isinstance(each, Apply) and each.manifest["kind"] == "StatefulSet"
     ]
-    assert kinds.index(HoldJob) < min(sets)
+    assert kinds.index(AddFinalizer) < min(sets)
     assert cluster.job.has_finalizer
 
 
@@ -84,7 +84,7 @@ def test_what_was_deleted_with_the_job_is_not_made_again() -> None:
 
 def test_a_deleted_job_whose_spec_cannot_be_read_goes_at_once() -> None:
     cluster = a_running_job()
-    cluster.job = replace(cluster.job, wish=None, problem="not ours any more")
+    cluster.job = replace(cluster.job, parsed=None, problem="not ours any more")
     cluster.delete_job()
 
     cluster.settle()
@@ -120,4 +120,4 @@ def test_finalizer_on_a_deleted_job_of_another_controller_is_removed() -> None:
     cluster.settle()
 
     assert cluster.is_gone
-    assert cluster.written == [LetJobGo()]
+    assert cluster.written == [RemoveFinalizer()]

@@ -9,7 +9,7 @@ from hetrl_core.task import Role
 from hetrl_operator.decide.plan.drift import SETTLE_SECONDS
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import Alternatives, PlannerTrouble
+from hetrl_operator.model.observed import Alternatives, PlannerError
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,
@@ -38,7 +38,7 @@ def faster(plan: Plan, times: float) -> Plan:
 
 
 def alternatives(*plans: Plan) -> Alternatives:
-    return Alternatives(standing=a_plan().prediction, plans=plans)
+    return Alternatives(current=a_plan().prediction, plans=plans)
 
 
 def a_long_job(**replan: object) -> ClusterModel:
@@ -289,7 +289,7 @@ def test_an_adoption_that_was_cut_short_goes_on_at_once_and_is_told_once() -> No
 
 def test_a_planner_in_trouble_is_told_and_asked_again_after_the_cooldown() -> None:
     cluster = a_long_job()
-    cluster.answer = PlannerTrouble(reason=Reason.PLANNER_FAILED, message="it died")
+    cluster.answer = PlannerError(reason=Reason.PLANNER_FAILED, message="it died")
 
     move(cluster, seconds=COOLDOWN_SECONDS)
     assert last(cluster)[1] == ReplanOutcome.FAILED
@@ -302,7 +302,7 @@ def test_a_planner_in_trouble_is_told_and_asked_again_after_the_cooldown() -> No
 
 def test_no_cooldown_at_all_comes_to_rest_all_the_same() -> None:
     cluster = a_long_job(cooldownSeconds=0)
-    cluster.answer = PlannerTrouble(reason=Reason.PLANNER_FAILED, message="it died")
+    cluster.answer = PlannerError(reason=Reason.PLANNER_FAILED, message="it died")
 
     move(cluster, seconds=SETTLE_SECONDS)
     cluster.pass_time(seconds=SETTLE_SECONDS)

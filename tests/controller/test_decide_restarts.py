@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hetrl_core.task import Role
-from hetrl_operator.model.actions import Delete, LiftGate
+from hetrl_operator.model.actions import Delete, RemoveSchedulingGate
 from hetrl_operator.model.conditions import condition
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
@@ -287,7 +287,9 @@ def test_a_newcomer_among_trainers_waits_until_their_restart_is_decided() -> Non
 
     # Within the second in which the newcomer was made, a record could not be told from it.
     assert not [
-        each for each in cluster.round(after_seconds=0.1) if isinstance(each, LiftGate | Delete)
+        each
+        for each in cluster.round(after_seconds=0.1)
+        if isinstance(each, RemoveSchedulingGate | Delete)
     ]
     assert cluster.wake_after_seconds is not None
     assert cluster.wake_after_seconds <= 1

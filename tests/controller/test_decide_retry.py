@@ -4,15 +4,15 @@ from itertools import pairwise
 
 import pytest
 
-from hetrl_operator.decide.plan.backoff import FIRST_SECONDS, JITTER, MOST_SECONDS, pause_seconds
+from hetrl_operator.decide.plan.backoff import FIRST_SECONDS, JITTER, MOST_SECONDS, backoff_seconds
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import PlannerTrouble
+from hetrl_operator.model.observed import PlannerError
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan
 
-DIED = PlannerTrouble(reason=Reason.PLANNER_FAILED, message="the planner's process died")
+DIED = PlannerError(reason=Reason.PLANNER_FAILED, message="the planner's process died")
 
 
 def attempts(cluster: ClusterModel) -> int:
@@ -31,17 +31,17 @@ def pass_pause(cluster: ClusterModel) -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    pauses = [pause_seconds("uid-1", number) for number in range(1, 12)]
+    pauses = [backoff_seconds("uid-1", number) for number in range(1, 12)]
 
     for before, after in pairwise(pauses[:6]):
         assert after > before
     assert FIRST_SECONDS * (1 - JITTER) <= pauses[0] <= FIRST_SECONDS * (1 + JITTER)
     assert max(pauses) <= MOST_SECONDS * (1 + JITTER)
-    assert pause_seconds("uid-1", 10_000) >= MOST_SECONDS * (1 - JITTER)
+    assert backoff_seconds("uid-1", 10_000) >= MOST_SECONDS * (1 - JITTER)
 
 
 def test_jobs_that_failed_together_come_back_apart() -> None:
-    pauses = {pause_seconds(f"uid-{number}", 1) for number in range(20)}
+    pauses = {backoff_seconds(f"uid-{number}", 1) for number in range(20)}
 
     assert len(pauses) == 20
 

@@ -8,7 +8,7 @@ from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import Answer, JobSeen, Occupied
+from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,
@@ -16,7 +16,11 @@ from hetrl_operator.model.reasons import (
     ReplanOutcome,
     ReplanReason,
 )
-from hetrl_operator.planning.full_machines import EXCLUDED_SECONDS, MOST_EXCLUDED_SECONDS, Room
+from hetrl_operator.planning.full_machines import (
+    EXCLUDED_SECONDS,
+    MOST_EXCLUDED_SECONDS,
+    FullMachines,
+)
 from tests.controller.cluster_model import A100S, ClusterModel, a_cluster, a_running_job, uids
 from tests.controller.queueing import Queue, a_queued_job
 from tests.controller.values import a_job, a_plan, later
@@ -25,12 +29,14 @@ WORDS = "1 Insufficient nvidia.com/gpu"
 MESSAGE = f"0/6 nodes are available: {WORDS}, 5 node(s) didn't satisfy plugin(s) [NodeAffinity]."
 
 
-def first_with_room(room: Room) -> Answer:
+def first_with_room(full_machines: FullMachines) -> Answer:
     """Plan the trainer on the first machine that is not avoided."""
-    free = room.within("uid-1", A100S, {}).machines
+    free = full_machines.without_full("uid-1", A100S, {}).machines
     if free:
         return a_plan(machine=free[0].name)
-    return Occupied(reasons=("too few GPUs",), held_gpus=0, full=room.left_out("uid-1", A100S))
+    return InsufficientFreeGpus(
+        reasons=("too few GPUs",), held_gpus=0, full=full_machines.left_out("uid-1", A100S)
+    )
 
 
 def a_crowd(*taken: str, job: JobSeen | None = None) -> ClusterModel:
@@ -182,7 +188,7 @@ def test_end_of_an_exclusion_moves_nothing_back() -> None:
 def test_restarted_operator_finds_the_machine_full_again() -> None:
     cluster = a_crowd("a100-0")
     cluster.settle()
-    cluster.room = Room()
+    cluster.full_machines = FullMachines()
 
     run(cluster, seconds=60)
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from hetrl_operator.kube.client import KubernetesApi, Reply
-from hetrl_operator.kube.leader_election import Candidate, Election, Terms
+from hetrl_operator.kube.leader_election import Candidate, LeaderElection, LeaseConfig
 
-TERMS = Terms(lease_seconds=12, renew_within_seconds=8, retry_seconds=2)
+CONFIG = LeaseConfig(lease_seconds=12, renew_within_seconds=8, retry_seconds=2)
 
 
 @dataclass
@@ -65,13 +65,13 @@ def clock() -> Clock:
     return Clock()
 
 
-def candidate(name: str, server: LeaseServer, clock: Clock) -> Election:
-    return Election(
+def candidate(name: str, server: LeaseServer, clock: Clock) -> LeaderElection:
+    return LeaderElection(
         api=cast("KubernetesApi", server),
         candidate=Candidate(namespace="hetrl-system", lease="hetrl", identity=name, address=name),
-        terms=TERMS,
+        config=CONFIG,
         clock=clock,
-        chance=random.Random(1),
+        rng=random.Random(1),
     )
 
 
@@ -157,7 +157,7 @@ async def test_one_who_resigns_is_followed_at_once(server: LeaseServer, clock: C
     await first._attempt()
     assert not await second._attempt()
 
-    await first.resign()
+    await first.release()
 
     assert not first.leads()
     assert await second._attempt()

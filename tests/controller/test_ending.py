@@ -2,13 +2,13 @@
 
 import asyncio
 
-from hetrl_operator.kopf_adapter.shutdown import Ending
+from hetrl_operator.kopf_adapter.shutdown import GracefulShutdown
 
 
 async def run(*, ends_in_time: bool) -> list[str]:
     """Let the first of two tasks fail, and say whether the process was given up."""
     told: list[str] = []
-    ending = Ending(give_up=lambda: told.append("given up"), seconds=0.05)
+    ending = GracefulShutdown(give_up=lambda: told.append("given up"), seconds=0.05)
 
     async def fails() -> None:
         raise RuntimeError("the watch ended")
@@ -36,7 +36,7 @@ def test_nothing_is_given_up_while_all_goes_on() -> None:
     async def goes_on() -> list[str]:
         told: list[str] = []
         task = asyncio.create_task(asyncio.sleep(60))
-        Ending(give_up=lambda: told.append("given up"), seconds=0.01).watch([task])
+        GracefulShutdown(give_up=lambda: told.append("given up"), seconds=0.01).watch([task])
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

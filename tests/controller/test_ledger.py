@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.planning.reservations import Ledger, gpus_by_machine, without
+from hetrl_operator.planning.reservations import Reservations, gpus_by_machine, without
 from tests.builders import a_fleet
 from tests.controller.values import a_plan
 
@@ -15,27 +15,29 @@ CAPACITY = {"a100-0": 8, "a100-1": 8, "l4-0": 8, "l4-1": 4}
 
 
 def test_a_plan_that_does_not_fit_any_more_is_refused_in_words() -> None:
-    ledger = Ledger()
-    assert ledger.reserve("first", a_plan(trainers=6), CAPACITY) == ""
+    reservations = Reservations()
+    assert reservations.reserve("first", a_plan(trainers=6), CAPACITY) == ""
 
-    said = ledger.reserve("second", a_plan(trainers=3), CAPACITY)
+    said = reservations.reserve("second", a_plan(trainers=3), CAPACITY)
 
     assert said == "a100-0 has 2 free GPUs, the plan needs 3 there"
-    assert not ledger.holds("second")
+    assert not reservations.holds("second")
 
 
 def test_a_released_plan_makes_room() -> None:
-    ledger = Ledger()
-    ledger.reserve("first", a_plan(trainers=8), CAPACITY)
+    reservations = Reservations()
+    reservations.reserve("first", a_plan(trainers=8), CAPACITY)
 
-    assert ledger.release("first")
+    assert reservations.release("first")
 
-    assert ledger.reserve("second", a_plan(trainers=8), CAPACITY) == ""
-    assert not ledger.release("first")
+    assert reservations.reserve("second", a_plan(trainers=8), CAPACITY) == ""
+    assert not reservations.release("first")
 
 
 def test_a_plan_on_a_machine_that_is_gone_is_refused() -> None:
-    assert "a100-9 has 0 free GPUs" in Ledger().conflict("job", a_plan(machine="a100-9"), CAPACITY)
+    assert "a100-9 has 0 free GPUs" in Reservations().conflict(
+        "job", a_plan(machine="a100-9"), CAPACITY
+    )
 
 
 def test_what_others_hold_is_taken_out_of_the_fleet() -> None:
@@ -62,17 +64,17 @@ def _plans() -> st.SearchStrategy[Plan]:
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), _plans()), max_size=30))
 @pytest.mark.slow
 def test_no_sequence_of_jobs_promises_a_gpu_twice(steps: list[tuple[str, bool, Plan]]) -> None:
-    ledger, held = Ledger(), dict[str, Plan]()
+    reservations, held = Reservations(), dict[str, Plan]()
 
     for uid, stays, plan in steps:
         if not stays:
-            ledger.release(uid)
+            reservations.release(uid)
             held.pop(uid, None)
-        elif not ledger.reserve(uid, plan, CAPACITY):
+        elif not reservations.reserve(uid, plan, CAPACITY):
             held[uid] = plan
 
     promised: Counter[str] = Counter()
     for plan in held.values():
         promised.update(gpus_by_machine(plan))
-    assert promised == ledger.held_by_others("nobody")
+    assert promised == reservations.held_by_others("nobody")
     assert all(promised[machine] <= CAPACITY[machine] for machine in promised)

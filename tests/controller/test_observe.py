@@ -137,7 +137,7 @@ def test_a_spec_that_cannot_be_worked_on_is_a_problem_in_words(
 ) -> None:
     job = parse.job_seen(a_job_object(**spec))
 
-    assert job.wish is None
+    assert job.parsed is None
     assert said in job.problem
 
 

@@ -12,13 +12,13 @@ import pytest
 from pebble.pool.process import PoolManager
 
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.model.observed import Answer, PlannerTrouble
+from hetrl_operator.model.observed import Answer, PlannerError
 from hetrl_operator.model.reasons import Reason
 from hetrl_operator.planning.process_pool import PlannerProcesses
-from hetrl_operator.planning.request import Asked
+from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.settings import PlannerSettings
 from tests.builders import a_fleet
-from tests.controller.values import a_job, wish_of
+from tests.controller.values import a_job, parsed_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +41,10 @@ async def processes() -> AsyncIterator[PlannerProcesses]:
 
 
 async def answer_of(processes: PlannerProcesses) -> Answer:
-    job = wish_of(a_job(planning={"timeBudgetSeconds": 1}, resources={"maxGPUs": 2})).spec
+    job = parsed_of(a_job(planning={"timeBudgetSeconds": 1}, resources={"maxGPUs": 2})).spec
     fleet = a_fleet(l4=8)
     async with asyncio.timeout(DEADLINE_SECONDS):
-        return await processes.ask(Asked(job=job, free=fleet, fleet=fleet, left_out=()))
+        return await processes.ask(PlanRequest(job=job, free=fleet, fleet=fleet, left_out=()))
 
 
 async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
@@ -55,7 +55,7 @@ async def test_a_process_that_hangs_before_it_takes_a_question_is_replaced(
 
     found = await answer_of(processes)
 
-    assert isinstance(found, PlannerTrouble)
+    assert isinstance(found, PlannerError)
     assert found.reason == Reason.SOLVER_TIMEOUT
     assert "stopped after 17 s" in found.message
     assert isinstance(await answer_of(processes), Plan)
@@ -71,7 +71,7 @@ async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
 
     # Whether the death or the question is seen first, is the system's choice.
     if not isinstance(found, Plan):
-        assert isinstance(found, PlannerTrouble)
+        assert isinstance(found, PlannerError)
         assert found.reason == Reason.PLANNER_FAILED
         assert "before it took" in found.message
         assert isinstance(await answer_of(processes), Plan)
@@ -89,7 +89,7 @@ async def test_a_question_that_a_breaking_pool_forgets_is_told_as_a_death(
 
     found = await asked
 
-    assert isinstance(found, PlannerTrouble)
+    assert isinstance(found, PlannerError)
     assert found.reason == Reason.PLANNER_FAILED
     assert "before it took" in found.message
     monkeypatch.undo()

@@ -16,7 +16,7 @@ from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.parse import Body, slim_node
 from hetrl_operator.planning.service import Planning, from_now, planning_key
 from hetrl_operator.settings import PlannerSettings
-from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, later, wish_of
+from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, later, parsed_of
 
 
 @dataclass
@@ -81,7 +81,7 @@ def prices(kind: str, dollars: float, *, link: tuple[str, str] | None = None) ->
 
 def test_a_plan_that_answers_the_job_needs_no_digest_of_the_fleet() -> None:
     job = a_job()
-    plan = replace(a_plan_seen(job), planned_for=planning_key(wish_of(job)))
+    plan = replace(a_plan_seen(job), planned_for=planning_key(parsed_of(job)))
 
     assert planning().seen(job, plan).key == ""
 
@@ -163,7 +163,7 @@ def test_a_fleet_differs_from_when_it_first_did_until_it_does_not() -> None:
 def test_when_to_move_is_no_part_of_what_a_plan_follows_from() -> None:
     job = a_job(planning={"replan": {"cooldownSeconds": 7, "stabilityWindowSeconds": 70}})
 
-    assert planning_key(wish_of(job)) == planning_key(wish_of(a_job()))
+    assert planning_key(parsed_of(job)) == planning_key(parsed_of(a_job()))
 
 
 def test_of_a_running_job_the_steps_that_are_left_must_meet_its_deadline() -> None:
@@ -173,7 +173,7 @@ def test_of_a_running_job_the_steps_that_are_left_must_meet_its_deadline() -> No
     )
     job = replace(job, status=job.status.model_copy(update={"progress": Progress(step=40)}))
 
-    found = from_now(wish_of(job).spec, job, later(hours=1) - (NOW - job.created_at))
+    found = from_now(parsed_of(job).spec, job, later(hours=1) - (NOW - job.created_at))
 
     assert found
     assert found.training.steps == 60
@@ -182,8 +182,8 @@ def test_of_a_running_job_the_steps_that_are_left_must_meet_its_deadline() -> No
 
 def test_what_a_job_holds_it_may_keep_on_a_machine_that_takes_no_more() -> None:
     service = planning()
-    service.ledger.restore("uid-1", a_plan())
+    service.reservations.restore("uid-1", a_plan())
 
-    assert service.ledger.conflict("uid-1", a_plan(), {}) == ""
-    assert service.ledger.conflict("uid-1", a_plan(rollouts=("l4-9",)), {})
-    assert service.ledger.conflict("uid-2", a_plan(), {"a100-0": 1, "l4-0": 2})
+    assert service.reservations.conflict("uid-1", a_plan(), {}) == ""
+    assert service.reservations.conflict("uid-1", a_plan(rollouts=("l4-9",)), {})
+    assert service.reservations.conflict("uid-2", a_plan(), {"a100-0": 1, "l4-0": 2})

@@ -18,16 +18,16 @@ from hetrl_core.task import Role
 from hetrl_operator.decide.plan.planned import refusal
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.actions import StartPlanning
-from hetrl_operator.model.observed import Answer, JobSeen, Occupied
+from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
 from hetrl_operator.model.parse import Body, slim_node
 from hetrl_operator.planning.full_machines import SETTLE_SECONDS
 from hetrl_operator.planning.process_pool import PlannerProcesses
-from hetrl_operator.planning.request import Asked
+from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.planning.reservations import gpus_by_machine
 from hetrl_operator.planning.service import Planning
 from hetrl_operator.planning.worker import answer
 from hetrl_operator.settings import PlannerSettings
-from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, a_pod, later, wish_of
+from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, a_pod, later, parsed_of
 
 MACHINES = ("l4-0", "l4-1")
 WORDS = "1 Insufficient nvidia.com/gpu"
@@ -53,7 +53,7 @@ class Nodes:
 class Here(PlannerProcesses):
     """The planner without a process of its own."""
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, asked: PlanRequest) -> Answer:
         return answer(asked)
 
 
@@ -73,14 +73,14 @@ def fill(service: Planning, job: JobSeen, *machines: str, gpus: int = 4) -> None
     said = f"0/2 nodes are available: {WORDS}."
     pod = a_pod("rollout-l4-0", waiting_message=said, gpus=gpus)
     for seconds in (0.0, SETTLE_SECONDS):
-        service.room.look(
+        service.full_machines.observe(
             job.uid, (), dict.fromkeys(machines, (pod,)), later(seconds=seconds), is_placed=False
         )
 
 
 async def answered(service: Planning, job: JobSeen, **asked: Any) -> Answer:
     key = service.seen(job, None).key
-    service.start(job, wish_of(job), StartPlanning(key=key, **asked))
+    service.start(job, parsed_of(job), StartPlanning(key=key, **asked))
     async with asyncio.timeout(60):
         while (found := service.seen(job, None).answer) is None:
             await asyncio.sleep(0.01)
@@ -117,7 +117,7 @@ async def test_refusal_names_machines_without_room_beside_what_jobs_hold() -> No
 
     found = await answered(service, job)
 
-    assert isinstance(found, Occupied)
+    assert isinstance(found, InsufficientFreeGpus)
     assert found.held_gpus == 3
     assert refusal(found).message.startswith(
         "other jobs hold 3 GPUs; 2 nodes left out (l4-0, l4-1): no room for a pod, in the "
@@ -131,7 +131,7 @@ async def test_refusal_without_other_jobs_does_not_blame_them() -> None:
 
     found = await answered(service, job)
 
-    assert isinstance(found, Occupied)
+    assert isinstance(found, InsufficientFreeGpus)
     assert refusal(found).message.startswith("2 nodes left out (l4-0, l4-1): no room for a pod")
 
 
@@ -147,12 +147,12 @@ async def test_other_job_takes_fewer_gpus_of_a_machine_than_had_no_room() -> Non
 
 async def test_full_machine_keeps_the_trainer_and_loses_the_rollouts() -> None:
     service, job = planning(), a_small_job()
-    standing = await answered(service, job)
-    assert isinstance(standing, Plan)
-    (machine,) = gpus_by_machine(standing)
+    current = await answered(service, job)
+    assert isinstance(current, Plan)
+    (machine,) = gpus_by_machine(current)
     fill(service, job, machine)
 
-    plan = await answered(service, job, base="x", standing=standing, keeps_trainer=True)
+    plan = await answered(service, job, base="x", current=current, keeps_trainer=True)
 
     assert isinstance(plan, Plan)
     places: Counter[tuple[Role, str]] = Counter()
@@ -165,12 +165,12 @@ async def test_full_machine_keeps_the_trainer_and_loses_the_rollouts() -> None:
 def test_plan_that_a_job_names_may_use_a_machine_without_room() -> None:
     naming = {"mode": "Manual", "planRef": "mine", "timeBudgetSeconds": 1}
     job = a_small_job(gpus=16, planning=naming)
-    service, given = planning(), a_plan_seen(job, a_plan(), name="mine")
-    before = service.seen(job, None, given=given).key
+    service, manual_plan = planning(), a_plan_seen(job, a_plan(), name="mine")
+    before = service.seen(job, None, manual_plan=manual_plan).key
 
     fill(service, job, "l4-0")
 
-    assert service.seen(job, None, given=given).key == before
+    assert service.seen(job, None, manual_plan=manual_plan).key == before
     assert service.seen(job, None).key != before
 
 

@@ -14,13 +14,13 @@ from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.actions import StartPlanning
-from hetrl_operator.model.observed import Answer, JobSeen, Occupied
+from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
 from hetrl_operator.model.parse import Body, JobKey, slim_node
 from hetrl_operator.planning.process_pool import PlannerProcesses
-from hetrl_operator.planning.request import Asked
+from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.planning.service import Planning
 from hetrl_operator.settings import PlannerSettings
-from tests.controller.values import a_job, wish_of
+from tests.controller.values import a_job, parsed_of
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +46,9 @@ class Nodes:
 class Counting(PlannerProcesses):
     """Real processes, and what they were asked."""
 
-    asked: list[Asked]
+    asked: list[PlanRequest]
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, asked: PlanRequest) -> Answer:
         self.asked.append(asked)
         return await super().ask(asked)
 
@@ -66,7 +66,7 @@ class Desk:
         for job in jobs:
             self.waiting[job.namespace, job.name] = asyncio.Event()
             key = self.planning.seen(job, None).key
-            self.planning.start(job, wish_of(job), StartPlanning(key=key))
+            self.planning.start(job, parsed_of(job), StartPlanning(key=key))
         async with asyncio.timeout(ANSWER_SECONDS):
             for each in jobs:
                 await self.waiting[each.namespace, each.name].wait()
@@ -126,9 +126,11 @@ async def test_those_for_whom_nothing_is_left_are_told_so_and_asked_once(desk: D
     *planned, _, _, _ = answers = await desk.answers(*jobs)
 
     assert all(isinstance(each, Plan) for each in planned)
-    assert [each.held_gpus for each in answers if isinstance(each, Occupied)] == [GPUS] * 3
+    assert [each.held_gpus for each in answers if isinstance(each, InsufficientFreeGpus)] == [
+        GPUS
+    ] * 3
     assert len(desk.processes.asked) == 2
 
-    desk.planning.ledger.release(jobs[0].uid)
+    desk.planning.reservations.release(jobs[0].uid)
     (late,) = await desk.answers(jobs[-1])
     assert isinstance(late, Plan)

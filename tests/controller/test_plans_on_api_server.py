@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from hetrl_operator.model.labels import IN_FORCE, PLANNED_FOR, REPLACED_BECAUSE
+from hetrl_operator.model.labels import ACTIVE_FOR, PLANNED_FOR, REPLACED_BECAUSE
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.api_server import (
     ONLY_PLANNED,
@@ -53,12 +53,12 @@ def test_a_plan_is_looked_at_edited_approved_and_run_by(space: Namespace) -> Non
     space.wait_for_phase("Running")
 
     assert followed(space) == "approved"
-    eventually(lambda: annotations(space, "approved").get(IN_FORCE), what="it is in force")
+    eventually(lambda: annotations(space, "approved").get(ACTIVE_FOR), what="it is in force")
     assert listed(space)["approved"][:2] == ["", "sums"]
     assert "ownerReferences" not in space.get("hetrlplan", "approved")["metadata"]
 
     space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "sums", "--timeout=120s")
-    eventually(lambda: IN_FORCE not in annotations(space, "approved"), what="nobody runs by it")
+    eventually(lambda: ACTIVE_FOR not in annotations(space, "approved"), what="nobody runs by it")
     assert space.get("hetrlplan", "approved")["spec"] == spec
     eventually(lambda: space.names("hetrlplans") == [], what="the job's own plan is gone")
 
@@ -103,5 +103,5 @@ def test_plans_of_the_past_are_kept_and_gone_back_to(space: Namespace) -> None:
     eventually(lambda: len(uids(space, "-rollout-")) == 2, what="two rollouts")
     space.wait_for_phase("Running")
     assert before.items() <= uids(space).items()
-    eventually(lambda: annotations(space, first).get(IN_FORCE), what="it is in force")
+    eventually(lambda: annotations(space, first).get(ACTIVE_FOR), what="it is in force")
     assert PLANNED_FOR not in annotations(space, second)

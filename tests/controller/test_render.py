@@ -12,7 +12,7 @@ from hetrl_operator.model.labels import FIELDS_HASH, SPEC_HASH, child_name
 from hetrl_operator.render import Deployment, children, digests
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.deployments import a_deployment
-from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, wish_of
+from tests.controller.values import SETTINGS, a_job, a_plan, a_plan_seen, parsed_of
 
 
 def signed(deployment: Deployment) -> dict[tuple[str, str], str]:
@@ -71,7 +71,7 @@ JOB = a_deployment().job
         pytest.param({"job": replace(JOB, namespace="elsewhere")}, id="namespace"),
         pytest.param({"job": replace(JOB, name="other")}, id="name"),
         pytest.param({"job": replace(JOB, uid="another")}, id="uid"),
-        pytest.param({"wish": wish_of(a_job(training={"steps": 11}))}, id="spec"),
+        pytest.param({"parsed": parsed_of(a_job(training={"steps": 11}))}, id="spec"),
         pytest.param(
             {"plan": replace(a_plan_seen(JOB, a_plan(trainers=2)), uid="another")}, id="plan"
         ),

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
-from hetrl_operator.cache.informer_cache import LATE_SECONDS, Views
-from hetrl_operator.model.observed import NodesSeen, PodSeen, RoomSeen
+from hetrl_operator.cache.informer_cache import LATE_SECONDS, InformerCache
+from hetrl_operator.model.observed import FullMachinesSeen, NodesSeen, PodSeen
 from hetrl_operator.model.parse import slim_node
 from hetrl_operator.planning.full_machines import (
     EXCLUDED_SECONDS,
     SETTLE_SECONDS,
-    Room,
+    FullMachines,
 )
 from hetrl_operator.planning.scheduler_messages import is_about_machine, machine_words
 from tests.builders import a_kind
@@ -59,28 +59,35 @@ def waiting(said: str = NO_GPUS, *, gpus: int = 4, name: str = "l4-0", **changes
 
 
 def look(
-    room: Room, *pods: PodSeen, at: float, uid: str = "uid-1", is_placed: bool = False
-) -> RoomSeen:
+    full_machines: FullMachines,
+    *pods: PodSeen,
+    at: float,
+    uid: str = "uid-1",
+    is_placed: bool = False,
+) -> FullMachinesSeen:
     """Look at a job some seconds after the beginning."""
     found: dict[str, list[PodSeen]] = defaultdict(list)
     for pod in pods:
         if not pod.node:
             found[pod.selected_hostname].append(pod)
-    return room.look(uid, pods, found, later(seconds=at), is_placed=is_placed)
+    return full_machines.observe(uid, pods, found, later(seconds=at), is_placed=is_placed)
 
 
-def full(pod: PodSeen | None = None, *, at: float = 0.0) -> Room:
+def full(pod: PodSeen | None = None, *, at: float = 0.0) -> FullMachines:
     """A room in which a job has found a machine full, its settle time later."""
-    room, pod = Room(), pod or waiting()
-    look(room, pod, at=at)
-    look(room, pod, at=at + SETTLE_SECONDS)
-    return room
+    full_machines, pod = FullMachines(), pod or waiting()
+    look(full_machines, pod, at=at)
+    look(full_machines, pod, at=at + SETTLE_SECONDS)
+    return full_machines
 
 
-def gpus(room: Room, uid: str = "uid-1", **held: int) -> dict[str, int]:
+def gpus(full_machines: FullMachines, uid: str = "uid-1", **held: int) -> dict[str, int]:
     """The GPUs that a job may be planned on, by machine."""
     by_machine = {name.replace("_", "-"): count for name, count in held.items()}
-    return {each.name: each.num_gpus for each in room.within(uid, FLEET, by_machine).machines}
+    return {
+        each.name: each.num_gpus
+        for each in full_machines.without_full(uid, FLEET, by_machine).machines
+    }
 
 
 @pytest.mark.parametrize(
@@ -139,21 +146,21 @@ def test_message_about_no_node_is_not_about_the_machine(said: str, *, is_about: 
 
 
 def test_machine_is_full_once_its_pod_has_waited_for_the_settle_time() -> None:
-    room, pod = Room(), waiting()
+    full_machines, pod = FullMachines(), waiting()
 
-    early = look(room, pod, at=0)
+    early = look(full_machines, pod, at=0)
     assert (early.full, early.next_at) == ({}, later(seconds=SETTLE_SECONDS))
-    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
-    assert not look(room, at=1).full, "the pod is bound, or made again"
-    look(room, pod, at=2)
-    assert not look(room, pod, at=SETTLE_SECONDS).full
-    found = look(room, pod, at=2 + SETTLE_SECONDS)
+    assert gpus(full_machines) == {"l4-0": 8, "l4-1": 8}
+    assert not look(full_machines, at=1).full, "the pod is bound, or made again"
+    look(full_machines, pod, at=2)
+    assert not look(full_machines, pod, at=SETTLE_SECONDS).full
+    found = look(full_machines, pod, at=2 + SETTLE_SECONDS)
 
     assert found.since == later(seconds=2 + SETTLE_SECONDS)
     said = str(found.full["l4-0"])
     assert said == "has no room for math-rollout-l4-0-0: 1 Insufficient nvidia.com/gpu"
-    assert gpus(room) == {"l4-1": 8}
-    assert room.left_out("uid-1", FLEET) == (
+    assert gpus(full_machines) == {"l4-1": 8}
+    assert full_machines.left_out("uid-1", FLEET) == (
         "1 node left out (l4-0): no room for a pod, in the scheduler's words: "
         "1 Insufficient nvidia.com/gpu",
     )
@@ -169,57 +176,57 @@ def test_machine_is_full_once_its_pod_has_waited_for_the_settle_time() -> None:
 def test_next_machine_takes_longer_where_the_pod_may_ask_for_too_much(
     said: str, times: int
 ) -> None:
-    room, pod = full(waiting(said)), waiting(said, name="l4-1")
-    look(room, pod, at=20)
+    full_machines, pod = full(waiting(said)), waiting(said, name="l4-1")
+    look(full_machines, pod, at=20)
 
-    assert "l4-1" not in look(room, pod, at=19 + times * SETTLE_SECONDS).full
-    assert "l4-1" in look(room, pod, at=20 + times * SETTLE_SECONDS).full
+    assert "l4-1" not in look(full_machines, pod, at=19 + times * SETTLE_SECONDS).full
+    assert "l4-1" in look(full_machines, pod, at=20 + times * SETTLE_SECONDS).full
 
 
 def test_exclusion_lasts_while_a_pod_waits_and_some_minutes_more() -> None:
-    room, pod = full(), waiting()
+    full_machines, pod = full(), waiting()
     last = 3 * EXCLUDED_SECONDS
     for number in range(7):
-        assert look(room, pod, at=SETTLE_SECONDS + number * last / 6).full
+        assert look(full_machines, pod, at=SETTLE_SECONDS + number * last / 6).full
     ended = SETTLE_SECONDS + last + EXCLUDED_SECONDS
 
-    assert look(room, at=ended - 1).next_at == later(seconds=ended)
-    assert gpus(room) == {"l4-1": 8}
-    assert look(room, at=ended).next_at is None
-    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
+    assert look(full_machines, at=ended - 1).next_at == later(seconds=ended)
+    assert gpus(full_machines) == {"l4-1": 8}
+    assert look(full_machines, at=ended).next_at is None
+    assert gpus(full_machines) == {"l4-0": 8, "l4-1": 8}
 
 
 def test_exclusion_doubles_each_time_that_a_job_finds_a_machine_full_again() -> None:
-    room, at, lengths = full(), SETTLE_SECONDS, []
+    full_machines, at, lengths = full(), SETTLE_SECONDS, []
     for _ in range(6):
-        end = look(room, at=at).next_at
+        end = look(full_machines, at=at).next_at
         assert end
         lengths.append((end - later(seconds=at)).total_seconds())
         at += lengths[-1]
-        look(room, waiting(), at=at)
+        look(full_machines, waiting(), at=at)
         at += SETTLE_SECONDS
-        look(room, waiting(), at=at)
+        look(full_machines, waiting(), at=at)
 
     assert lengths == [300, 600, 1200, 2400, 3600, 3600]
 
 
 def test_exclusion_ends_when_the_pod_is_bound_to_the_machine_after_all() -> None:
-    room = full()
+    full_machines = full()
     bound = replace(waiting(), node="l4-0", unschedulable_since=None)
 
-    look(room, bound, at=20)
+    look(full_machines, bound, at=20)
 
-    assert gpus(room) == {"l4-0": 8, "l4-1": 8}
+    assert gpus(full_machines) == {"l4-0": 8, "l4-1": 8}
 
 
 def test_exclusion_stays_while_another_pod_waits_for_the_machine() -> None:
-    room = full()
+    full_machines = full()
     bound = replace(waiting(), node="l4-0", unschedulable_since=None)
 
-    found = look(room, bound, waiting(ordinal=1, uid="two", name="l4-0"), at=20)
+    found = look(full_machines, bound, waiting(ordinal=1, uid="two", name="l4-0"), at=20)
 
     assert found.full
-    assert gpus(room) == {"l4-1": 8}
+    assert gpus(full_machines) == {"l4-1": 8}
 
 
 @pytest.mark.parametrize(
@@ -240,49 +247,49 @@ def test_exclusion_stays_while_another_pod_waits_for_the_machine() -> None:
     ],
 )
 def test_other_jobs_learn_of_gpus_alone(pod: PodSeen, held: int, free: dict[str, int]) -> None:
-    room = full(pod)
+    full_machines = full(pod)
 
-    assert gpus(room) == {"l4-1": 8}, "the job itself avoids the machine whole"
-    assert gpus(room, "uid-2", l4_0=held) == free
+    assert gpus(full_machines) == {"l4-1": 8}, "the job itself avoids the machine whole"
+    assert gpus(full_machines, "uid-2", l4_0=held) == free
 
 
 def test_other_jobs_look_again_when_the_exclusion_ends() -> None:
-    room = full()
+    full_machines = full()
 
-    ends = look(room, at=SETTLE_SECONDS, uid="uid-2").next_at
+    ends = look(full_machines, at=SETTLE_SECONDS, uid="uid-2").next_at
 
     assert ends == later(seconds=SETTLE_SECONDS + EXCLUDED_SECONDS)
-    look(room, at=SETTLE_SECONDS + EXCLUDED_SECONDS, uid="uid-2")
-    assert gpus(room, "uid-2") == {"l4-0": 8, "l4-1": 8}
+    look(full_machines, at=SETTLE_SECONDS + EXCLUDED_SECONDS, uid="uid-2")
+    assert gpus(full_machines, "uid-2") == {"l4-0": 8, "l4-1": 8}
 
 
 def test_wait_for_room_is_over_when_all_is_placed() -> None:
-    room = full()
-    assert look(room, waiting(), at=20).since
+    full_machines = full()
+    assert look(full_machines, waiting(), at=20).since
 
-    assert look(room, waiting(), at=21, is_placed=True).since is None
-    assert look(room, waiting(), at=22).since == later(seconds=22)
+    assert look(full_machines, waiting(), at=21, is_placed=True).since is None
+    assert look(full_machines, waiting(), at=22).since == later(seconds=22)
 
 
 def test_suspended_job_begins_to_wait_anew() -> None:
-    room = full()
-    assert look(room, waiting(), at=20).since
+    full_machines = full()
+    assert look(full_machines, waiting(), at=20).since
 
-    assert look(room, at=21).since is None
+    assert look(full_machines, at=21).since is None
 
 
 def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
-    room = full()
+    full_machines = full()
 
-    room.forget("uid-1")
+    full_machines.forget("uid-1")
 
-    assert room == Room()
+    assert full_machines == FullMachines()
 
 
 READY = [{"type": "Ready", "status": "True", "lastTransitionTime": None}]
 
 
-def views(*others: PodSeen) -> Views:
+def cache(*others: PodSeen) -> InformerCache:
     node = slim_node(
         {
             "metadata": {"name": "l4-0", "labels": {"kubernetes.io/hostname": "l4-0"}},
@@ -290,7 +297,7 @@ def views(*others: PodSeen) -> Views:
         }
     )
     pods = {("default", "other"): list(others)}
-    return Views(
+    return InformerCache(
         jobs={}, plans={}, pods=pods, children={}, node_index={"l4-0": [node]}, topology_index={}
     )
 
@@ -350,6 +357,6 @@ def stopping(due: datetime, node: str = "l4-0") -> PodSeen:
 def test_machine_is_crowded_where_nothing_but_room_is_missing(
     pod: PodSeen, others: tuple[PodSeen, ...], nodes: NodesSeen, *, is_crowded: bool
 ) -> None:
-    found = views(*others).crowded({"l4-0", "gone"}, (pod,), nodes, NOW)
+    found = cache(*others).crowded({"l4-0", "gone"}, (pod,), nodes, NOW)
 
     assert found == ({"l4-0": (pod,)} if is_crowded else {})

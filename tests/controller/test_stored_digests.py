@@ -10,7 +10,7 @@ from hetrl_operator.planning.fleet_digest import fleet_digest
 from hetrl_operator.planning.service import planning_key
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.deployments import a_deployment
-from tests.controller.values import a_job, a_plan, wish_of
+from tests.controller.values import a_job, a_plan, parsed_of
 
 A100 = GpuKind(
     name="A100-80GB",
@@ -78,7 +78,7 @@ EVERY_PLANNING_FIELD = {
     ],
 )
 def test_planning_key_is_that_of_release_0_2_0(spec: dict[str, object], key: str) -> None:
-    assert planning_key(wish_of(a_job(**spec))) == key
+    assert planning_key(parsed_of(a_job(**spec))) == key
 
 
 def test_restart_hash_of_a_split_trainer_is_that_of_release_0_2_0() -> None:

@@ -3,12 +3,12 @@ from collections.abc import Iterable
 
 from kopf._core.reactor import orchestration
 
-from hetrl_operator.kopf_adapter.initial_sync import Lists, ToggleSet
+from hetrl_operator.kopf_adapter.initial_sync import InitialSync, QuietToggles
 
 NUM_OBJECTS = 500
 
 
-def counting() -> tuple[ToggleSet, list[int]]:
+def counting() -> tuple[QuietToggles, list[int]]:
     """A set that is on when all of it is, and how often anybody asked."""
     asked: list[int] = []
 
@@ -16,7 +16,7 @@ def counting() -> tuple[ToggleSet, list[int]]:
         asked.append(1)
         return all(states)
 
-    return ToggleSet(are_on), asked
+    return QuietToggles(are_on), asked
 
 
 async def test_workers_that_wait_for_all_objects_are_woken_once() -> None:
@@ -58,33 +58,33 @@ async def test_who_waits_for_any_to_be_off_hears_of_it() -> None:
 
 
 def test_kopf_makes_its_sets_of_ours() -> None:
-    Lists().quieten()
+    InitialSync().install()
 
-    assert isinstance(orchestration.aiotoggles.ToggleSet(all), ToggleSet)
+    assert isinstance(orchestration.aiotoggles.ToggleSet(all), QuietToggles)
 
 
 async def test_lists_are_in_when_kinds_were_found_and_all_their_objects_are_indexed() -> None:
-    lists = Lists()
-    lists.quieten()
-    assert not lists.are_in()
+    initial_sync = InitialSync()
+    initial_sync.install()
+    assert not initial_sync.has_synced()
     indexed, paused = (orchestration.aiotoggles.ToggleSet(each) for each in (all, any))
     await paused.make_toggle(True)
     await paused.make_toggle(True)
 
     # As kopf goes about it: first it knows of no kind, then of one, and then of its object.
-    found = [lists.are_in()]
+    found = [initial_sync.has_synced()]
     looking = await indexed.make_toggle()
     await indexed.drop_toggle(looking)
-    found.append(lists.are_in())
+    found.append(initial_sync.has_synced())
     looking, kind = await indexed.make_toggle(), await indexed.make_toggle()
     await indexed.drop_toggle(looking)
-    found.append(lists.are_in())
+    found.append(initial_sync.has_synced())
     an_object = await indexed.make_toggle()
     await indexed.drop_toggle(kind)
-    found.append(lists.are_in())
+    found.append(initial_sync.has_synced())
     await indexed.drop_toggle(an_object)
 
     assert found == [False] * 4
-    assert lists.are_in()
+    assert initial_sync.has_synced()
     await indexed.make_toggle()
-    assert lists.are_in(), "a kind that comes later does not end it"
+    assert initial_sync.has_synced(), "a kind that comes later does not end it"

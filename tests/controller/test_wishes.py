@@ -12,7 +12,7 @@ from hetrl_core.task import Role
 from hetrl_operator.model import parse
 from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.render import Deployment, digests
-from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, wish_of
+from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, parsed_of
 
 # The package has a function of that name.
 DIGESTS = import_module("hetrl_operator.render.digests")
@@ -22,7 +22,7 @@ def a_deployment(job: JobSeen) -> Deployment:
     plan = a_plan()
     return Deployment(
         job=job,
-        wish=wish_of(job),
+        parsed=parsed_of(job),
         plan=a_plan_seen(job, plan),
         sets=pod_sets(plan),
         running=frozenset(Role),
@@ -35,22 +35,22 @@ def test_a_job_whose_status_changes_is_parsed_once() -> None:
     later = parse.job_seen({**a_job_object(), "status": {"phase": "Running"}})
 
     assert later.status != first.status
-    assert later.wish is first.wish
+    assert later.parsed is first.parsed
 
 
 def test_another_spec_is_another_wish() -> None:
     first = parse.job_seen(a_job_object())
     second = parse.job_seen(a_job_object(training={"steps": 11}))
 
-    assert wish_of(second).written.training.steps == 11
-    assert wish_of(first).written.training.steps != 11
+    assert parsed_of(second).written.training.steps == 11
+    assert parsed_of(first).written.training.steps != 11
 
 
 def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[int, object] = {}
     monkeypatch.setattr(DIGESTS, "_remembered", remembered)
     job = parse.job_seen(a_job_object(training={"steps": 12}))
-    wish = ref(wish_of(job))
+    parsed = ref(parsed_of(job))
     digests(a_deployment(job))
     assert len(remembered) == 1
 
@@ -58,7 +58,7 @@ def test_nothing_is_left_of_a_job_that_nobody_has(monkeypatch: pytest.MonkeyPatc
     # Rounds end on their own: nothing may wait for the collector.
     gc.disable()
     try:
-        assert wish() is None
+        assert parsed() is None
         assert not remembered
     finally:
         gc.enable()

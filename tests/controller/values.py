@@ -19,12 +19,12 @@ from hetrl_core.task import Role, Task
 from hetrl_operator.model.observed import (
     JobSeen,
     Observed,
+    ParsedSpec,
     PlanningSeen,
     PlanSeen,
     PodSeen,
     ProgressSeen,
     Termination,
-    Wish,
 )
 from hetrl_operator.model.parse import job_seen
 from hetrl_operator.planning.service import planning_key
@@ -144,10 +144,10 @@ def a_plan(
     )
 
 
-def wish_of(job: JobSeen) -> Wish:
+def parsed_of(job: JobSeen) -> ParsedSpec:
     """What a valid job asks."""
-    assert job.wish, job.problem
-    return job.wish
+    assert job.parsed, job.problem
+    return job.parsed
 
 
 def a_plan_seen(job: JobSeen, plan: Plan | None = None, *, name: str = "math-abc") -> PlanSeen:
@@ -156,7 +156,7 @@ def a_plan_seen(job: JobSeen, plan: Plan | None = None, *, name: str = "math-abc
         name=name,
         uid=f"uid-{name}",
         made_for=job.uid,
-        planned_for=planning_key(wish_of(job)),
+        planned_for=planning_key(parsed_of(job)),
         key="abc",
         plan=plan or a_plan(),
         created_at=NOW,
@@ -191,11 +191,11 @@ PODS = (
 def an_observation(job: JobSeen | None = None, **changes: Any) -> Observed:
     """A planned job as it is seen, with no pods or children unless given."""
     job = job or a_job()
-    planned = job.wish is not None
+    planned = job.parsed is not None
     fields: dict[str, Any] = {
         "job": job,
         "planning": PlanningSeen(
-            spec_key=planning_key(job.wish) if job.wish else "", key="", is_reserved=planned
+            spec_key=planning_key(job.parsed) if job.parsed else "", key="", is_reserved=planned
         ),
         "plans": (a_plan_seen(job),) if planned else (),
         **changes,

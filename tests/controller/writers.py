@@ -19,7 +19,7 @@ from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.model.parse import job_seen
 from hetrl_operator.render import Deployment, certificates, children, plan_manifest
 from hetrl_operator.render.kueue_workload import submission
-from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, wish_of
+from tests.controller.values import SETTINGS, a_job_object, a_plan, a_plan_seen, parsed_of
 
 CHILD_KINDS = ("Secret", "ConfigMap", "Service", "StatefulSet", "HetRLPlan", "Workload")
 
@@ -80,7 +80,7 @@ def deployment_of(job: JobSeen) -> Deployment:
     plan = a_plan()
     return Deployment(
         job=job,
-        wish=wish_of(job),
+        parsed=parsed_of(job),
         plan=a_plan_seen(job, plan),
         sets=pod_sets(plan),
         running=frozenset(Role),
@@ -94,7 +94,7 @@ def write_of(kind: str, job: JobSeen) -> Apply | IssueCertificates | SubmitWorkl
         case "Secret":
             return certificates(deployment_of(job))
         case "Workload":
-            return submission(job, wish_of(job), ())
+            return submission(job, parsed_of(job), ())
         case "HetRLPlan":
             manifest = plan_manifest(job, a_plan(), key="k", spec_key="s", name=f"{job.name}-k")
             return Apply(manifest=manifest)

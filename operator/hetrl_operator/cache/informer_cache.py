@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hetrl_api.fleet.topology import HetRLTopology
-from hetrl_operator.cache.pending_writes import Place, RecentWrites
+from hetrl_operator.cache.pending_writes import PendingWrites, Place
 from hetrl_operator.model.containers import Body
 from hetrl_operator.model.kueue_admission import WorkloadSeen
 from hetrl_operator.model.nodes import Tolerations, must_leave, waits_for
@@ -35,7 +35,7 @@ LATE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Views:
+class InformerCache:
     """Live indexes, and the writes that they do not show yet."""
 
     jobs: Index
@@ -55,9 +55,9 @@ class Views:
     workloads: Index | None = None
     """Of Kueue; None where it is not used."""
 
-    recent: RecentWrites[Any] = field(default_factory=RecentWrites)
+    pending_writes: PendingWrites[Any] = field(default_factory=PendingWrites)
     gone: set[Place] = field(default_factory=set)
-    """What the indexes show though it is not there any more; ``census`` finds it out."""
+    """What the indexes show though it is not there any more; ``missed_deletes`` finds it out."""
 
     _fleet_version: int = 0
     _fleet_changed_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,15 +71,15 @@ class Views:
         # Of a job that was deleted and created again two may be shown for a moment.
         shown: Iterable[JobSeen] = self.jobs.get(key, ())
         found = max(shown, key=lambda each: each.created_at, default=None)
-        written: JobSeen | None = self.recent.get(("HetRLJob", *key))
+        written: JobSeen | None = self.pending_writes.get(("HetRLJob", *key))
         if found is None or written is None or written.uid != found.uid:
             return found
         return written if written.generation >= found.generation else found
 
     def plans_of(self, job: JobSeen) -> tuple[PlanSeen | UnreadablePlan, ...]:
         """Return the plans that were made for a job, or are in force for it, or that it names."""
-        found = {each.name: each for each in self._laid_over("HetRLPlan", self.plans, job)}
-        named = job.wish.written.planning.plan_ref if job.wish else None
+        found = {each.name: each for each in self._merged("HetRLPlan", self.plans, job)}
+        named = job.parsed.written.planning.plan_ref if job.parsed else None
         follows = job.status.plan.name if job.status.plan else None
         for name in {named, follows} - {None} - found.keys():
             found.update((each.name, each) for each in self._plans_at((job.namespace, name)))
@@ -91,7 +91,7 @@ class Views:
 
     def pods_of(self, job: JobSeen) -> tuple[PodSeen, ...]:
         """Return the pods of a job, in the order of their names."""
-        pods: list[PodSeen] = list(self._laid_over("Pod", self.pods, job))
+        pods: list[PodSeen] = list(self._merged("Pod", self.pods, job))
         return tuple(sorted(pods, key=lambda each: each.name))
 
     def has_pods(self, key: JobKey) -> bool:
@@ -102,14 +102,14 @@ class Views:
     def children_of(self, job: JobSeen) -> tuple[ChildSeen, ...]:
         """Return the StatefulSets, Services and ConfigMaps of a job."""
         return tuple(
-            each for kind in CHILD_KINDS for each in self._laid_over(kind, self.children[kind], job)
+            each for kind in CHILD_KINDS for each in self._merged(kind, self.children[kind], job)
         )
 
     def workload_of(self, job: JobSeen) -> WorkloadSeen | None:
         """Return the Workload that waits for a job, or holds its quota."""
         if self.workloads is None:
             return None
-        found: Iterable[WorkloadSeen] = self._laid_over("Workload", self.workloads, job)
+        found: Iterable[WorkloadSeen] = self._merged("Workload", self.workloads, job)
         return next(
             (each for each in found if each.owner_uid == job.uid and not each.is_deleting), None
         )
@@ -197,7 +197,7 @@ class Views:
         Nodes that are lost or leaving have a reason of their own. Where a pod of any job stops, or
         the scheduler preempts others, room is being made.
         """
-        stuck = [each for each in pods if _finds_no_room(each)]
+        stuck = [each for each in pods if _is_stuck_on_machine(each)]
         if not stuck:
             return {}
         found = {}
@@ -268,16 +268,16 @@ class Views:
             if (kind, "", name) not in self.gone
         ]
 
-    def _laid_over(self, kind: str, index: Index, job: JobSeen) -> Iterable[Any]:
+    def _merged(self, kind: str, index: Index, job: JobSeen) -> Iterable[Any]:
         shown = {
             each.name: each
             for each in index.get((job.namespace, job.name), ())
             if (kind, job.namespace, each.name) not in self.gone
         }
-        return {**shown, **self.recent.of(kind, job.uid)}.values()
+        return {**shown, **self.pending_writes.of(kind, job.uid)}.values()
 
 
-def _finds_no_room(pod: PodSeen) -> bool:
+def _is_stuck_on_machine(pod: PodSeen) -> bool:
     """Tell whether the scheduler looked at a pod's machine and does not make room there."""
     is_stuck = pod.unschedulable_since is not None and not (pod.node or pod.is_deleting)
     return is_stuck and not pod.nominated_node and is_about_machine(pod.waiting_message)

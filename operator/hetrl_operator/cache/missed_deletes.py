@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.kube.client import NAMES_ONLY, KubernetesApi
 from hetrl_operator.model import kueue_api
@@ -53,39 +53,39 @@ _KINDS = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Census:
+class MissedDeletes:
     """Counts the kinds that are in doubt, one after another."""
 
     api: KubernetesApi
-    views: Views
+    cache: InformerCache
     namespaces: tuple[str, ...]
     """Those that we serve; none: all."""
 
-    left: Callable[[Place], None]
+    on_deleted: Callable[[Place], None]
     """Called for every object that turned out to be gone."""
 
     _listed: set[Place] = field(default_factory=set)
-    _met: set[Place] | None = None
+    _seen: set[Place] | None = None
     """What watches have shown since the count that runs began: one of that name may be new."""
 
-    _doubted: set[str] = field(default_factory=set)
+    _suspected: set[str] = field(default_factory=set)
     _something: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def saw(self, place: Place, type_: str | None) -> None:
+    def record_event(self, place: Place, type_: str | None) -> None:
         """Take an event of a watch; a second listing of an object means a watch that began anew."""
         if type_ == "DELETED":
             self._listed.discard(place)
             return
-        self.views.gone.discard(place)
-        if self._met is not None:
-            self._met.add(place)
+        self.cache.gone.discard(place)
+        if self._seen is not None:
+            self._seen.add(place)
         if type_ is None and place in self._listed:
-            self.doubt(place[0])
+            self.suspect(place[0])
         self._listed.add(place)
 
-    def doubt(self, kind: str) -> None:
+    def suspect(self, kind: str) -> None:
         """Have a kind counted soon."""
-        self._doubted.add(kind)
+        self._suspected.add(kind)
         self._something.set()
 
     async def work(self) -> None:
@@ -95,33 +95,33 @@ class Census:
                 async with asyncio.timeout(EVERY_SECONDS):
                     await self._something.wait()
             except TimeoutError:
-                self._doubted.update(self._kinds())
+                self._suspected.update(self._kinds())
             await asyncio.sleep(SETTLE_SECONDS)
             self._something.clear()
-            doubted, self._doubted = self._doubted, set()
-            for kind in sorted(doubted):
-                await self._count(kind)
+            suspected, self._suspected = self._suspected, set()
+            for kind in sorted(suspected):
+                await self._check(kind)
 
     def _kinds(self) -> set[str]:
         """Return what there is to be counted: Workloads only where they are watched."""
-        return set(_KINDS) - (set() if self.views.workloads is not None else {"Workload"})
+        return set(_KINDS) - (set() if self.cache.workloads is not None else {"Workload"})
 
-    async def _count(self, kind: str) -> None:
+    async def _check(self, kind: str) -> None:
         # First what we know, then what there is: the reverse would take newcomers for ghosts.
-        self._met = set()
-        known = self.views.places(kind)
+        self._seen = set()
+        known = self.cache.places(kind)
         found, version = await self._places(kind)
-        met, self._met = self._met, None
+        seen, self._seen = self._seen, None
         if found is None:
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.doubt, kind)
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self.suspect, kind)
             return
-        for place in known - found - met:
-            if self.views.recent.is_newer(place, version):
+        for place in known - found - seen:
+            if self.cache.pending_writes.is_newer(place, version):
                 continue
             log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
-            self.views.gone.add(place)
+            self.cache.gone.add(place)
             self._listed.discard(place)
-            self.left(place)
+            self.on_deleted(place)
 
     async def _places(self, kind: str) -> tuple[set[Place] | None, int]:
         """List the names of a kind; None where the API server did not tell.

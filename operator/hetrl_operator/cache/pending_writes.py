@@ -27,7 +27,7 @@ class _Write(Generic[Value]):
 
 
 @dataclass(slots=True)
-class RecentWrites(Generic[Value]):
+class PendingWrites(Generic[Value]):
     """Values of objects as we wrote them."""
 
     clock: Callable[[], float] = time.monotonic

@@ -52,17 +52,17 @@ def next_deadline_seconds(seen: Observed, now: "datetime") -> float | None:
 
 def ttl_left_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return the seconds after which a finished job is deleted; None: it is kept."""
-    wish, ended = seen.job.wish, seen.job.status.completion_time
-    ttl = wish.written.ttl_seconds_after_finished if wish else None
+    parsed, ended = seen.job.parsed, seen.job.status.completion_time
+    ttl = parsed.written.ttl_seconds_after_finished if parsed else None
     if ttl is None or ended is None:
         return None
     return ttl - (now - ended).total_seconds()
 
 
 def _deadlines(seen: Observed, now: "datetime") -> tuple[_Deadline, ...]:
-    if seen.job.wish is None:
+    if seen.job.parsed is None:
         return ()
-    written = seen.job.wish.written
+    written = seen.job.parsed.written
     found = (
         _unschedulable(seen, written, now),
         _startup(seen, written, now),
@@ -87,9 +87,9 @@ def _startup(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadlin
         # Waiting for nodes had a deadline of its own; this one begins after it.
         starts += [pod.scheduled_at for pod in seen.pods if pod.scheduled_at]
     since = max(starts)
-    if seen.room.since:
+    if seen.full_machines.since:
         # A move away from a full machine is no new start, or one that fits nowhere starts for ever.
-        since = min(since, seen.room.since)
+        since = min(since, seen.full_machines.since)
     return _Deadline(
         reason=Reason.STARTUP_DEADLINE_EXCEEDED,
         field="startupDeadlineSeconds",
@@ -108,7 +108,7 @@ def _unschedulable(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _D
     waiting = _waiting_pods(seen)
     if waiting:
         times = [pod.unschedulable_since for pod in waiting if pod.unschedulable_since]
-        since = min([*times, *((seen.room.since,) if seen.room.since else ())])
+        since = min([*times, *((seen.full_machines.since,) if seen.full_machines.since else ())])
         waits_for = names_and_reasons(waiting)
     elif planned and planned.status is not ConditionStatus.TRUE and _lacks_gpus(planned):
         resumed = condition(seen.job.status, ConditionType.SUSPENDED)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_operator.decide.deadlines import next_deadline_seconds
+from hetrl_operator.decide.job_decision import JobDecision, sets_of
 from hetrl_operator.decide.kueue import queueing
 from hetrl_operator.decide.plan import auto
 from hetrl_operator.decide.plan.planned import Planned
 from hetrl_operator.decide.pods import running_roles
-from hetrl_operator.decide.pods.finalizer import hold
-from hetrl_operator.decide.pods.gang import lifts
+from hetrl_operator.decide.pods.finalizer import add_finalizer
+from hetrl_operator.decide.pods.gang import remove_scheduling_gates
 from hetrl_operator.decide.pods.replacements import (
     Wanted,
     next_loss_seconds,
@@ -24,7 +25,6 @@ from hetrl_operator.decide.pods.replacements import events as replacement_events
 from hetrl_operator.decide.pods.resources import refused, resources
 from hetrl_operator.decide.pods.restarts import events as restart_events
 from hetrl_operator.decide.pods.restarts import restarts
-from hetrl_operator.decide.round import Round, sets_of
 from hetrl_operator.decide.status import degraded as watch
 from hetrl_operator.decide.status.progress import next_write_seconds, progress
 from hetrl_operator.decide.status.readiness import role_findings
@@ -32,7 +32,7 @@ from hetrl_operator.decide.status.stalled import advance, next_stall_seconds
 from hetrl_operator.decide.stopping import queued
 from hetrl_operator.model.actions import Event
 from hetrl_operator.model.conditions import Finding
-from hetrl_operator.model.observed import Observed, Wish
+from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.reasons import ConditionType, EventReason
 from hetrl_operator.render import Deployment, digests
 from hetrl_operator.settings import PodSettings
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 
 def active(
-    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
-) -> Round:
+    seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
+) -> JobDecision:
     """Plan the job, and deploy it as soon as there is a plan to be run."""
-    planned = auto.planned(seen, wish, now)
+    planned = auto.planned(seen, parsed, now)
     plan = planned.plan.plan if planned.plan else None
-    quota = queueing.finding(seen, wish, plan)
+    quota = queueing.finding(seen, parsed, plan)
     findings = (accepted, planned.finding, *quota, *running_roles.resumed_finding(seen))
-    only = wish.written.planning.mode is PlanningMode.PLAN_ONLY
+    only = parsed.written.planning.mode is PlanningMode.PLAN_ONLY
     if planned.plan is None or only:
-        return Round(
+        return JobDecision(
             findings=(*findings, *refused(seen)),
             actions=planned.actions,
             plan=planned.plan,
@@ -61,12 +61,12 @@ def active(
                 _next_room_seconds(seen, now),
             ),
         )
-    if not seen.pods and queueing.exceeds(seen, wish, planned.plan.plan):
+    if not seen.pods and queueing.exceeds(seen, parsed, planned.plan.plan):
         # Planned anew since it was admitted: it waits again, with what it needs now.
-        return queued(seen, wish, accepted, now, settings)
+        return queued(seen, parsed, accepted, now, settings)
     deployment = Deployment(
         job=seen.job,
-        wish=wish,
+        parsed=parsed,
         plan=planned.plan,
         sets=sets_of(planned.plan),
         running=running_roles.ALL_ROLES,
@@ -81,31 +81,42 @@ def _deployed(
     deployment: Deployment,
     findings: tuple[Finding, ...],
     now: "datetime",
-) -> Round:
+) -> JobDecision:
     """Bring the pods of a job to what its plan wants, and tell what they do."""
     sets = deployment.sets
     written = resources(seen, deployment)
     restarted = restarts(seen, sets, now)
     replaced = replacements(seen, _wanted(deployment), restarted.records, now)
-    lifted = lifts(seen, sets, replaced, now, holds_trainers=restarted.is_pending)
+    num_ungated = remove_scheduling_gates(
+        seen, sets, replaced, now, holds_trainers=restarted.is_pending
+    )
     shown = progress(seen, now)
     roles = role_findings(seen, sets)
     is_running = any(each.holds for each in roles if each.type == ConditionType.RUNNING)
-    told = queueing.strays(seen) or queueing.tells(seen, is_running=is_running, now=now)
-    return Round(
+    told = queueing.delete_orphaned(seen) or queueing.report_pods_ready(
+        seen, is_running=is_running, now=now
+    )
+    return JobDecision(
         findings=(
             *findings,
             written.finding,
             *roles,
             advance(seen, shown, now),
-            watch.degraded(seen, deployment.wish, planned, sets),
+            watch.degraded(seen, deployment.parsed, planned, sets),
         ),
-        actions=(*hold(seen), *planned.actions, *written.actions, *replaced, *lifted, *told),
+        actions=(
+            *add_finalizer(seen),
+            *planned.actions,
+            *written.actions,
+            *replaced,
+            *num_ungated,
+            *told,
+        ),
         events=(
             *planned.events,
             *restart_events(restarted),
             *replacement_events(replaced, restarted.new),
-            *_gang_events(len(lifted), sets),
+            *_gang_events(len(num_ungated), sets),
         ),
         plan=planned.plan,
         sets=sets,
@@ -127,7 +138,7 @@ def _deployed(
 
 def _next_room_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return when machines may count as full, or not any more, though nothing else happens."""
-    at = seen.room.next_at
+    at = seen.full_machines.next_at
     return max(0.0, (at - now).total_seconds()) if at else None
 
 
@@ -135,8 +146,8 @@ def _wanted(deployment: Deployment) -> Wanted:
     return Wanted(sets=deployment.sets, restart_hashes=digests(deployment).restarts)
 
 
-def _gang_events(lifted: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:
-    if not lifted or lifted != sum(each.num_pods for each in sets):
+def _gang_events(num_ungated: int, sets: tuple[PodSet, ...]) -> tuple[Event, ...]:
+    if not num_ungated or num_ungated != sum(each.num_pods for each in sets):
         return ()
-    text = f"all {lifted} pods may be scheduled"
+    text = f"all {num_ungated} pods may be scheduled"
     return (Event(reason=EventReason.GANG_STARTED, message=text),)

@@ -9,19 +9,31 @@ from typing import TYPE_CHECKING
 from hetrl_core.task import Role
 from hetrl_operator.decide import terminal
 from hetrl_operator.decide.deadlines import ttl_left_seconds
+from hetrl_operator.decide.job_decision import JobDecision, as_before, sets_of
 from hetrl_operator.decide.kueue import queueing
 from hetrl_operator.decide.plan import auto, history
-from hetrl_operator.decide.plan.active_plan import in_force
+from hetrl_operator.decide.plan.active_plan import active_plan
 from hetrl_operator.decide.pods import running_roles
-from hetrl_operator.decide.pods.finalizer import forced, hold, left_seconds, let_go
+from hetrl_operator.decide.pods.finalizer import (
+    add_finalizer,
+    forced,
+    left_seconds,
+    remove_finalizer,
+)
 from hetrl_operator.decide.pods.replacements import next_loss_seconds, on_lost_nodes
 from hetrl_operator.decide.pods.resources import refused, resources, stops
-from hetrl_operator.decide.round import Round, as_before, sets_of
 from hetrl_operator.decide.status.readiness import stopped_findings
-from hetrl_operator.model.actions import Action, Delete, DeleteJob, Event, LetJobGo, ReleaseGpus
+from hetrl_operator.model.actions import (
+    Action,
+    Delete,
+    DeleteJob,
+    Event,
+    ReleaseGpus,
+    RemoveFinalizer,
+)
 from hetrl_operator.model.conditions import Finding, condition
 from hetrl_operator.model.labels import child_name
-from hetrl_operator.model.observed import Observed, Wish
+from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from hetrl_operator.render import Deployment
 from hetrl_operator.settings import PodSettings
@@ -39,34 +51,34 @@ _KEPT_OF_A_DELETED_JOB = (
 
 
 def queued(
-    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
-) -> Round:
+    seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
+) -> JobDecision:
     """Wait for the job's queue; pods that there still are stop as for a suspension."""
     stopped = _stopped(
         seen,
-        wish,
+        parsed,
         running=running_roles.roles_while_stopping(seen),
         now=now,
         settings=settings,
         last=(),
     )
     if seen.pods:
-        return _evicted(seen, wish, accepted, stopped)
-    planned = auto.planned(seen, wish, now)
+        return _evicted(seen, parsed, accepted, stopped)
+    planned = auto.planned(seen, parsed, now)
     plan = planned.plan.plan if planned.plan else None
     return replace(
         stopped,
         findings=(
             accepted,
             planned.finding,
-            *queueing.finding(seen, wish, plan),
+            *queueing.finding(seen, parsed, plan),
             *queueing.waiting_suspended(seen),
             *refused(seen),
         ),
         actions=(
             *stopped.actions,
             *planned.actions,
-            *((*hold(seen), *queueing.in_queue(seen, wish, plan)) if plan else ()),
+            *((*add_finalizer(seen), *queueing.sync_workload(seen, parsed, plan)) if plan else ()),
         ),
         plan=planned.plan,
         sets=sets_of(planned.plan),
@@ -74,7 +86,9 @@ def queued(
     )
 
 
-def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> Round:
+def _evicted(
+    seen: Observed, parsed: ParsedSpec, accepted: Finding, stopped: JobDecision
+) -> JobDecision:
     text = "the job's queue does not admit it"
     kept = as_before(seen, ConditionType.PLANNED)
     created = Finding(
@@ -85,7 +99,7 @@ def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> R
         findings=(
             accepted,
             *((kept,) if kept else ()),
-            *queueing.finding(seen, wish, stopped.plan.plan if stopped.plan else None),
+            *queueing.finding(seen, parsed, stopped.plan.plan if stopped.plan else None),
             running_roles.suspended_finding(seen),
             created,
             *stopped_findings(seen, Reason.EVICTED, text),
@@ -94,24 +108,24 @@ def _evicted(seen: Observed, wish: Wish, accepted: Finding, stopped: Round) -> R
 
 
 def suspended(
-    seen: Observed, wish: Wish, accepted: Finding, now: "datetime", settings: PodSettings
-) -> Round:
+    seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
+) -> JobDecision:
     """Stop the pods, trainers after their checkpoint, and give back GPUs and quota."""
     text = "the job is suspended"
     planned = Finding(
         type=ConditionType.PLANNED, holds=False, reason=Reason.SUSPENDED, message=text
     )
     created = replace(planned, type=ConditionType.RESOURCES_CREATED)
-    round_ = _stopped(
+    result = _stopped(
         seen,
-        wish,
+        parsed,
         running=running_roles.roles_while_stopping(seen),
         now=now,
         settings=settings,
-        last=(*queueing.gives_back(seen), *let_go(seen, now)),
+        last=(*queueing.return_quota(seen), *remove_finalizer(seen, now)),
     )
     return replace(
-        round_,
+        result,
         findings=(
             accepted,
             planned,
@@ -123,64 +137,66 @@ def suspended(
     )
 
 
-def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> Round:
+def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecision:
     """Stop the pods as for a suspension, trainers first, and let the job go."""
-    wish = seen.job.wish
-    if wish is None:
-        return Round(findings=(), actions=(LetJobGo(),))
-    round_ = _stopped(
+    parsed = seen.job.parsed
+    if parsed is None:
+        return JobDecision(findings=(), actions=(RemoveFinalizer(),))
+    result = _stopped(
         seen,
-        wish,
+        parsed,
         running=running_roles.roles_while_stopping(seen),
         now=now,
         settings=settings,
-        last=(*queueing.gives_back(seen), *history.clear(seen), *let_go(seen, now)),
+        last=(*queueing.return_quota(seen), *history.clear(seen), *remove_finalizer(seen, now)),
     )
     kept = tuple(as_before(seen, each) for each in _KEPT_OF_A_DELETED_JOB)
     return replace(
-        round_,
+        result,
         findings=(
             *(each for each in kept if each),
             *stopped_findings(seen, Reason.DELETING, "the job is being deleted"),
         ),
         events=forced(seen, now),
-        wake_after=(*round_.wake_after, left_seconds(seen, now)),
+        wake_after=(*result.wake_after, left_seconds(seen, now)),
     )
 
 
-def ended(seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings) -> Round:
+def ended(
+    seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings
+) -> JobDecision:
     """Keep how it ended until the job's time to live is over."""
     ttl = ttl_left_seconds(seen, now)
     expired = ttl is not None and ttl <= 0
-    wish, round_ = seen.job.wish, Round(findings=())
-    if wish:
-        told = queueing.finishes(seen, succeeded=end.succeeded, message=end.message, now=now)
-        round_ = _stopped(
+    parsed, result = seen.job.parsed, JobDecision(findings=())
+    if parsed:
+        told = queueing.report_finished(seen, succeeded=end.succeeded, message=end.message, now=now)
+        result = _stopped(
             seen,
-            wish,
+            parsed,
             running=running_roles.NO_ROLE,
             now=now,
             settings=settings,
-            last=(*told, *let_go(seen, now)),
+            last=(*told, *remove_finalizer(seen, now)),
         )
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     verdict = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
     kept = tuple(as_before(seen, each) for each in (ConditionType.ACCEPTED, ConditionType.PLANNED))
     return replace(
-        round_,
+        result,
         findings=(
             *(each for each in kept if each),
             *((queueing.returned(),) if _has_quota_condition(seen) else ()),
             *stopped_findings(seen, Reason.FINISHED, "the job has ended"),
             verdict,
         ),
-        actions=(*round_.actions, *((DeleteJob(),) if expired else ())),
+        actions=(*result.actions, *((DeleteJob(),) if expired else ())),
         events=(
             Event(reason=EventReason.TTL_EXPIRED, message="spec.ttlSecondsAfterFinished is over"),
         )
         if expired
         else (),
-        wake_after=(*round_.wake_after, ttl if not expired else None),
+        wake_after=(*result.wake_after, ttl if not expired else None),
     )
 
 
@@ -190,13 +206,13 @@ def _has_quota_condition(seen: Observed) -> bool:
 
 def _stopped(
     seen: Observed,
-    wish: Wish,
+    parsed: ParsedSpec,
     *,
     running: frozenset[Role],
     now: "datetime",
     settings: PodSettings,
     last: tuple[Action, ...],
-) -> Round:
+) -> JobDecision:
     """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them.
 
     What is done last comes after the GPUs: whom a queue admits then can be planned on them.
@@ -205,24 +221,24 @@ def _stopped(
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
     dead = on_lost_nodes(seen, now)
-    plan = in_force(seen.job, seen.plans)
+    plan = active_plan(seen.job, seen.plans)
     wakes = (next_loss_seconds(seen, now),) if seen.pods else ()
     if plan is None:
         gone = _without_plan(seen, running)
-        return Round(findings=(), actions=(*gone, *dead, *last), wake_after=wakes)
+        return JobDecision(findings=(), actions=(*gone, *dead, *last), wake_after=wakes)
     sets = sets_of(plan)
     started = any(each.kind == "StatefulSet" for each in seen.children)
     writes: tuple[Action, ...] = ()
     if started:
         deployment = Deployment(
-            job=seen.job, wish=wish, plan=plan, sets=sets, running=running, settings=settings
+            job=seen.job, parsed=parsed, plan=plan, sets=sets, running=running, settings=settings
         )
         writes = (
             stops(seen, deployment)
             if seen.job.is_deleting
             else (resources(seen, deployment).actions)
         )
-    return Round(
+    return JobDecision(
         findings=(),
         actions=(*writes, *dead, *last),
         plan=plan,

@@ -45,11 +45,11 @@ class Verdict:
 def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdict | None:
     """Return how the job ended; None while it has not. The first verdict stands for ever."""
     written = _written(seen)
-    if written or seen.job.wish is None:
+    if written or seen.job.parsed is None:
         return written
     if seen.progress and seen.progress.finished:
         return _of_progress(seen.progress)
-    if seen.job.wish.written.suspend or waits(seen.job, seen.queueing):
+    if seen.job.parsed.written.suspend or waits(seen.job, seen.queueing):
         return None
     return (
         _of_coordinator(seen)

@@ -14,9 +14,9 @@ import kopf
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_api.load import parse
 from hetrl_api.validation.errors import InvalidObjectError
-from hetrl_operator.cache.informer_cache import Views
-from hetrl_operator.cache.pending_writes import Place, RecentWrites
-from hetrl_operator.kopf_adapter.slimming import drop_ballast
+from hetrl_operator.cache.informer_cache import InformerCache
+from hetrl_operator.cache.pending_writes import PendingWrites, Place
+from hetrl_operator.kopf_adapter.slimming import strip_content
 from hetrl_operator.model import kueue_api
 from hetrl_operator.model import parse as observe
 from hetrl_operator.model.kueue_admission import NOT_STARTED, WorkloadSeen, workload_seen
@@ -43,7 +43,7 @@ _OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
 class Hooks:
     """What handlers need: the controller, once there are views for it."""
 
-    make_controller: Callable[[Views, str], Controller]
+    make_controller: Callable[[InformerCache, str], Controller]
     watch_silence_seconds: float
     queues_off: str = NOT_STARTED
     """Why Workloads are not to be watched; empty: they are. Known before watches start."""
@@ -54,7 +54,7 @@ class Hooks:
 
     def started(self, indices: Mapping[str, Any]) -> None:
         """Build the controller over kopf's live indexes."""
-        views = Views(
+        cache = InformerCache(
             jobs=indices["jobs"],
             plans=indices["plans"],
             pods=indices["pods"],
@@ -64,15 +64,15 @@ class Hooks:
             plan_homes=indices["plan-homes"],
             followers=indices["followers"],
             workloads=indices["workloads"] if not self.queues_off else None,
-            recent=RecentWrites(),
+            pending_writes=PendingWrites(),
         )
-        self.controller = self.make_controller(views, self.queues_off)
+        self.controller = self.make_controller(cache, self.queues_off)
 
     def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
         """Have a job looked at because something of it happened."""
         controller = self._ready(kind, event)
         metadata = event["object"]["metadata"]
-        controller.views.recent.shown(
+        controller.cache.pending_writes.shown(
             _place(kind, event),
             resource_version=metadata.get("resourceVersion", ""),
             is_deleted=event["type"] == "DELETED",
@@ -80,13 +80,13 @@ class Hooks:
         if key is not None:
             controller.queue.add(key)
         if kind == "HetRLPlan":
-            for follower in controller.views.followers_of(metadata["namespace"], metadata["name"]):
+            for follower in controller.cache.followers_of(metadata["namespace"], metadata["name"]):
                 controller.queue.add(follower)
 
     def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
         """Have jobs without a plan looked at, if planning would see a difference."""
         # One that was taken for gone is news though it looks as before.
-        was_gone = self.controller and _place(kind, event) in self.controller.views.gone
+        was_gone = self.controller and _place(kind, event) in self.controller.cache.gone
         controller = self._ready(kind, event)
         body = event["object"]
         name = body["metadata"]["name"]
@@ -100,13 +100,13 @@ class Hooks:
                 self._nodes[name] = node
         controller.fleet_changed()
         if kind == "Node":
-            controller.look_at_jobs_on(name)
+            controller.enqueue_jobs_on_node(name)
 
     def _ready(self, kind: str, event: Mapping[str, Any]) -> Controller:
         assert self.controller, "kopf runs start-up handlers before all others"
         if not self._has_begun:
             self._begin(self.controller)
-        self.controller.census.saw(_place(kind, event), event["type"])
+        self.controller.missed_deletes.record_event(_place(kind, event), event["type"])
         self.controller.metrics.watched(resource=kind, type_=event["type"] or "LISTED")
         return self.controller
 
@@ -115,7 +115,7 @@ class Hooks:
         self._has_begun = True
         controller.restore()
         # A list tells of every node. As news, each would have the fleet digested anew.
-        self._nodes = {each["metadata"]["name"]: each for each in controller.views.nodes()}
+        self._nodes = {each["metadata"]["name"]: each for each in controller.cache.nodes()}
         controller.fleet_changed()
 
 
@@ -191,15 +191,15 @@ def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> No
     # In this order: the last of a kind's indexes leaves little for others to read.
     indexes = {
         "jobs": (JOBS, _job_index),
-        "followers": (JOBS, _lightening(_follower_index)),
+        "followers": (JOBS, _stripping(_follower_index)),
         "plans": (PLANS, _plan_index),
-        "plan-homes": (PLANS, _lightening(_plan_home_index)),
-        "pods": ("pods.v1", _lightening(_pod_index)),
+        "plan-homes": (PLANS, _stripping(_plan_home_index)),
+        "pods": ("pods.v1", _stripping(_pod_index)),
         "nodes": ("nodes.v1", _node_index),
         "topologies": (TOPOLOGIES, _topology_index),
-        **({"workloads": (kueue_api.RESOURCE, _lightening(_workload_index))} if has_kueue else {}),
+        **({"workloads": (kueue_api.RESOURCE, _stripping(_workload_index))} if has_kueue else {}),
         **{
-            kind.lower(): (name, _lightening(_child_index(kind)))
+            kind.lower(): (name, _stripping(_child_index(kind)))
             for kind, name in CHILD_RESOURCES.items()
         },
     }
@@ -222,15 +222,15 @@ def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
         kopf.on.event(resource, id=f"on-{kind.lower()}", registry=registry)(handler)
 
 
-def _lightening(index: Any) -> Any:
+def _stripping(index: Any) -> Any:
     """Return an index after which only an object's metadata is left."""
 
-    async def lightened(body: Body, **_: Any) -> Any:
+    async def stripped(body: Body, **_: Any) -> Any:
         found = await index(body)
-        drop_ballast(body)
+        strip_content(body)
         return found
 
-    return lightened
+    return stripped
 
 
 async def _job_index(body: Body, **_: Any) -> dict[JobKey, JobSeen]:

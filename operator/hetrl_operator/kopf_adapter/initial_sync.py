@@ -1,9 +1,9 @@
-"""kopf's sets of toggles, made to wake who waits only when the set has turned, and to be asked.
+"""The initial sync: whether kopf has indexed every object of its first lists.
 
-At its start kopf makes a toggle of every object that it lists, and each object's worker waits until
-all are indexed. kopf itself wakes all workers at each toggle's coming and going: with a thousand
-jobs, of fourteen thousand objects, that takes minutes, in which no job is looked at. Nor does kopf
-tell when all are indexed; the set that its workers wait for does.
+At its start kopf creates a toggle for every listed object, and each object's worker waits until all
+are indexed. kopf wakes all workers whenever a toggle is added or removed: with a thousand jobs and
+fourteen thousand objects that takes minutes, in which no job is reconciled. The toggle set below
+wakes them only when its state changes. It also reports the state, which kopf does not.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,64 +11,64 @@ from collections.abc import Callable, Iterable
 from kopf._cogs.aiokits import aiotoggles
 
 
-class ToggleSet(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no types
-    """What kopf's is, but quiet while nothing turns."""
+class QuietToggles(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no types
+    """A toggle set that notifies its waiters only when its state changes."""
 
-    has_waited: bool = False
-    """Whether it was of several toggles once. One alone is kopf's while it looks for kinds."""
+    has_held_several: bool = False
+    """Whether it ever held several toggles. kopf holds a single one while it scans resources."""
 
     async def make_toggle(
         self, state: bool = False, *, name: str | None = None
     ) -> aiotoggles.Toggle:
-        """Add a toggle."""
+        """Add a new toggle."""
         was_on = self.is_on()
         toggle = aiotoggles.Toggle(state, name=name, condition=self._condition)
         self._toggles.add(toggle)
-        self.has_waited = self.has_waited or len(self._toggles) > 1
-        await self._tell(was_on)
+        self.has_held_several = self.has_held_several or len(self._toggles) > 1
+        await self._notify(was_on)
         return toggle
 
     async def drop_toggle(self, toggle: aiotoggles.Toggle) -> None:
-        """Take one out."""
+        """Remove a toggle."""
         await self.drop_toggles((toggle,))
 
     async def drop_toggles(self, toggles: Iterable[aiotoggles.Toggle]) -> None:
-        """Take some out."""
+        """Remove several toggles."""
         was_on = self.is_on()
         self._toggles.difference_update(toggles)
-        await self._tell(was_on)
+        await self._notify(was_on)
 
-    async def _tell(self, was_on: bool) -> None:
+    async def _notify(self, was_on: bool) -> None:
         if self.is_on() != was_on:
             async with self._condition:
                 self._condition.notify_all()
 
 
-class Lists:
-    """What kopf lists at its start: every object that there is of the kinds that are watched."""
+class InitialSync:
+    """The state of kopf's first lists of all watched kinds."""
 
     def __init__(self) -> None:
-        self._toggles: list[ToggleSet] = []
-        self._are_in = False
+        self._toggles: list[QuietToggles] = []
+        self._has_synced = False
 
-    def are_in(self) -> bool:
-        """Tell whether all have come and are indexed: from then on jobs are looked at.
+    def has_synced(self) -> bool:
+        """Tell whether all listed objects are indexed; jobs are reconciled from then on.
 
-        It stays so when a kind is watched later: what is known by then is looked at meanwhile.
+        Once true it stays true, also when kopf starts to watch another kind later.
         """
-        self._are_in = self._are_in or any(
-            each.has_waited and each.is_on() for each in self._toggles
+        self._has_synced = self._has_synced or any(
+            each.has_held_several and each.is_on() for each in self._toggles
         )
-        return self._are_in
+        return self._has_synced
 
-    def quieten(self) -> None:
-        """Have kopf make its sets of toggles of ours; before it is started."""
+    def install(self) -> None:
+        """Make kopf use this module's toggle sets. Call it before kopf starts."""
         toggles = self._toggles
 
-        class Kept(ToggleSet):
+        class Kept(QuietToggles):
             def __init__(self, turn_on: Callable[[Iterable[bool]], bool]) -> None:
                 super().__init__(turn_on)
-                # Of any: whether it is paused. Of all: whether lists are in.
+                # kopf uses ``any`` for pausing and ``all`` for its first lists.
                 if turn_on is all:
                     toggles.append(self)
 

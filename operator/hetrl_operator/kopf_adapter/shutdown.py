@@ -23,7 +23,7 @@ def give_up() -> None:
 
 
 @dataclass(slots=True)
-class Ending:
+class GracefulShutdown:
     """Waits for the first of some tasks to end, and then only so long for all to be over."""
 
     give_up: Callable[[], None] = give_up

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def drop_ballast(body: Mapping[str, Any]) -> None:
+def strip_content(body: Mapping[str, Any]) -> None:
     """Empty an object that kopf holds, but for the metadata by which events are told apart."""
     body["metadata"].pop("managedFields", None)
     for name in body:

@@ -12,7 +12,7 @@ from hetrl_operator.kube.client import APPLY, JSON_PATCH, KubernetesApi
 from hetrl_operator.kube.managed_fields import has_more, is_object
 from hetrl_operator.kube.paths import collection
 from hetrl_operator.kube.write_results import Done, Outcome, TryAgain, outcome_of
-from hetrl_operator.model.actions import HoldJob, LetJobGo, WriteStatus
+from hetrl_operator.model.actions import AddFinalizer, RemoveFinalizer, WriteStatus
 from hetrl_operator.model.labels import API_VERSION, FIELD_MANAGER, FINALIZER
 from hetrl_operator.model.observed import JobSeen
 
@@ -26,12 +26,14 @@ class JobWriter:
         """Write through this connection."""
         self._api = api
 
-    async def write(self, job: JobSeen, action: HoldJob | LetJobGo | WriteStatus) -> Outcome:
+    async def write(
+        self, job: JobSeen, action: AddFinalizer | RemoveFinalizer | WriteStatus
+    ) -> Outcome:
         """Carry out an action on a job itself."""
         match action:
-            case HoldJob():
+            case AddFinalizer():
                 return await self._hold(job)
-            case LetJobGo():
+            case RemoveFinalizer():
                 return await self._let_go(job)
             case WriteStatus():
                 return await self._write_status(job, action.status)

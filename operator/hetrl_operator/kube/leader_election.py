@@ -24,7 +24,7 @@ _SHORTEST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LeaseConfig:
     """How long a lease lasts.
 
     A little shorter than 15, 10 and 2 seconds, which Kubernetes' own components take: a killed
@@ -56,7 +56,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sight:
+class _ObservedLease:
     """The lease as it was seen last, and since when it has been like that."""
 
     version: str
@@ -70,54 +70,54 @@ class _Sight:
 
 
 @dataclass(slots=True, kw_only=True)
-class Election:
+class LeaderElection:
     """One candidate's part in the election of a leader."""
 
     api: KubernetesApi
     candidate: Candidate
-    terms: Terms = field(default_factory=Terms)
+    config: LeaseConfig = field(default_factory=LeaseConfig)
     clock: Callable[[], float] = time.monotonic
-    chance: random.Random = field(default_factory=random.Random)
-    _sight: _Sight | None = None
+    rng: random.Random = field(default_factory=random.Random)
+    _observed: _ObservedLease | None = None
     _renewed_at: float | None = None
     """When the renewal was *sent* that succeeded last; None while we do not lead."""
 
     def leads(self) -> bool:
         """Tell whether we may act now."""
         at = self._renewed_at
-        return at is not None and self.clock() - at < self.terms.renew_within_seconds
+        return at is not None and self.clock() - at < self.config.renew_within_seconds
 
     def has_seen_lease(self) -> bool:
         """Tell whether the election works for us: we have read the lease, or hold it."""
-        return self._sight is not None
+        return self._observed is not None
 
     def leader_address(self) -> str:
         """Return where the leader's progress endpoint is; empty while nobody is known to lead."""
-        if self._sight is None:
+        if self._observed is None:
             return ""
-        annotations = self._sight.body["metadata"].get("annotations") or {}
+        annotations = self._observed.body["metadata"].get("annotations") or {}
         return str(annotations.get(LEADER_ADDRESS, ""))
 
-    async def win(self) -> None:
+    async def acquire(self) -> None:
         """Wait until we lead."""
         while not await self._attempt():
             await asyncio.sleep(min(self._pause(), self._expires_in()))
         log.info("leading: lease=%s identity=%s", self.candidate.lease, self.candidate.identity)
 
-    async def keep(self) -> None:
+    async def renew(self) -> None:
         """Renew until that has failed for too long; whoever waits for this must then stop."""
         while self.leads():
             await asyncio.sleep(self._pause())
             await self._attempt()
         log.error("lost: lease=%s identity=%s", self.candidate.lease, self.candidate.identity)
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         """Let another replica act at once; to be called when nothing of ours writes any more."""
-        if not self.leads() or self._sight is None:
+        if not self.leads() or self._observed is None:
             return
         self._renewed_at = None
-        spec = {**self._sight.spec, "holderIdentity": "", "leaseDurationSeconds": 1}
-        reply = await self._replace(self._sight.body, spec)
+        spec = {**self._observed.spec, "holderIdentity": "", "leaseDurationSeconds": 1}
+        reply = await self._replace(self._observed.body, spec)
         log.info("resigned: lease=%s status=%d", self.candidate.lease, reply.status)
 
     async def _attempt(self) -> bool:
@@ -129,7 +129,7 @@ class Election:
         if not reply.is_success:
             if reply.status == HTTPStatus.CONFLICT:
                 # Somebody else was first, or our last renewal came through unheard: look again.
-                self._sight = None
+                self._observed = None
             log.warning("lease not written: status=%d why=%s", reply.status, reply.message)
             return False
         self._renewed_at = sent_at
@@ -138,7 +138,7 @@ class Election:
 
     async def _write(self) -> Reply | None:
         """Write the lease if it is free or ours; None: it is not, or cannot be read."""
-        if not self.leads() or self._sight is None:
+        if not self.leads() or self._observed is None:
             found = await self._request("GET", self._path)
             if found.status == HTTPStatus.NOT_FOUND:
                 return await self._create()
@@ -146,7 +146,7 @@ class Election:
                 log.warning("lease not read: status=%d why=%s", found.status, found.message)
                 return None
             self._see(found.body)
-        sight = self._sight
+        sight = self._observed
         assert sight, "it was just seen, or we hold it"
         holder = sight.spec.get("holderIdentity") or ""
         if holder not in {"", self.candidate.identity} and self._left(sight) > 0:
@@ -156,28 +156,28 @@ class Election:
 
     def _see(self, body: Mapping[str, Any]) -> None:
         version = body["metadata"]["resourceVersion"]
-        if self._sight is None or self._sight.version != version:
-            self._sight = _Sight(version=version, body=body, since=self.clock())
+        if self._observed is None or self._observed.version != version:
+            self._observed = _ObservedLease(version=version, body=body, since=self.clock())
 
     def _expires_in(self) -> float:
         """Return when to look again at a lease that somebody else holds, at the latest."""
-        if self._sight is None:
-            return self.terms.retry_seconds
+        if self._observed is None:
+            return self.config.retry_seconds
         # Never at once: two who wait for the same moment would ask without end.
-        return max(_SHORTEST_SECONDS * (1 + self.chance.random()), self._left(self._sight))
+        return max(_SHORTEST_SECONDS * (1 + self.rng.random()), self._left(self._observed))
 
-    def _left(self, sight: _Sight) -> float:
-        lasts = float(sight.spec.get("leaseDurationSeconds") or self.terms.lease_seconds)
+    def _left(self, sight: _ObservedLease) -> float:
+        lasts = float(sight.spec.get("leaseDurationSeconds") or self.config.lease_seconds)
         return sight.since + lasts - self.clock()
 
-    def _spec(self, sight: _Sight | None, *, is_new: bool) -> dict[str, Any]:
+    def _spec(self, sight: _ObservedLease | None, *, is_new: bool) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         before = sight.spec if sight else {}
         transitions = int(before.get("leaseTransitions") or 0)
         return {
             "holderIdentity": self._us,
             # Whole seconds: the API knows no others.
-            "leaseDurationSeconds": max(1, round(self.terms.lease_seconds)),
+            "leaseDurationSeconds": max(1, round(self.config.lease_seconds)),
             "acquireTime": now if is_new else before.get("acquireTime", now),
             "renewTime": now,
             "leaseTransitions": transitions + (is_new and sight is not None),
@@ -209,7 +209,7 @@ class Election:
             path,
             query={} if body is None else {"fieldManager": FIELD_MANAGER},
             body=body,
-            timeout_seconds=self.terms.renew_within_seconds / 2,
+            timeout_seconds=self.config.renew_within_seconds / 2,
         )
 
     @property
@@ -228,4 +228,4 @@ class Election:
         )
 
     def _pause(self) -> float:
-        return self.terms.retry_seconds * (1 + 0.2 * self.chance.random())
+        return self.config.retry_seconds * (1 + 0.2 * self.rng.random())

@@ -25,19 +25,19 @@ from hetrl_operator.kube.write_results import (
 )
 from hetrl_operator.model import kueue_api
 from hetrl_operator.model.actions import (
+    AddFinalizer,
     AnnotatePlan,
     Apply,
     Delete,
     DeleteJob,
     Event,
-    HoldJob,
     IssueCertificates,
-    LetJobGo,
-    LiftGate,
     PriorityClass,
+    RemoveFinalizer,
+    RemoveSchedulingGate,
     RequeueWorkload,
     SubmitWorkload,
-    TellWorkload,
+    UpdateWorkloadStatus,
     WriteStatus,
 )
 from hetrl_operator.model.labels import API_VERSION, FIELD_MANAGER, GANG_GATE, of_child
@@ -46,16 +46,16 @@ from hetrl_operator.render import tls
 from hetrl_operator.render.deployment import owner_of
 
 _NOT_FOUND, _CONFLICT = 404, 409
-_Queueing = SubmitWorkload | RequeueWorkload | TellWorkload
+_Queueing = SubmitWorkload | RequeueWorkload | UpdateWorkloadStatus
 _Plain = (
     Apply
     | AnnotatePlan
     | Delete
     | IssueCertificates
-    | LiftGate
+    | RemoveSchedulingGate
     | WriteStatus
-    | HoldJob
-    | LetJobGo
+    | AddFinalizer
+    | RemoveFinalizer
     | DeleteJob
 )
 Writable = _Plain | _Queueing
@@ -71,7 +71,7 @@ class Writer:
         self._may_write = may_write
         self._children, self._jobs = ChildWriter(api), JobWriter(api)
 
-    async def perform(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
+    async def apply(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
         """Carry out one action.
 
         Args:
@@ -81,11 +81,11 @@ class Writer:
         """
         if not self._may_write():
             return _NOT_OURS
-        if isinstance(action, SubmitWorkload | RequeueWorkload | TellWorkload):
+        if isinstance(action, SubmitWorkload | RequeueWorkload | UpdateWorkloadStatus):
             return await self._write_workload(job, action)
-        return await self._carry_out(job, action, child)
+        return await self._apply(job, action, child)
 
-    async def _carry_out(self, job: JobSeen, action: _Plain, child: ChildSeen | None) -> Outcome:
+    async def _apply(self, job: JobSeen, action: _Plain, child: ChildSeen | None) -> Outcome:
         match action:
             case Apply():
                 return await self._children.write(job, action.manifest, child)
@@ -95,9 +95,9 @@ class Writer:
                 return await self._children.write(job, _secret(job, action), None)
             case Delete() | DeleteJob():
                 return await self._delete(job, action)
-            case LiftGate():
-                return await self._lift(job, action)
-            case HoldJob() | LetJobGo() | WriteStatus():
+            case RemoveSchedulingGate():
+                return await self._remove_gate(job, action)
+            case AddFinalizer() | RemoveFinalizer() | WriteStatus():
                 return await self._jobs.write(job, action)
 
     async def announce(self, job: JobSeen, event: Event) -> Outcome:
@@ -138,7 +138,7 @@ class Writer:
             return Done(object={}, is_missing=True)
         return outcome_of(reply, kind=f"{kind} {name}")
 
-    async def _lift(self, job: JobSeen, action: LiftGate) -> Outcome:
+    async def _remove_gate(self, job: JobSeen, action: RemoveSchedulingGate) -> Outcome:
         path = f"{collection('Pod', job.namespace)}/{action.pod}"
         spec: dict[str, Any] = {"schedulingGates": [{"$patch": "delete", "name": GANG_GATE}]}
         if action.hostname:
@@ -159,8 +159,8 @@ class Writer:
                 return await self._submit(job, action)
             case RequeueWorkload():
                 return await self._requeue(job, action)
-            case TellWorkload():
-                return await self._tell(job, action)
+            case UpdateWorkloadStatus():
+                return await self._update_workload(job, action)
 
     async def _submit(self, job: JobSeen, action: SubmitWorkload) -> Outcome:
         """Create a Workload with the value of its priority class, which Kueue wants beside it."""
@@ -188,7 +188,7 @@ class Writer:
         )
         return outcome_of(reply, kind=f"Workload {action.name}")
 
-    async def _tell(self, job: JobSeen, action: TellWorkload) -> Outcome:
+    async def _update_workload(self, job: JobSeen, action: UpdateWorkloadStatus) -> Outcome:
         body = {
             "apiVersion": kueue_api.API_VERSION,
             "kind": "Workload",

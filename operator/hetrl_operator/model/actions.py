@@ -71,7 +71,7 @@ class RequeueWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellWorkload:
+class UpdateWorkloadStatus:
     """Write those conditions of a Workload that who runs its pods is to write."""
 
     name: str
@@ -80,7 +80,7 @@ class TellWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiftGate:
+class RemoveSchedulingGate:
     """Let the scheduler have a pod, on exactly this machine where one is named."""
 
     pod: str
@@ -96,16 +96,16 @@ class StartPlanning:
     base: str = ""
     """What the answer is for, where the job runs by another plan; see ``decide.drift``."""
 
-    standing: Plan | None = None
+    current: Plan | None = None
     """The plan that the job runs by: what need not move stays where it is."""
 
-    given: Plan | None = None
+    manual_plan: Plan | None = None
     """The plan to be looked at: whether the job can run by it. None: one is searched for."""
 
     keeps_trainer: bool = False
     """Whether its trainers should stay where they are if they can."""
 
-    on_paper: bool = False
+    unreserved: bool = False
     """On the whole fleet, whoever holds it, reserving nothing: a queue says whose turn it is."""
 
     enough_percent: float | None = None
@@ -148,12 +148,12 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldJob:
+class AddFinalizer:
     """Keep a deleted job until we let it go: a finalizer, written before the first pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetJobGo:
+class RemoveFinalizer:
     """Take the finalizer off: nothing of the job holds a GPU, or its time is over."""
 
 
@@ -164,13 +164,13 @@ Action = (
     | IssueCertificates
     | SubmitWorkload
     | RequeueWorkload
-    | TellWorkload
-    | LiftGate
+    | UpdateWorkloadStatus
+    | RemoveSchedulingGate
     | StartPlanning
     | ReserveGpus
     | ReleaseGpus
-    | HoldJob
-    | LetJobGo
+    | AddFinalizer
+    | RemoveFinalizer
     | DeleteJob
 )
 
@@ -191,8 +191,8 @@ def _sort(action: Action) -> tuple[object, ...]:
             return Apply, manifest["kind"]
         case Delete(kind=kind):
             return Delete, kind
-        case LiftGate():
-            return (LiftGate,)
+        case RemoveSchedulingGate():
+            return (RemoveSchedulingGate,)
         case _:
             return (id(action),)
 

@@ -68,7 +68,10 @@ _ANNOUNCED: dict[tuple[str, bool, str], tuple[str, bool]] = {
     (ConditionType.PLANNED, False, Reason.PLANNING): (EventReason.PLAN_STARTED, False),
     (ConditionType.PLANNED, True, Reason.PLAN_READY): (EventReason.PLAN_SUCCEEDED, False),
     (ConditionType.PLANNED, False, Reason.INFEASIBLE): (EventReason.PLAN_INFEASIBLE, True),
-    (ConditionType.PLANNED, False, Reason.FLEET_OCCUPIED): (EventReason.PLAN_INFEASIBLE, True),
+    (ConditionType.PLANNED, False, Reason.INSUFFICIENT_FREE_GPUS): (
+        EventReason.PLAN_INFEASIBLE,
+        True,
+    ),
     (ConditionType.PLANNED, False, Reason.PLAN_NOT_FOUND): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.PLAN_DOES_NOT_FIT): (EventReason.PLAN_INFEASIBLE, True),
     (ConditionType.PLANNED, False, Reason.PLANNER_FAILED): (EventReason.PLAN_INFEASIBLE, True),

@@ -81,7 +81,7 @@ FLEET_HASH: Final = "hetrl.dev/fleet-hash"
 """On a HetRLPlan: digest of the machines, prices and links that it was made for. Plans of a release
 that did not write it are kept while the fleet changes."""
 
-IN_FORCE: Final = "hetrl.dev/in-force"
+ACTIVE_FOR: Final = "hetrl.dev/in-force"
 """On a HetRLPlan: the job that runs by it, or did when it was suspended or ended. For people; which
 plan a job follows, its status says."""
 

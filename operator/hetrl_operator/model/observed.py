@@ -17,7 +17,7 @@ from hetrl_operator.model.labels import FINALIZER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Wish:
+class ParsedSpec:
     """What a job asks, as it was written and as the core understands it.
 
     What is remembered of a wish (``wishes``, ``render.digests``) goes when nobody has it any more.
@@ -45,7 +45,7 @@ class JobSeen:
     finalizers: tuple[str, ...] = ()
     """All of them, in their order: a JSON patch names the one that it removes by its index."""
 
-    wish: Wish | None
+    parsed: ParsedSpec | None
     """None where the spec cannot be worked on; ``problem`` says why."""
 
     problem: str = ""
@@ -192,7 +192,7 @@ class PlanSeen:
     fleet: str = ""
     """Digest of the fleet that it was made for; empty: an earlier release made it."""
 
-    in_force_for: str = ""
+    active_for: str = ""
     """The name of the job that runs by it, as it says itself."""
 
     replaced_at: datetime | None = None
@@ -214,7 +214,7 @@ class UnreadablePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occupied:
+class InsufficientFreeGpus:
     """The job fits the fleet, but not what other jobs leave free of it."""
 
     reasons: tuple[str, ...]
@@ -229,7 +229,7 @@ class Occupied:
 class Alternatives:
     """What a job that runs could do instead on the fleet as it is now."""
 
-    standing: Prediction
+    current: Prediction
     """What the plan in force is expected to do there."""
 
     plans: tuple[Plan, ...]
@@ -237,7 +237,7 @@ class Alternatives:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannerTrouble:
+class PlannerError:
     """The planner ended without an answer."""
 
     reason: str
@@ -246,7 +246,7 @@ class PlannerTrouble:
     message: str
 
 
-Answer = Plan | Alternatives | Infeasible | Occupied | PlannerTrouble
+Answer = Plan | Alternatives | Infeasible | InsufficientFreeGpus | PlannerError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +287,7 @@ class PlanningSeen:
     conflict: str = ""
     """Why the plan's GPUs cannot be reserved now; empty when they can, or are."""
 
-    holds_given: bool = False
+    holds_manual_plan: bool = False
     """Whether what the ledger holds for this job is just what the plan that it names takes."""
 
 
@@ -301,12 +301,12 @@ class NodesSeen:
     leaving: Mapping[str, str] = field(default_factory=dict)
     """Those on which the job's pods cannot stay, and why."""
 
-    full: Mapping[str, "NoRoom"] = field(default_factory=dict)
+    full: Mapping[str, "FullMachine"] = field(default_factory=dict)
     """Those that pods of the job wait for, and that have had no room for them for some time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoRoom:
+class FullMachine:
     """A machine that the scheduler finds no room on for pods that are pinned to it."""
 
     pods: tuple[str, ...]
@@ -332,10 +332,10 @@ _MOST_PODS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomSeen:
+class FullMachinesSeen:
     """Where a job's pods find no room, and what planning makes of it."""
 
-    full: Mapping[str, NoRoom] = field(default_factory=dict)
+    full: Mapping[str, FullMachine] = field(default_factory=dict)
     """Machines that pods of the job wait for in vain, by name."""
 
     since: datetime | None = None
@@ -378,7 +378,7 @@ class ProgressSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteTrouble:
+class RefusedWrite:
     """The last write for this job that the API server refused."""
 
     reason: str
@@ -410,13 +410,13 @@ class Observed:
     leaving: Mapping[str, str] = field(default_factory=dict)
     """Of the plan's machines: those on which the job's pods cannot stay, and why."""
 
-    room: RoomSeen = field(default_factory=RoomSeen)
+    full_machines: FullMachinesSeen = field(default_factory=FullMachinesSeen)
     fleet: FleetSeen = field(default_factory=FleetSeen)
     progress: ProgressSeen | None = None
-    trouble: WriteTrouble | None = None
+    refused_write: RefusedWrite | None = None
     queueing: QueueingSeen = field(default_factory=QueueingSeen)
 
     @property
     def nodes(self) -> NodesSeen:
         """What is wrong with the plan's machines."""
-        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving, full=self.room.full)
+        return NodesSeen(lost=self.lost_nodes, leaving=self.leaving, full=self.full_machines.full)

@@ -23,12 +23,12 @@ from hetrl_core.task import Role
 from hetrl_operator.model.containers import others_trouble, own_container
 from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.labels import (
+    ACTIVE_FOR,
     ANSWERED,
     FIELDS_HASH,
     FLEET_HASH,
     GANG_GATE,
     IDENTITY,
-    IN_FORCE,
     JOB_NAME,
     JOB_UID,
     LEFT_OUT,
@@ -52,7 +52,7 @@ from hetrl_operator.model.observed import (
     Termination,
     UnreadablePlan,
 )
-from hetrl_operator.model.parse_spec import wish_of
+from hetrl_operator.model.parse_spec import parse_spec
 from hetrl_operator.model.plain import plain
 
 Body = Mapping[str, Any]
@@ -78,7 +78,7 @@ def job_seen(body: Body) -> JobSeen:
     """Read a HetRLJob; a spec that cannot be worked on becomes a problem in words."""
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
-    wish, problem = wish_of(body)
+    parsed, problem = parse_spec(body)
     return JobSeen(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -88,7 +88,7 @@ def job_seen(body: Body) -> JobSeen:
         created_at=_time(metadata["creationTimestamp"]),
         deleted_at=_optional_time(metadata.get("deletionTimestamp")),
         finalizers=tuple(metadata.get("finalizers") or ()),
-        wish=wish,
+        parsed=parsed,
         problem=problem,
         status=_status(body.get("status") or {}),
         queue=labels.get(QUEUE_LABEL, ""),
@@ -146,7 +146,7 @@ def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
         fleet=read.get(FLEET_HASH, ""),
         plan=plan,
         created_at=_time(metadata["creationTimestamp"]),
-        in_force_for=annotations.get(IN_FORCE, ""),
+        active_for=annotations.get(ACTIVE_FOR, ""),
         replaced_at=_replaced_at(metadata) if made_for else None,
     )
 
@@ -155,7 +155,7 @@ def key_of_plan(body: Body) -> JobKey:
     """Return the key of the job that a plan was made for or is in force for; else no job's name."""
     metadata = body["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    name = labels.get(JOB_NAME) if _made_for(metadata) else annotations.get(IN_FORCE)
+    name = labels.get(JOB_NAME) if _made_for(metadata) else annotations.get(ACTIVE_FOR)
     return metadata["namespace"], name or ""
 
 

@@ -15,17 +15,17 @@ from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.to_core import to_spec
 from hetrl_api.load import parse
 from hetrl_api.validation.errors import InvalidObjectError
-from hetrl_operator.model.observed import Wish
+from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.model.plain import plain
 
 POD_ROOT = Path("/")
 """What relative paths of a job are relative to in its pods."""
 
-_remembered: WeakValueDictionary[tuple[str, str], Wish] = WeakValueDictionary()
+_remembered: WeakValueDictionary[tuple[str, str], ParsedSpec] = WeakValueDictionary()
 """By a job's text and the time of its creation."""
 
 
-def wish_of(body: Mapping[str, Any]) -> tuple[Wish | None, str]:
+def parse_spec(body: Mapping[str, Any]) -> tuple[ParsedSpec | None, str]:
     """Return what a HetRLJob asks; None and why, where it cannot be worked on."""
     metadata = body["metadata"]
     identity = {"name": metadata["name"], "namespace": metadata["namespace"]}
@@ -41,7 +41,7 @@ def wish_of(body: Mapping[str, Any]) -> tuple[Wish | None, str]:
     return found, problem
 
 
-def _parsed(text: str, created_at: datetime) -> tuple[Wish | None, str]:
+def _parsed(text: str, created_at: datetime) -> tuple[ParsedSpec | None, str]:
     try:
         job = parse(HetRLJob, json.loads(text))
         # A deadline counts from the job's creation; what is left of it is planning's to say.
@@ -51,4 +51,4 @@ def _parsed(text: str, created_at: datetime) -> tuple[Wish | None, str]:
     if spec.model.architecture is None:
         # The operator reads neither volumes nor model hubs.
         return None, "spec.model.architecture is required on a cluster: plans are made of it"
-    return Wish(written=job.spec, spec=spec), ""
+    return ParsedSpec(written=job.spec, spec=spec), ""

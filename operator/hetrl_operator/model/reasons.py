@@ -68,7 +68,7 @@ class Reason:
     INFEASIBLE: Final = "Infeasible"
     """Not Planned: no plan fits the fleet; tried again when the fleet changes."""
 
-    FLEET_OCCUPIED: Final = "FleetOccupied"
+    INSUFFICIENT_FREE_GPUS: Final = "FleetOccupied"
     """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
 
     SOLVER_TIMEOUT: Final = "SolverTimeout"

@@ -1,7 +1,7 @@
 """The machines that a job's pods may run on: nodes that they tolerate, less what others hold.
 
-Digested once a change, not once a job. Watching nodes is left to ``views``, and who holds what to
-``ledger``.
+Digested once a change, not once a job. Watching nodes is left to ``cache``, and who holds what to
+``reservations``.
 """
 
 import logging
@@ -18,10 +18,10 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import ResourcesSpec
 from hetrl_operator.model.nodes import untolerated
-from hetrl_operator.model.observed import Wish
+from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.model.parse import Body
 from hetrl_operator.planning.fleet_digest import fleet_digest
-from hetrl_operator.planning.reservations import Ledger, without
+from hetrl_operator.planning.reservations import Reservations, without
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ _MOST_REMEMBERED = 64
 """Snapshots of hundreds of machines each; jobs that are alike share one."""
 
 _Tolerations = tuple[Toleration, ...]
-_Asked = tuple[_Tolerations, ResourcesSpec]
+_Requirements = tuple[_Tolerations, ResourcesSpec]
 
 
 class FleetView(Protocol):
-    """What planning reads of the cluster; ``views`` has it."""
+    """What planning reads of the cluster; ``cache`` has it."""
 
     def nodes(self) -> Iterable[Body]:
         """Return slim Nodes."""
@@ -57,66 +57,66 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Eligible:
+class FleetCapacity:
     """Fleets as jobs may use them, remembered until something changes."""
 
     view: FleetView
-    ledger: Ledger
+    reservations: Reservations
     _fleets: dict[_Tolerations, _Known] = field(default_factory=dict)
-    _whole: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
-    _free: dict[_Asked, ClusterSnapshot] = field(default_factory=dict)
-    _digests: dict[_Asked, str] = field(default_factory=dict)
+    _whole: dict[_Requirements, ClusterSnapshot] = field(default_factory=dict)
+    _free: dict[_Requirements, ClusterSnapshot] = field(default_factory=dict)
+    _digests: dict[_Requirements, str] = field(default_factory=dict)
     _fleet_version: int = -1
-    _ledger_version: int = -1
+    _reservations_version: int = -1
 
-    def left_out(self, wish: Wish) -> tuple[str, ...]:
+    def left_out(self, parsed: ParsedSpec) -> tuple[str, ...]:
         """Return why nodes that a job would take are not among them, a line a reason."""
-        return self._known(wish).fleet.left_out(wish.spec.resources)
+        return self._known(parsed).fleet.left_out(parsed.spec.resources)
 
-    def closed(self, wish: Wish, machines: Container[str]) -> tuple[Absence, ...]:
+    def closed(self, parsed: ParsedSpec, machines: Container[str]) -> tuple[Absence, ...]:
         """Return those of some machines that take no new pods of a job."""
-        return self._known(wish).fleet.closed(wish.spec.resources, machines)
+        return self._known(parsed).fleet.closed(parsed.spec.resources, machines)
 
-    def capacity(self, wish: Wish) -> Mapping[str, int]:
+    def capacity(self, parsed: ParsedSpec) -> Mapping[str, int]:
         """Return the GPUs that there are on each machine, whoever holds them."""
-        return self._known(wish).capacity
+        return self._known(parsed).capacity
 
-    def whole(self, wish: Wish) -> ClusterSnapshot:
+    def whole(self, parsed: ParsedSpec) -> ClusterSnapshot:
         """Return what a job might use if it were alone."""
-        fleet, asked = self._known(wish).fleet, _asked(wish)
-        if asked not in self._whole:
-            _make_room(self._whole)
-            self._whole[asked] = fleet.snapshot(wish.spec.resources)
-        return self._whole[asked]
+        fleet, requirements = self._known(parsed).fleet, _requirements(parsed)
+        if requirements not in self._whole:
+            _evict_oldest(self._whole)
+            self._whole[requirements] = fleet.snapshot(parsed.spec.resources)
+        return self._whole[requirements]
 
-    def digest(self, wish: Wish) -> str:
+    def digest(self, parsed: ParsedSpec) -> str:
         """Digest the machines, prices and links that concern a job, whoever holds them."""
-        whole, asked = self.whole(wish), _asked(wish)
-        if asked not in self._digests:
-            _make_room(self._digests)
-            self._digests[asked] = fleet_digest(whole)
-        return self._digests[asked]
+        whole, requirements = self.whole(parsed), _requirements(parsed)
+        if requirements not in self._digests:
+            _evict_oldest(self._digests)
+            self._digests[requirements] = fleet_digest(whole)
+        return self._digests[requirements]
 
-    def free(self, uid: str, wish: Wish) -> ClusterSnapshot:
+    def free(self, uid: str, parsed: ParsedSpec) -> ClusterSnapshot:
         """Return what a job may use now: the rest is held by others."""
-        whole, asked = self.whole(wish), _asked(wish)
-        if self.ledger.holds(uid):
-            return without(whole, self.ledger.held_by_others(uid))
-        if self._ledger_version != self.ledger.version:
+        whole, requirements = self.whole(parsed), _requirements(parsed)
+        if self.reservations.holds(uid):
+            return without(whole, self.reservations.held_by_others(uid))
+        if self._reservations_version != self.reservations.version:
             self._free.clear()
-            self._ledger_version = self.ledger.version
-        if asked not in self._free:
-            _make_room(self._free)
-            self._free[asked] = without(whole, self.ledger.held_by_others(uid))
-        return self._free[asked]
+            self._reservations_version = self.reservations.version
+        if requirements not in self._free:
+            _evict_oldest(self._free)
+            self._free[requirements] = without(whole, self.reservations.held_by_others(uid))
+        return self._free[requirements]
 
-    def _known(self, wish: Wish) -> _Known:
+    def _known(self, parsed: ParsedSpec) -> _Known:
         version = self.view.fleet_version()
         if self._fleet_version != version:
             for each in (self._fleets, self._whole, self._free, self._digests):
                 each.clear()
             self._fleet_version = version
-        tolerations = wish.written.runtime.pod_template.tolerations
+        tolerations = parsed.written.runtime.pod_template.tolerations
         if tolerations not in self._fleets:
             fleet = fleet_of(
                 self.view.nodes(),
@@ -128,11 +128,11 @@ class Eligible:
         return self._fleets[tolerations]
 
 
-def _asked(wish: Wish) -> _Asked:
-    return wish.written.runtime.pod_template.tolerations, wish.spec.resources
+def _requirements(parsed: ParsedSpec) -> _Requirements:
+    return parsed.written.runtime.pod_template.tolerations, parsed.spec.resources
 
 
-def _make_room(remembered: dict[_Asked, Any]) -> None:
+def _evict_oldest(remembered: dict[_Requirements, Any]) -> None:
     if len(remembered) >= _MOST_REMEMBERED:
         del remembered[next(iter(remembered))]
 

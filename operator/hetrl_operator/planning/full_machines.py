@@ -2,7 +2,7 @@
 
 What is free on a machine is known only from what HetRL gave out; pods of others and limits of the
 machine show when a pod that is pinned to it stays unschedulable. Kept in memory: after a restart
-the same pods say the same. Which pods wait for which machine is left to ``views``.
+the same pods say the same. Which pods wait for which machine is left to ``cache``.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hetrl_api.fleet.fleet import GPU_RESOURCE
 from hetrl_api.fleet.place import Absence, summary
 from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_operator.model.observed import NoRoom, PodSeen, RoomSeen
+from hetrl_operator.model.observed import FullMachine, FullMachinesSeen, PodSeen
 from hetrl_operator.planning.scheduler_messages import machine_words
 
 SETTLE_SECONDS = 10.0
@@ -32,12 +32,12 @@ MOST_EXCLUDED_SECONDS = 3600.0
 class _Exclusion:
     """One machine that plans of a job avoid."""
 
-    found: NoRoom
+    found: FullMachine
     until: datetime
 
 
 @dataclass(slots=True)
-class Room:
+class FullMachines:
     """The exclusions of every job, by the job's uid."""
 
     _excluded: dict[str, dict[str, _Exclusion]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Room:
     _waiting_since: dict[str, dict[str, datetime]] = field(default_factory=dict)
     _without_room_since: dict[str, datetime] = field(default_factory=dict)
 
-    def look(
+    def observe(
         self,
         uid: str,
         pods: Sequence[PodSeen],
@@ -55,7 +55,7 @@ class Room:
         now: datetime,
         *,
         is_placed: bool,
-    ) -> RoomSeen:
+    ) -> FullMachinesSeen:
         """Take in where a job's pods wait, and return where they have waited in vain.
 
         Args:
@@ -69,8 +69,8 @@ class Room:
         self._expire(now)
         if not (waiting or uid in self._excluded or uid in self._without_room_since):
             self._waiting_since.pop(uid, None)
-            return RoomSeen(next_at=self._next_end(uid))
-        self._take_back(uid, pods, waiting)
+            return FullMachinesSeen(next_at=self._next_end(uid))
+        self._readmit(uid, pods, waiting)
         full = self._full(uid, waiting, now)
         for machine, found in full.items():
             self._exclude(uid, machine, found, now)
@@ -82,9 +82,11 @@ class Room:
         settles_at = self._settles_at(uid, waiting.keys() - full.keys())
         times = [each for each in (settles_at, self._next_end(uid)) if each]
         since = self._without_room_since.get(uid)
-        return RoomSeen(full=full, since=since, next_at=min(times, default=None))
+        return FullMachinesSeen(full=full, since=since, next_at=min(times, default=None))
 
-    def within(self, uid: str, free: ClusterSnapshot, held: Mapping[str, int]) -> ClusterSnapshot:
+    def without_full(
+        self, uid: str, free: ClusterSnapshot, held: Mapping[str, int]
+    ) -> ClusterSnapshot:
         """Return what is free for a job without the machines that have no room.
 
         Args:
@@ -137,13 +139,13 @@ class Room:
 
     def _full(
         self, uid: str, waiting: Mapping[str, Sequence[PodSeen]], now: datetime
-    ) -> dict[str, NoRoom]:
+    ) -> dict[str, FullMachine]:
         """Return the machines that a job's pods have waited for long enough."""
         known, since = self._excluded.get(uid, {}), self._waiting_since.get(uid, {})
         self._waiting_since[uid] = {name: since.get(name, now) for name in waiting}
         settle = self._settle(uid)
         return {
-            name: _no_room(pods)
+            name: _full_machine(pods)
             for name, pods in waiting.items()
             if name in known or now - self._waiting_since[uid][name] >= settle
         }
@@ -160,7 +162,7 @@ class Room:
         times = [self._waiting_since[uid][name] for name in machines]
         return min(times) + self._settle(uid) if times else None
 
-    def _exclude(self, uid: str, machine: str, found: NoRoom, now: datetime) -> None:
+    def _exclude(self, uid: str, machine: str, found: FullMachine, now: datetime) -> None:
         """Exclude a machine from now on, for as long as pods wait for it and some time more."""
         known, times = self._excluded.setdefault(uid, {}), self._times.setdefault(uid, Counter())
         if machine not in known:
@@ -168,7 +170,7 @@ class Room:
         seconds = min(EXCLUDED_SECONDS * 2 ** (times[machine] - 1), MOST_EXCLUDED_SECONDS)
         known[machine] = _Exclusion(found=found, until=now + timedelta(seconds=seconds))
 
-    def _take_back(
+    def _readmit(
         self, uid: str, pods: Sequence[PodSeen], waiting: Mapping[str, Sequence[PodSeen]]
     ) -> None:
         """End the exclusions of machines that pods which waited for them are bound to after all."""
@@ -211,10 +213,10 @@ class Room:
 _LACKS_GPUS = f"Insufficient {GPU_RESOURCE}"
 
 
-def _no_room(pods: Sequence[PodSeen]) -> NoRoom:
+def _full_machine(pods: Sequence[PodSeen]) -> FullMachine:
     words = machine_words(pods[0].waiting_message)
     lacks_gpus = [each.gpus for each in pods if _LACKS_GPUS in each.waiting_message]
-    return NoRoom(
+    return FullMachine(
         pods=tuple(sorted(each.name for each in pods)),
         roles=frozenset(each.role for each in pods),
         words=words,
@@ -222,5 +224,5 @@ def _no_room(pods: Sequence[PodSeen]) -> NoRoom:
     )
 
 
-def _reason(found: NoRoom) -> str:
+def _reason(found: FullMachine) -> str:
     return f"no room for a pod, in the scheduler's words: {found.words}"

@@ -1,8 +1,8 @@
-"""Answers of the planner, for all who ask the same.
+"""A cache of the planner's results, shared by equal requests.
 
-A thousand jobs of one sweep are few questions (``hetrl_planner.problem.cache_key``). Kept in
-memory only: after a restart the planner is asked anew. Whether an answer's GPUs are still free is
-left to ``reservations``.
+A thousand jobs of one sweep make few distinct requests (``hetrl_planner.problem.cache_key``). The
+cache is in memory only: after a restart the planner plans again. ``reservations`` checks whether a
+result's GPUs are still free.
 """
 
 from collections.abc import Hashable
@@ -10,78 +10,80 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_operator.model.observed import Alternatives, Answer, Occupied, PlannerTrouble
+from hetrl_operator.model.observed import Alternatives, Answer, InsufficientFreeGpus, PlannerError
 from hetrl_planner.problem.cache_key import PlanningProblem
 
 MOST_KEPT = 256
-"""The least recently used goes first."""
+"""Entries of the cache; the least recently used one is evicted first."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Entry:
     answer: Answer
-    asked: PlanningProblem
+    request: PlanningProblem
     at: float
     lasts: bool
 
 
 @dataclass(slots=True)
-class Answers:
-    """What the planner said, by what it was asked."""
+class PlanCache:
+    """The planner's results by cache key."""
 
-    _kept: dict[Hashable, _Kept] = field(default_factory=dict)
+    _entries: dict[Hashable, _Entry] = field(default_factory=dict)
 
-    def plan(self, asked: PlanningProblem, *, since: float) -> Plan | None:
-        """Return a plan for a question that was asked before, on the machines of this one.
+    def plan(self, request: PlanningProblem, *, since: float) -> Plan | None:
+        """Return the cached plan of an equal request, renamed to this request's machines.
 
-        A plan that time cut short might be better the next time: it is for those who were waiting
-        while it was made.
+        A plan that the time budget cut short might be better the next time. It only serves
+        requests that were waiting while it was made.
 
         Args:
-            asked: the question.
-            since: when this one was asked first.
+            request: the request.
+            since: when this request was first made.
         """
-        kept = self._find(asked.key, since)
-        if kept is None or not isinstance(kept.answer, Plan):
+        entry = self._get(request.key, since)
+        if entry is None or not isinstance(entry.answer, Plan):
             return None
-        return asked.plan_from(kept.answer, kept.asked)
+        return request.plan_from(entry.answer, entry.request)
 
-    def fits(self, asked: PlanningProblem) -> bool:
-        """Tell whether a plan was found for a question at any time."""
-        kept = self._kept.get(asked.key)
-        return kept is not None and isinstance(kept.answer, Plan)
+    def fits(self, request: PlanningProblem) -> bool:
+        """Tell whether a plan was ever found for a request."""
+        entry = self._entries.get(request.key)
+        return entry is not None and isinstance(entry.answer, Plan)
 
     def refusal(self, exact: Hashable, *, since: float) -> Answer | None:
-        """Return why nothing was found, to those who asked for the same fleet at that time.
+        """Return the cached refusal for exactly this fleet, if one was found since a time.
 
-        Its words name what is free on the whole fleet, so that alike is not enough.
+        A refusal's message names what is free on the whole fleet, so a similar fleet has another.
         """
-        kept = self._find(exact, since)
-        return kept.answer if kept else None
+        entry = self._get(exact, since)
+        return entry.answer if entry else None
 
-    def learn(self, asked: PlanningProblem, exact: Hashable, answer: Answer, *, at: float) -> None:
-        """Keep an answer for those who ask later."""
+    def store(
+        self, request: PlanningProblem, exact: Hashable, answer: Answer, *, at: float
+    ) -> None:
+        """Store an answer for later requests."""
         match answer:
             case Plan():
                 lasts = answer.ended_by == "work"
-                self._keep(asked.key, _Kept(answer, asked, at, lasts))
-            case Infeasible() | Occupied():
-                self._keep(exact, _Kept(answer, asked, at, lasts=False))
-            case Alternatives() | PlannerTrouble():
-                # One is for a job that runs already, the other says nothing of the question.
+                self._put(request.key, _Entry(answer, request, at, lasts))
+            case Infeasible() | InsufficientFreeGpus():
+                self._put(exact, _Entry(answer, request, at, lasts=False))
+            case Alternatives() | PlannerError():
+                # Alternatives are for one running job; an error says nothing about the request.
                 pass
             case _:
                 assert_never(answer)
 
-    def _find(self, key: Hashable, since: float) -> _Kept | None:
-        kept = self._kept.pop(key, None)
-        if kept is None:
+    def _get(self, key: Hashable, since: float) -> _Entry | None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
             return None
-        self._kept[key] = kept
-        return kept if kept.lasts or kept.at >= since else None
+        self._entries[key] = entry
+        return entry if entry.lasts or entry.at >= since else None
 
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
-        self._kept.pop(key, None)
-        if len(self._kept) >= MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
-        self._kept[key] = kept
+    def _put(self, key: Hashable, entry: _Entry) -> None:
+        self._entries.pop(key, None)
+        if len(self._entries) >= MOST_KEPT:
+            del self._entries[next(iter(self._entries))]
+        self._entries[key] = entry

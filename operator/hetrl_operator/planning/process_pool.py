@@ -14,9 +14,9 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
-from hetrl_operator.model.observed import Answer, PlannerTrouble
+from hetrl_operator.model.observed import Answer, PlannerError
 from hetrl_operator.model.reasons import Reason
-from hetrl_operator.planning.request import Asked
+from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.planning.worker_entry import answer, limit_memory, wake
 from hetrl_operator.settings import PlannerSettings
 
@@ -40,11 +40,11 @@ class PlannerProcesses:
         """Have a process ready before the first job asks: its imports take seconds."""
         self._workers().schedule(wake)
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, request: PlanRequest) -> Answer:
         """Return the planner's answer, or why there is none."""
-        timeout = 2 * asked.job.planning.time_budget_seconds + self.settings.grace_seconds
+        timeout = 2 * request.job.planning.time_budget_seconds + self.settings.grace_seconds
         pool = self._workers()
-        future = pool.schedule(answer, args=(asked,), timeout=timeout)
+        future = pool.schedule(answer, args=(request,), timeout=timeout)
         try:
             # The pool's own clock runs from the moment at which a process takes the question:
             # one that hangs before that would never be stopped.
@@ -54,19 +54,19 @@ class PlannerProcesses:
             if future.cancelled():
                 await self._replace(pool)
             text = f"the planner was stopped after {timeout:g} s without a plan"
-            return PlannerTrouble(reason=Reason.SOLVER_TIMEOUT, message=text)
+            return PlannerError(reason=Reason.SOLVER_TIMEOUT, message=text)
         except ProcessExpired as error:
             text = f"the planner's process died with exit code {error.exitcode}"
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+            return PlannerError(reason=Reason.PLANNER_FAILED, message=text)
         except BrokenProcessPool:
             text = "the planner's process died before it took the question"
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+            return PlannerError(reason=Reason.PLANNER_FAILED, message=text)
         except MemoryError:
             text = f"the planner needed more than {self.settings.memory_mib} MiB"
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=text)
+            return PlannerError(reason=Reason.PLANNER_FAILED, message=text)
         except Exception as error:  # a planner's bug must not stop other jobs
-            log.exception("planner failed: job=%s/%s", asked.job.namespace, asked.job.name)
-            return PlannerTrouble(reason=Reason.PLANNER_FAILED, message=repr(error))
+            log.exception("planner failed: job=%s/%s", request.job.namespace, request.job.name)
+            return PlannerError(reason=Reason.PLANNER_FAILED, message=repr(error))
         return found
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from hetrl_operator.planning.reservations import gpus_by_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CurrentPlan:
     """The plan that a job runs by, and what is asked of another one."""
 
     plan: Plan
@@ -50,7 +50,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """What one answer is made from."""
 
     job: JobSpec
@@ -67,10 +67,10 @@ class Asked:
     full_gpus: int = 0
     """How many GPUs these have that no other job holds."""
 
-    standing: Standing | None = None
+    current: CurrentPlan | None = None
     """The plan that the job runs by, if it runs."""
 
-    given: Plan | None = None
+    manual_plan: Plan | None = None
     """The plan that is to be looked at; None: one is searched for."""
 
     fits_fleet: bool = False

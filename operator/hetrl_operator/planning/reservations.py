@@ -13,7 +13,7 @@ from hetrl_core.plan.plan import Plan
 
 
 @dataclass(slots=True)
-class Ledger:
+class Reservations:
     """Reservations by job uid."""
 
     version: int = 0

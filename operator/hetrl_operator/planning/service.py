@@ -1,9 +1,8 @@
-"""Plans for jobs: who asks the planner, when it is their turn, and what was answered.
+"""The planning service: it queues jobs for the planner and keeps their answers.
 
-Answers are remembered per job with the digest of what they were made from, so that only a change
-of the job or of its fleet plans again. Jobs take turns at the worker processes in the order in
-which they came, and each is planned on what is free when its turn comes: a plan's GPUs are its
-job's from the moment at which it is there.
+An answer is kept per job with the digest of its inputs, so that only a change of the job or of its
+fleet plans again. Jobs get the worker processes in the order of their requests. Each is planned on
+what is free at its turn, and its plan's GPUs are reserved as soon as the plan exists.
 """
 
 import asyncio
@@ -24,20 +23,21 @@ from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.observed import (
     Answer,
     FleetSeen,
+    InsufficientFreeGpus,
     JobSeen,
-    PlannerTrouble,
+    ParsedSpec,
+    PlannerError,
     PlanningSeen,
     PlanSeen,
-    Wish,
 )
 from hetrl_operator.model.parse import JobKey
-from hetrl_operator.planning.capacity import Eligible, FleetView
+from hetrl_operator.planning.capacity import FleetCapacity, FleetView
 from hetrl_operator.planning.fleet_digest import digest_of, unnamed_fleet_text
-from hetrl_operator.planning.full_machines import Room
-from hetrl_operator.planning.plan_cache import Answers
+from hetrl_operator.planning.full_machines import FullMachines
+from hetrl_operator.planning.plan_cache import PlanCache
 from hetrl_operator.planning.process_pool import PlannerProcesses
-from hetrl_operator.planning.request import Asked, Standing
-from hetrl_operator.planning.reservations import Ledger, gpus_by_machine
+from hetrl_operator.planning.request import CurrentPlan, PlanRequest
+from hetrl_operator.planning.reservations import Reservations, gpus_by_machine
 from hetrl_operator.settings import PlannerSettings
 from hetrl_planner.problem.cache_key import PlanningProblem, planning_problem
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class PlannerMetrics(Protocol):
-    """What planning counts."""
+    """The metrics of planning."""
 
     def solved(self, *, outcome: str, seconds: float) -> None:
         """Count one answer."""
@@ -59,20 +59,20 @@ class _Record:
     key: str
     base: str = ""
     fleet: str = ""
-    standing: Standing | None = None
-    given: Plan | None = None
+    current: CurrentPlan | None = None
+    manual_plan: Plan | None = None
     task: asyncio.Task[None] | None = None
     answer: Answer | None = None
     answered_at: datetime | None = None
     num_failures: int = 0
     left_out: tuple[str, ...] = ()
-    on_paper: bool = False
-    """On the whole fleet, reserving nothing: a queue says whose turn it is."""
+    unreserved: bool = False
+    """Whether the search uses the whole fleet and reserves nothing, for a job in a queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Inquiry:
-    """What is asked for a job at one moment."""
+class _SearchInput:
+    """The planner's inputs for a job at one moment."""
 
     spec: JobSpec
     free: ClusterSnapshot
@@ -80,14 +80,14 @@ class _Inquiry:
     left_out: tuple[str, ...]
     question: PlanningProblem
     full: tuple[str, ...]
-    """Which of what is left out are machines without room, as pods have shown."""
+    """The part of ``left_out`` that is machines without room."""
 
     full_gpus: int
-    """How many GPUs these have that no other job holds."""
+    """GPUs of these machines that no other job holds."""
 
     @property
     def exact(self) -> Hashable:
-        """What a refusal follows from: its words count all that is free."""
+        """The cache key of a refusal: its message counts all that is free."""
         return self.question.key, self.free.machines, self.whole.machines, self.left_out
 
 
@@ -99,24 +99,24 @@ class Planning:
     fleet_view: FleetView
     metrics: PlannerMetrics
     answered: Callable[[JobKey], None]
-    """Called with a job's key when its answer is there."""
+    """Called with a job's key when its answer is ready."""
 
-    ledger: Ledger = field(default_factory=Ledger)
-    room: Room = field(default_factory=Room)
+    reservations: Reservations = field(default_factory=Reservations)
+    full_machines: FullMachines = field(default_factory=FullMachines)
     processes: PlannerProcesses = field(init=False)
-    _eligible: Eligible = field(init=False)
+    _capacity: FleetCapacity = field(init=False)
     _turns: asyncio.Semaphore = field(init=False)
-    _answers: Answers = field(default_factory=Answers)
+    _plan_cache: PlanCache = field(default_factory=PlanCache)
     _records: dict[str, _Record] = field(default_factory=dict)
     _differs_since: dict[str, datetime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._eligible = Eligible(view=self.fleet_view, ledger=self.ledger)
+        self._capacity = FleetCapacity(view=self.fleet_view, reservations=self.reservations)
         self.processes = PlannerProcesses(settings=self.settings)
         self._turns = asyncio.Semaphore(self.settings.workers)
 
     def wake(self) -> None:
-        """Have a worker process ready before the first job asks."""
+        """Start a worker process before the first request."""
         self.processes.wake()
 
     def seen(
@@ -125,34 +125,39 @@ class Planning:
         plan: PlanSeen | None,
         *,
         base: str = "",
-        on_paper: bool = False,
-        given: PlanSeen | None = None,
+        unreserved: bool = False,
+        manual_plan: PlanSeen | None = None,
     ) -> PlanningSeen:
-        """Return where planning for a job stands.
+        """Return the state of planning for a job.
 
         Args:
             job: the job.
-            plan: the plan in force, if there is one.
-            base: what another plan is wanted for while that one is in force, or what the plan is
-                looked at for that the job names; empty: neither.
-            given: the plan that the job names.
-            on_paper: whether it waits in a queue, which others' reservations do not concern.
+            plan: the active plan, if there is one.
+            base: why another plan is wanted while that one is active, or why the manual plan is
+                validated; empty: neither.
+            manual_plan: the plan that the job names.
+            unreserved: whether the job waits in a queue and ignores others' reservations.
         """
-        if job.wish is None:
-            return PlanningSeen(spec_key="", key="", is_reserved=self.ledger.holds(job.uid))
-        spec_key = planning_key(job.wish)
+        if job.parsed is None:
+            return PlanningSeen(spec_key="", key="", is_reserved=self.reservations.holds(job.uid))
+        spec_key = planning_key(job.parsed)
         record = self._records.get(job.uid)
         if record and record.spec_key != spec_key:
             record = None
-        reserved = self.ledger.holds(job.uid)
+        reserved = self.reservations.holds(job.uid)
         return PlanningSeen(
             spec_key=spec_key,
-            # Costly on a large fleet, and asked only where there is a plan to be made.
+            # Costly on a large fleet, so only computed if a plan may have to be made.
             key=""
             if (plan and not base and plan.planned_for == spec_key)
-            or (given and record and record.base == base and isinstance(record.answer, Plan))
+            or (manual_plan and record and record.base == base and isinstance(record.answer, Plan))
             else self._key(
-                job, job.wish, spec_key, base, on_paper=on_paper, is_given=given is not None
+                job,
+                job.parsed,
+                spec_key,
+                base,
+                unreserved=unreserved,
+                has_manual_plan=manual_plan is not None,
             ),
             is_running=record is not None and record.answer is None,
             answer=record.answer if record else None,
@@ -163,49 +168,50 @@ class Planning:
             num_failures=record.num_failures if record else 0,
             left_out="; ".join(record.left_out) if record else "",
             is_reserved=reserved,
-            holds_given=given is not None and self.ledger.holds_just(job.uid, given.plan),
+            holds_manual_plan=manual_plan is not None
+            and self.reservations.holds_just(job.uid, manual_plan.plan),
             conflict=""
             if plan is None or reserved
-            else (Ledger() if on_paper else self.ledger).conflict(
-                job.uid, plan.plan, self._eligible.capacity(job.wish)
+            else (Reservations() if unreserved else self.reservations).conflict(
+                job.uid, plan.plan, self._capacity.capacity(job.parsed)
             ),
         )
 
     def fleet(self, job: JobSeen, plan: PlanSeen | None, now: datetime) -> FleetSeen:
-        """Return the fleet that concerns a job, and since when it is not its plan's."""
-        if job.wish is None or plan is None or not plan.fleet:
+        """Return the fleet that concerns a job, and since when it differs from its plan's."""
+        if job.parsed is None or plan is None or not plan.fleet:
             return FleetSeen()
-        key = self._eligible.digest(job.wish)
+        key = self._capacity.digest(job.parsed)
         if key == plan.fleet:
             self._differs_since.pop(job.uid, None)
             return FleetSeen(key=key)
         since, last = self._differs_since.get(job.uid), job.status.last_replan
-        # What was decided since is about the fleet of then: what changed later settles anew.
+        # A decision since then was about the fleet at that time: a later change settles again.
         if since is None or (last and last.time >= since):
             since = min(now, self.fleet_view.fleet_changed_at())
             self._differs_since[job.uid] = since
         return FleetSeen(key=key, differs_since=since)
 
-    def start(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> None:
-        """Have a plan made when it is the job's turn; a search for an earlier wish is forgotten."""
-        spec_key, last = planning_key(wish), self._records.get(job.uid)
-        is_again = last is not None and (last.spec_key, last.base) == (spec_key, asked.base)
+    def start(self, job: JobSeen, parsed: ParsedSpec, request: StartPlanning) -> None:
+        """Start a search for a plan; it replaces a search for an earlier spec."""
+        spec_key, last = planning_key(parsed), self._records.get(job.uid)
+        is_again = last is not None and (last.spec_key, last.base) == (spec_key, request.base)
         record = _Record(
             spec_key=spec_key,
-            key=asked.key,
-            base=asked.base,
-            standing=self._standing(job, wish, asked) if asked.standing else None,
-            given=asked.given,
+            key=request.key,
+            base=request.base,
+            current=self._current_plan(job, parsed, request) if request.current else None,
+            manual_plan=request.manual_plan,
             num_failures=last.num_failures if last and is_again else 0,
-            on_paper=asked.on_paper,
+            unreserved=request.unreserved,
         )
         self.forget(job.uid)
-        record.task = asyncio.create_task(self._search(job, wish, record))
+        record.task = asyncio.create_task(self._search(job, parsed, record))
         self._records[job.uid] = record
 
-    def reserve(self, job: JobSeen, wish: Wish, plan: Plan) -> str:
-        """Reserve a plan's GPUs; return why not, and forget the answer that came too late."""
-        conflict = self.ledger.reserve(job.uid, plan, self._eligible.capacity(wish))
+    def reserve(self, job: JobSeen, parsed: ParsedSpec, plan: Plan) -> str:
+        """Reserve a plan's GPUs; on a conflict return it and drop the outdated answer."""
+        conflict = self.reservations.reserve(job.uid, plan, self._capacity.capacity(parsed))
         if conflict:
             self._records.pop(job.uid, None)
         return conflict
@@ -217,10 +223,10 @@ class Planning:
             record.task.cancel()
 
     def drop(self, uid: str) -> None:
-        """Leave nothing behind of a job that is gone."""
+        """Drop all state of a deleted job."""
         self.forget(uid)
         self._differs_since.pop(uid, None)
-        self.room.forget(uid)
+        self.full_machines.forget(uid)
 
     async def close(self) -> None:
         """Stop the worker processes."""
@@ -231,160 +237,181 @@ class Planning:
     def _key(
         self,
         job: JobSeen,
-        wish: Wish,
+        parsed: ParsedSpec,
         spec_key: str,
         base: str,
         *,
-        on_paper: bool,
-        is_given: bool,
+        unreserved: bool,
+        has_manual_plan: bool,
     ) -> str:
-        usable = self._usable(job, wish, on_paper=on_paper, is_given=is_given)
-        asked = planning_problem(usable, wish.spec)
-        # All else that a plan follows from is in the digest of the spec's planning fields.
-        interval = str(wish.spec.training.checkpoint_every_steps)
-        return digest_of(spec_key, base, interval, unnamed_fleet_text(asked.fleet))
+        usable = self._usable(job, parsed, unreserved=unreserved, has_manual_plan=has_manual_plan)
+        problem = planning_problem(usable, parsed.spec)
+        # All other inputs of a plan are in the digest of the spec's planning fields.
+        interval = str(parsed.spec.training.checkpoint_every_steps)
+        return digest_of(spec_key, base, interval, unnamed_fleet_text(problem.fleet))
 
     def _usable(
-        self, job: JobSeen, wish: Wish, *, on_paper: bool, is_given: bool
+        self, job: JobSeen, parsed: ParsedSpec, *, unreserved: bool, has_manual_plan: bool
     ) -> ClusterSnapshot:
-        """Return what a job may be planned on.
+        """Return the machines that a job may be planned on.
 
-        Machines without room count for a plan that the job names: its pods wait for them, and
-        there is no other plan to go to.
+        A manual plan may use machines without room: its pods wait for them, since there is no
+        other plan.
         """
-        if on_paper:
-            return self._eligible.whole(wish)
-        free = self._eligible.free(job.uid, wish)
-        return free if is_given else self.room.within(job.uid, free, self.ledger.held_by(job.uid))
+        if unreserved:
+            return self._capacity.whole(parsed)
+        free = self._capacity.free(job.uid, parsed)
+        return (
+            free
+            if has_manual_plan
+            else self.full_machines.without_full(job.uid, free, self.reservations.held_by(job.uid))
+        )
 
-    def _standing(self, job: JobSeen, wish: Wish, asked: StartPlanning) -> Standing:
-        assert asked.standing
-        used = gpus_by_machine(asked.standing)
-        full = self.room.closed(job.uid, self._eligible.whole(wish))
-        return Standing(
-            plan=asked.standing,
-            keeps_trainer=asked.keeps_trainer,
-            enough_percent=asked.enough_percent,
+    def _current_plan(
+        self, job: JobSeen, parsed: ParsedSpec, request: StartPlanning
+    ) -> CurrentPlan:
+        assert request.current
+        used = gpus_by_machine(request.current)
+        full = self.full_machines.closed(job.uid, self._capacity.whole(parsed))
+        return CurrentPlan(
+            plan=request.current,
+            keeps_trainer=request.keeps_trainer,
+            enough_percent=request.enough_percent,
             closed=(
-                *self._eligible.closed(wish, used),
+                *self._capacity.closed(parsed, used),
                 *(each for each in full if each.node in used),
             ),
         )
 
-    async def _search(self, job: JobSeen, wish: Wish, record: _Record) -> None:
+    async def _search(self, job: JobSeen, parsed: ParsedSpec, record: _Record) -> None:
         started = asyncio.get_running_loop().time()
-        record.answer = await self._answer(job, wish, record)
+        record.answer = await self._answer(job, parsed, record)
         record.answered_at = datetime.now(UTC)
-        has_failed = isinstance(record.answer, PlannerTrouble)
+        has_failed = isinstance(record.answer, PlannerError)
         record.num_failures = record.num_failures + 1 if has_failed else 0
         seconds = asyncio.get_running_loop().time() - started
-        outcome = type(record.answer).__name__
+        outcome = _outcome(record.answer)
         log.info(
             "planned: job=%s/%s outcome=%s seconds=%.2f", job.namespace, job.name, outcome, seconds
         )
         self.metrics.solved(outcome=outcome, seconds=seconds)
         self.answered((job.namespace, job.name))
 
-    async def _answer(self, job: JobSeen, wish: Wish, record: _Record) -> Answer:
-        """Wait for our turn unless the answer is known, and ask until its GPUs are ours."""
+    async def _answer(self, job: JobSeen, parsed: ParsedSpec, record: _Record) -> Answer:
+        """Return a cached answer, or plan in turn until the plan's GPUs are reserved."""
         since = asyncio.get_running_loop().time()
-        found = self._known(job, wish, record, since=since)
+        found = self._known(job, parsed, record, since=since)
         if found is None:
             async with self._turns:
-                # What is free has changed while we waited, and so has what is known.
+                # Free GPUs and cached answers may have changed while this job waited.
                 while found is None:
-                    found = self._known(job, wish, record, since=since) or await self._made(
-                        job, wish, record
+                    found = self._known(job, parsed, record, since=since) or await self._made(
+                        job, parsed, record
                     )
         return found
 
-    def _known(self, job: JobSeen, wish: Wish, record: _Record, *, since: float) -> Answer | None:
-        """Return what others who asked the same were answered."""
-        asked = self._inquiry(job, wish, record)
-        if asked is None:
+    def _known(
+        self, job: JobSeen, parsed: ParsedSpec, record: _Record, *, since: float
+    ) -> Answer | None:
+        """Return the cached answer to an equal request."""
+        inputs = self._search_input(job, parsed, record)
+        if inputs is None:
             return Infeasible(reasons=("spec.planning.objective.deadline.finishBefore is over",))
-        if record.standing or record.given:
+        if record.current or record.manual_plan:
             return None
-        record.fleet = self._eligible.digest(wish)
-        plan = self._answers.plan(asked.question, since=since)
+        record.fleet = self._capacity.digest(parsed)
+        plan = self._plan_cache.plan(inputs.question, since=since)
         if plan is None:
-            return self._answers.refusal(asked.exact, since=since)
-        return plan if self._hold(job, wish, record, plan) else None
+            return self._plan_cache.refusal(inputs.exact, since=since)
+        return plan if self._hold(job, parsed, record, plan) else None
 
-    async def _made(self, job: JobSeen, wish: Wish, record: _Record) -> Answer | None:
-        """Have the planner answer; None where others have taken the plan's GPUs meanwhile."""
-        asked = self._inquiry(job, wish, record)
-        assert asked, "a deadline that is over is known"
+    async def _made(self, job: JobSeen, parsed: ParsedSpec, record: _Record) -> Answer | None:
+        """Run the planner; None if other jobs took the plan's GPUs meanwhile."""
+        inputs = self._search_input(job, parsed, record)
+        assert inputs, "_known handles a deadline that has passed"
         record.key = self._key(
             job,
-            wish,
+            parsed,
             record.spec_key,
             record.base,
-            on_paper=record.on_paper,
-            is_given=record.given is not None,
+            unreserved=record.unreserved,
+            has_manual_plan=record.manual_plan is not None,
         )
-        record.left_out, record.fleet = asked.left_out, self._eligible.digest(wish)
+        record.left_out, record.fleet = inputs.left_out, self._capacity.digest(parsed)
         found = await self.processes.ask(
-            Asked(
-                job=asked.spec,
-                free=asked.free,
-                fleet=asked.whole,
-                left_out=asked.left_out,
-                full=asked.full,
-                full_gpus=asked.full_gpus,
-                standing=record.standing,
-                given=record.given,
-                fits_fleet=self._answers.fits(planning_problem(asked.whole, asked.spec)),
+            PlanRequest(
+                job=inputs.spec,
+                free=inputs.free,
+                fleet=inputs.whole,
+                left_out=inputs.left_out,
+                full=inputs.full,
+                full_gpus=inputs.full_gpus,
+                current=record.current,
+                manual_plan=record.manual_plan,
+                fits_fleet=self._plan_cache.fits(planning_problem(inputs.whole, inputs.spec)),
             )
         )
-        if not record.standing and not record.given:
+        if not record.current and not record.manual_plan:
             at = asyncio.get_running_loop().time()
-            self._answers.learn(asked.question, asked.exact, found, at=at)
-        return found if self._hold(job, wish, record, found) else None
+            self._plan_cache.store(inputs.question, inputs.exact, found, at=at)
+        return found if self._hold(job, parsed, record, found) else None
 
-    def _inquiry(self, job: JobSeen, wish: Wish, record: _Record) -> _Inquiry | None:
-        """Return what is to be asked now; None where the job's deadline is over."""
-        spec = from_now(wish.spec, job, datetime.now(UTC))
+    def _search_input(
+        self, job: JobSeen, parsed: ParsedSpec, record: _Record
+    ) -> _SearchInput | None:
+        """Return the planner's inputs now; None if the job's deadline has passed."""
+        spec = from_now(parsed.spec, job, datetime.now(UTC))
         if spec is None:
             return None
-        on_paper, is_given = record.on_paper, record.given is not None
-        free = self._usable(job, wish, on_paper=on_paper, is_given=is_given)
-        unheld = self._usable(job, wish, on_paper=on_paper, is_given=True)
-        whole = self._eligible.whole(wish)
-        full = () if on_paper or is_given else self.room.left_out(job.uid, whole)
-        return _Inquiry(
+        unreserved, has_manual_plan = record.unreserved, record.manual_plan is not None
+        free = self._usable(job, parsed, unreserved=unreserved, has_manual_plan=has_manual_plan)
+        unheld = self._usable(job, parsed, unreserved=unreserved, has_manual_plan=True)
+        whole = self._capacity.whole(parsed)
+        full = () if unreserved or has_manual_plan else self.full_machines.left_out(job.uid, whole)
+        return _SearchInput(
             spec=spec,
             free=free,
             whole=whole,
-            left_out=(*self._eligible.left_out(wish), *full),
+            left_out=(*self._capacity.left_out(parsed), *full),
             question=planning_problem(free, spec),
             full=full,
             full_gpus=unheld.num_gpus - free.num_gpus,
         )
 
-    def _hold(self, job: JobSeen, wish: Wish, record: _Record, found: Answer) -> bool:
-        """Make a new plan's GPUs the job's; tell whether they still could be."""
-        if not isinstance(found, Plan) or record.base or obstacles(found, wish.spec):
+    def _hold(self, job: JobSeen, parsed: ParsedSpec, record: _Record, found: Answer) -> bool:
+        """Reserve a new plan's GPUs; return False on a conflict."""
+        if not isinstance(found, Plan) or record.base or obstacles(found, parsed.spec):
             return True
-        if record.on_paper or wish.written.planning.mode is PlanningMode.PLAN_ONLY:
+        if record.unreserved or parsed.written.planning.mode is PlanningMode.PLAN_ONLY:
             return True
-        return not self.ledger.reserve(job.uid, found, self._eligible.capacity(wish))
+        return not self.reservations.reserve(job.uid, found, self._capacity.capacity(parsed))
 
 
-_NO_QUESTION = dict.fromkeys(("mode", "plan_ref", "history_limit", "replan"))
-"""Fields of ``spec.planning`` that no plan follows from."""
+def _outcome(answer: Answer) -> str:
+    """Return the metric label of an answer; alerts name these values, so they never change."""
+    match answer:
+        case InsufficientFreeGpus():
+            return "Occupied"
+        case PlannerError():
+            return "PlannerTrouble"
+        case _:
+            return type(answer).__name__
 
 
-def planning_key(wish: Wish) -> str:
-    """Digest the fields that a plan follows from; suspending a job is not among them."""
-    written = wish.written
+_NOT_PLANNED_FOR = dict.fromkeys(("mode", "plan_ref", "history_limit", "replan"))
+"""Fields of ``spec.planning`` that do not influence a plan."""
+
+
+def planning_key(parsed: ParsedSpec) -> str:
+    """Digest the fields that influence a plan; ``spec.suspend`` is not among them."""
+    written = parsed.written
     fields = {
         "model": written.model,
         "algorithm": written.algorithm,
         "data": written.data,
         "resources": written.resources,
         "rollout": written.rollout,
-        "planning": written.planning.model_copy(update=_NO_QUESTION),
+        "planning": written.planning.model_copy(update=_NOT_PLANNED_FOR),
     }
     values = {
         name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)
@@ -397,7 +424,7 @@ def planning_key(wish: Wish) -> str:
 
 
 def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
-    """Take off a deadline the time and the steps that are over; None when it is over."""
+    """Subtract the elapsed time and steps from a deadline; None if it has passed."""
     objective = spec.planning.objective
     if not isinstance(objective, MeetDeadline):
         return spec

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan, Prediction
-from hetrl_operator.model.observed import Alternatives, Occupied
-from hetrl_operator.planning.request import Asked, Standing
+from hetrl_operator.model.observed import Alternatives, InsufficientFreeGpus
+from hetrl_operator.planning.request import CurrentPlan, PlanRequest
 from hetrl_planner.plan_job import plan
 from hetrl_planner.replan.alignment import aligned
 from hetrl_planner.replan.improve import improve_rollouts, predict
@@ -22,55 +22,55 @@ from hetrl_planner.replan.resize import resize_rollouts
 from hetrl_planner.replan.validate import machine_misfits, misfits
 
 
-def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
+def answer(request: PlanRequest) -> Plan | Alternatives | Infeasible | InsufficientFreeGpus:
     """Plan a job on what is free; if that fails, say whether others are in the way."""
-    job, free, fleet, standing = asked.job, asked.free, asked.fleet, asked.standing
-    if asked.given:
-        return _looked_at(asked.given, asked)
-    if standing and standing.enough_percent is not None:
-        return _alternatives(job, free, standing)
-    if standing and standing.keeps_trainer and (found := _beside(job, free, standing)):
+    job, free, fleet, current = request.job, request.free, request.fleet, request.current
+    if request.manual_plan:
+        return _validated(request.manual_plan, request)
+    if current and current.enough_percent is not None:
+        return _alternatives(job, free, current)
+    if current and current.keeps_trainer and (found := _beside(job, free, current)):
         return found
     whole = _plan(job, free)
     if isinstance(whole, Plan):
-        return aligned(whole, standing.plan, free) if standing else whole
-    if free != fleet and (asked.fits_fleet or isinstance(_plan(job, fleet), Plan)):
-        held = fleet.num_gpus - free.num_gpus - asked.full_gpus
-        return Occupied(reasons=whole.reasons, held_gpus=held, full=asked.full)
-    return Infeasible(reasons=(*whole.reasons, *asked.left_out))
+        return aligned(whole, current.plan, free) if current else whole
+    if free != fleet and (request.fits_fleet or isinstance(_plan(job, fleet), Plan)):
+        held = fleet.num_gpus - free.num_gpus - request.full_gpus
+        return InsufficientFreeGpus(reasons=whole.reasons, held_gpus=held, full=request.full)
+    return Infeasible(reasons=(*whole.reasons, *request.left_out))
 
 
-def _looked_at(given: Plan, asked: Asked) -> Plan | Infeasible | Occupied:
+def _validated(manual_plan: Plan, request: PlanRequest) -> Plan | Infeasible | InsufficientFreeGpus:
     """Return a plan as it is if the job can run by it; what it stands on already, it may keep."""
-    free, fleet = asked.free, asked.fleet
-    if asked.standing:
-        free, fleet = (asked.standing.opened(each, with_rollouts=True) for each in (free, fleet))
-    found = misfits(given, fleet, asked.job)
+    free, fleet = request.free, request.fleet
+    if request.current:
+        free, fleet = (request.current.opened(each, with_rollouts=True) for each in (free, fleet))
+    found = misfits(manual_plan, fleet, request.job)
     if found:
-        return Infeasible(reasons=(*found, *asked.left_out))
-    taken = machine_misfits(given, free, asked.job)
+        return Infeasible(reasons=(*found, *request.left_out))
+    taken = machine_misfits(manual_plan, free, request.job)
     if taken:
-        return Occupied(reasons=taken, held_gpus=fleet.num_gpus - free.num_gpus)
-    return given
+        return InsufficientFreeGpus(reasons=taken, held_gpus=fleet.num_gpus - free.num_gpus)
+    return manual_plan
 
 
-def _beside(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Plan | None:
-    fleet = standing.opened(free, with_rollouts=False)
-    return resize_rollouts(standing.plan, fleet, job, should_stop=_over(job))
+def _beside(job: JobSpec, free: ClusterSnapshot, current: CurrentPlan) -> Plan | None:
+    fleet = current.opened(free, with_rollouts=False)
+    return resize_rollouts(current.plan, fleet, job, should_stop=_over(job))
 
 
-def _alternatives(job: JobSpec, free: ClusterSnapshot, standing: Standing) -> Alternatives:
+def _alternatives(job: JobSpec, free: ClusterSnapshot, current: CurrentPlan) -> Alternatives:
     """Look for better rollouts, and for a whole plan where these are not good enough."""
-    assert standing.enough_percent is not None
-    whole_fleet = standing.opened(free, with_rollouts=True)
-    now = predict(standing.plan, whole_fleet, job) or standing.plan.prediction
-    beside = standing.opened(free, with_rollouts=False)
-    better = improve_rollouts(standing.plan, beside, job, should_stop=_over(job))
-    if better and _gains_percent(now, better.prediction) >= standing.enough_percent:
-        return Alternatives(standing=now, plans=(better,))
+    assert current.enough_percent is not None
+    whole_fleet = current.opened(free, with_rollouts=True)
+    now = predict(current.plan, whole_fleet, job) or current.plan.prediction
+    beside = current.opened(free, with_rollouts=False)
+    better = improve_rollouts(current.plan, beside, job, should_stop=_over(job))
+    if better and _gains_percent(now, better.prediction) >= current.enough_percent:
+        return Alternatives(current=now, plans=(better,))
     found = _plan(job, free)
-    whole = (aligned(found, standing.plan, free),) if isinstance(found, Plan) else ()
-    return Alternatives(standing=now, plans=((better,) if better else ()) + whole)
+    whole = (aligned(found, current.plan, free),) if isinstance(found, Plan) else ()
+    return Alternatives(current=now, plans=((better,) if better else ()) + whole)
 
 
 def _gains_percent(before: Prediction, after: Prediction) -> float:

@@ -8,8 +8,8 @@ import resource
 
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.units import MIB
-from hetrl_operator.model.observed import Alternatives, Occupied
-from hetrl_operator.planning.request import Asked
+from hetrl_operator.model.observed import Alternatives, InsufficientFreeGpus
+from hetrl_operator.planning.request import PlanRequest
 
 
 def limit_memory(memory_mib: int) -> None:
@@ -23,8 +23,8 @@ def wake() -> None:
     from hetrl_operator.planning import worker  # noqa: F401, PLC0415
 
 
-def answer(asked: Asked) -> Plan | Alternatives | Infeasible | Occupied:
+def answer(request: PlanRequest) -> Plan | Alternatives | Infeasible | InsufficientFreeGpus:
     """Answer with all that the planner has."""
     from hetrl_operator.planning import worker  # noqa: PLC0415
 
-    return worker.answer(asked)
+    return worker.answer(request)

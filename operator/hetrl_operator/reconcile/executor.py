@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetrl_operator.cache.informer_cache import CHILD_KINDS
-from hetrl_operator.cache.missed_deletes import Census
-from hetrl_operator.cache.pending_writes import FORGOTTEN_AFTER_SECONDS, RecentWrites
+from hetrl_operator.cache.missed_deletes import MissedDeletes
+from hetrl_operator.cache.pending_writes import FORGOTTEN_AFTER_SECONDS, PendingWrites
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.kube.write_results import Done, Outcome, TryAgain
 from hetrl_operator.kube.writer import Writer
@@ -22,13 +22,13 @@ from hetrl_operator.model.actions import (
     Apply,
     Decision,
     Delete,
-    LiftGate,
     ReleaseGpus,
+    RemoveSchedulingGate,
     RequeueWorkload,
     ReserveGpus,
     StartPlanning,
     SubmitWorkload,
-    TellWorkload,
+    UpdateWorkloadStatus,
     WriteStatus,
     steps,
 )
@@ -42,19 +42,19 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performer:
+class Executor:
     """Does what was decided for a job."""
 
     writer: Writer
     planning: Planning
-    recent: RecentWrites[Any]
-    census: Census
+    pending_writes: PendingWrites[Any]
+    missed_deletes: MissedDeletes
     queue: WorkQueue[JobKey]
     metrics: Metrics
-    freed: Callable[[], None]
+    on_gpus_freed: Callable[[], None]
     """Told when GPUs are free again that others may wait for."""
 
-    async def carry_out(self, seen: Observed, decision: Decision) -> Outcome:
+    async def apply(self, seen: Observed, decision: Decision) -> Outcome:
         """Carry out a decision up to the first step that fails."""
         first = decision.status
         outcome = await self._do(seen, first) if first else Done(object={})
@@ -64,8 +64,8 @@ class Performer:
         # Events tell what is on record now; what follows need not wait until they are told.
         async with asyncio.TaskGroup() as group:
             group.create_task(self._announce(seen, decision))
-            carried_out = group.create_task(self._act(seen, decision.actions))
-        return carried_out.result()
+            applied = group.create_task(self._act(seen, decision.actions))
+        return applied.result()
 
     async def _act(self, seen: Observed, actions: Sequence[Action]) -> Outcome:
         outcome: Outcome = Done(object={})
@@ -98,25 +98,25 @@ class Performer:
             await self.writer.announce(seen.job, event)
 
     async def _do(self, seen: Observed, action: Action | WriteStatus) -> Outcome:
-        job, wish = seen.job, seen.job.wish
+        job, parsed = seen.job, seen.job.parsed
         match action:
             case StartPlanning():
-                assert wish, "only a valid job is planned"
-                self.planning.start(job, wish, action)
+                assert parsed, "only a valid job is planned"
+                self.planning.start(job, parsed, action)
                 return Done(object={})
             case ReserveGpus(plan=plan):
-                assert wish, "only a valid job has a plan"
-                conflict = self.planning.reserve(job, wish, plan)
+                assert parsed, "only a valid job has a plan"
+                conflict = self.planning.reserve(job, parsed, plan)
                 return TryAgain(message=conflict) if conflict else Done(object={})
             case ReleaseGpus():
-                self.planning.ledger.release(job.uid)
-                self.freed()
+                self.planning.reservations.release(job.uid)
+                self.on_gpus_freed()
                 return Done(object={})
             case _:
-                outcome = await self.writer.perform(job, action, _child(seen, action))
+                outcome = await self.writer.apply(job, action, _child(seen, action))
                 self._remember(seen, outcome)
                 if isinstance(outcome, Done | TryAgain) and outcome.is_missing:
-                    self.census.doubt(_kind(action))
+                    self.missed_deletes.suspect(_kind(action))
                 return outcome
 
     def _remember(self, seen: Observed, outcome: Outcome) -> None:
@@ -130,7 +130,7 @@ class Performer:
         value = _read(kind, body)
         if value is None:
             return
-        self.recent.wrote(place, value, owner=job.uid, resource_version=version)
+        self.pending_writes.wrote(place, value, owner=job.uid, resource_version=version)
         # Should the watches not show it, what they do show counts from then on.
         self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
 
@@ -150,9 +150,9 @@ def _kind(action: Action | WriteStatus) -> str:
             return kind
         case AnnotatePlan():
             return "HetRLPlan"
-        case LiftGate():
+        case RemoveSchedulingGate():
             return "Pod"
-        case SubmitWorkload() | RequeueWorkload() | TellWorkload():
+        case SubmitWorkload() | RequeueWorkload() | UpdateWorkloadStatus():
             return "Workload"
         case _:
             return "HetRLJob"

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.pod_sets import pod_sets
-from hetrl_operator.cache.informer_cache import Views
+from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.decide.kueue.queueing import answered_plans, is_ours, is_queued, waits
 from hetrl_operator.decide.plan.active_plan import (
+    active_plan,
     base_of,
-    in_force,
-    is_given,
+    has_manual_plan,
     named,
     readable,
     unreadable,
@@ -32,7 +32,7 @@ from hetrl_operator.model.observed import (
     PlanSeen,
     PodSeen,
     ProgressSeen,
-    WriteTrouble,
+    RefusedWrite,
 )
 from hetrl_operator.model.pods import present
 from hetrl_operator.model.reasons import ConditionType
@@ -48,7 +48,7 @@ class Observer:
     Kept here, by the job's uid, is what is not worth an object of its own.
     """
 
-    views: Views
+    cache: InformerCache
     planning: Planning
     queues_off: str
     """Why labels of queues mean nothing; empty: they do."""
@@ -56,38 +56,38 @@ class Observer:
     progress: dict[str, ProgressSeen] = field(default_factory=dict)
     """What coordinators have reported last."""
 
-    troubles: dict[str, WriteTrouble] = field(default_factory=dict)
+    refused_writes: dict[str, RefusedWrite] = field(default_factory=dict)
     """What the API server has refused, until a round succeeds."""
 
     def observe(self, job: JobSeen, now: datetime) -> Observed:
         """Return what there is to be seen of a job."""
-        found, pods = self.views.plans_of(job), self.views.pods_of(job)
-        plans, given = readable(found), named(job, found)
+        found, pods = self.cache.plans_of(job), self.cache.pods_of(job)
+        plans, manual_plan = readable(found), named(job, found)
         machines = {name for each in plans for name in gpus_by_machine(each.plan)}
         used = {*machines, *(pod.node for pod in pods if pod.node)}
         nodes = NodesSeen(
-            lost=self.views.lost_nodes(used, now),
-            leaving=self.views.leaving_nodes(used, _tolerations(job), pods),
+            lost=self.cache.lost_nodes(used, now),
+            leaving=self.cache.leaving_nodes(used, _tolerations(job), pods),
         )
-        plan = in_force(job, plans)
-        crowded = self.views.crowded(used, pods, nodes, now)
-        room = self.planning.room.look(
+        plan = active_plan(job, plans)
+        crowded = self.cache.crowded(used, pods, nodes, now)
+        full_machines = self.planning.full_machines.observe(
             job.uid, pods, crowded, now, is_placed=is_placed(job, plan, pods)
         )
-        nodes = replace(nodes, full=room.full)
+        nodes = replace(nodes, full=full_machines.full)
         fleet = self.planning.fleet(job, plan, now)
         queueing = self._queueing(job)
-        on_paper = waits(job, queueing)
-        if is_given(job):
-            base = base_of(given)
+        unreserved = waits(job, queueing)
+        if has_manual_plan(job):
+            base = base_of(manual_plan)
         else:
-            base = "" if on_paper else _base(job, plan, nodes, fleet, now)
+            base = "" if unreserved else _base(job, plan, nodes, fleet, now)
         planning = self.planning.seen(
             job,
             plan,
             base=base,
-            on_paper=on_paper,
-            given=given if isinstance(given, PlanSeen) else None,
+            unreserved=unreserved,
+            manual_plan=manual_plan if isinstance(manual_plan, PlanSeen) else None,
         )
         return Observed(
             job=job,
@@ -95,34 +95,34 @@ class Observer:
             queueing=self._with_labels(job, queueing, plans, planning),
             plans=plans,
             unreadable=unreadable(found),
-            children=self.views.children_of(job),
+            children=self.cache.children_of(job),
             pods=pods,
-            hostnames=self.views.hostnames(machines),
+            hostnames=self.cache.hostnames(machines),
             lost_nodes=nodes.lost,
             leaving=nodes.leaving,
-            room=room,
+            full_machines=full_machines,
             fleet=fleet,
             progress=self.progress.get(job.uid),
-            trouble=self.troubles.get(job.uid),
+            refused_write=self.refused_writes.get(job.uid),
         )
 
     def holds_gpus(self, job: JobSeen) -> bool:
         """Tell whether a job's plan counts as reserved when we start."""
-        if self.views.pods_of(job):
+        if self.cache.pods_of(job):
             return True
-        if job.wish is None or has_ended(job.status) or job.wish.written.suspend:
+        if job.parsed is None or has_ended(job.status) or job.parsed.written.suspend:
             return False
         if not is_ours(job) or waits(job, self._queueing(job)):
             return False
-        return job.wish.written.planning.mode is not PlanningMode.PLAN_ONLY
+        return job.parsed.written.planning.mode is not PlanningMode.PLAN_ONLY
 
     def forget(self, uid: str) -> None:
         """Drop what we know of a job that is gone."""
         self.progress.pop(uid, None)
-        self.troubles.pop(uid, None)
+        self.refused_writes.pop(uid, None)
 
     def _queueing(self, job: JobSeen) -> QueueingSeen:
-        return QueueingSeen(off=self.queues_off, workload=self.views.workload_of(job))
+        return QueueingSeen(off=self.queues_off, workload=self.cache.workload_of(job))
 
     def _with_labels(
         self,
@@ -132,11 +132,11 @@ class Observer:
         planning: PlanningSeen,
     ) -> QueueingSeen:
         """Add what flavors are told apart by, of the machines that a job may come to stand on."""
-        if job.wish is None or not is_queued(job, queueing):
+        if job.parsed is None or not is_queued(job, queueing):
             return queueing
         known = (*(each.plan for each in plans), *answered_plans(planning.answer))
         machines = {name for each in known for name in gpus_by_machine(each)}
-        labels = self.views.labels(machines, flavor_keys(job.wish))
+        labels = self.cache.labels(machines, flavor_keys(job.parsed))
         return replace(queueing, machine_labels=labels)
 
 
@@ -153,12 +153,12 @@ def _base(
     job: JobSeen, plan: PlanSeen | None, nodes: NodesSeen, fleet: FleetSeen, now: datetime
 ) -> str:
     """Return what another plan is wanted for while one is in force; empty where none is."""
-    if plan is None or job.wish is None:
+    if plan is None or job.parsed is None:
         return ""
-    key = planning_key(job.wish)
+    key = planning_key(job.parsed)
     found = drift(job, plan, spec_key=key, nodes=nodes, fleet=fleet, now=now)
     return found.base if found else ""
 
 
 def _tolerations(job: JobSeen) -> Tolerations:
-    return job.wish.written.runtime.pod_template.tolerations if job.wish else ()
+    return job.parsed.written.runtime.pod_template.tolerations if job.parsed else ()

@@ -34,7 +34,7 @@ def progress_path(namespace: str, name: str) -> str:
 
 def launch(deployment: Deployment, pods: PodSet) -> Launch:
     """Return what the pods of one set are told."""
-    job, spec = deployment.job, deployment.wish.spec
+    job, spec = deployment.job, deployment.parsed.spec
     rollouts = [each for each in deployment.sets if each.generates]
     checkpoints = checkpoint_path(deployment)
     return Launch(
@@ -67,7 +67,7 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
         training=replace(spec.training, checkpoint_path=checkpoints),
         state_path=STATE_DIRECTORY,
         checkpoint_path=checkpoints,
-        startup_deadline_seconds=float(deployment.wish.written.startup_deadline_seconds),
+        startup_deadline_seconds=float(deployment.parsed.written.startup_deadline_seconds),
         predicted_step_seconds=deployment.plan.plan.prediction.step_seconds,
         tls=TlsFiles(
             ca=f"{TLS_DIRECTORY}/ca.crt",
@@ -85,14 +85,14 @@ def _max_concurrent(deployment: Deployment) -> int:
     Each pod keeps to its own concurrency, and the bound on staleness never lends more than
     the batches that it spans.
     """
-    algorithm = deployment.wish.spec.algorithm
+    algorithm = deployment.parsed.spec.algorithm
     planned = sum(each.num_pods * each.concurrency for each in deployment.sets if each.generates)
     return max(1, planned, (algorithm.max_staleness + 1) * algorithm.global_batch_size)
 
 
 def checkpoint_path(deployment: Deployment) -> str:
     """Return the folder of this job's checkpoints, on its claim or in the trainer's pod."""
-    asked = deployment.wish.spec.training.checkpoint_path
+    asked = deployment.parsed.spec.training.checkpoint_path
     return asked or f"{CHECKPOINTS_PATH}/{deployment.job.name}"
 
 

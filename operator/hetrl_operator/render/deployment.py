@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hetrl_core.plan.pod_sets import COORDINATOR, PodSet
 from hetrl_core.task import Role, Task
 from hetrl_operator.model.labels import API_VERSION, child_name
-from hetrl_operator.model.observed import JobSeen, PlanSeen, Wish
+from hetrl_operator.model.observed import JobSeen, ParsedSpec, PlanSeen
 from hetrl_operator.settings import PodSettings
 
 Json = dict[str, object]
@@ -25,7 +25,7 @@ class Deployment:
     """One job with its plan, as it is to stand in the cluster."""
 
     job: JobSeen
-    wish: Wish
+    parsed: ParsedSpec
     plan: PlanSeen
     sets: tuple[PodSet, ...]
     running: frozenset[Role]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from weakref import finalize
 
 from hetrl_operator.model.labels import SPEC_HASH
-from hetrl_operator.model.observed import Wish
+from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.render.children import children
 from hetrl_operator.render.deployment import Deployment
 from hetrl_operator.render.restart import restart_hash
 
-_MOST_OF_A_WISH = 4
+_MOST_PER_SPEC = 4
 """Plans and roles of a job change; what it was before its last replans is not asked for again."""
 
 
@@ -35,24 +35,24 @@ _remembered: dict[int, dict[Hashable, Digests]] = {}
 
 def digests(deployment: Deployment) -> Digests:
     """Return the digests of a deployment, from memory where it was asked for lately."""
-    known, key = _of(deployment.wish), _key(deployment)
+    known, key = _of(deployment.parsed), _key(deployment)
     found = known.pop(key, None) or _rendered(deployment)
     known[key] = found
-    if len(known) > _MOST_OF_A_WISH:
+    if len(known) > _MOST_PER_SPEC:
         del known[next(iter(known))]
     return found
 
 
-def _of(wish: Wish) -> dict[Hashable, Digests]:
+def _of(parsed: ParsedSpec) -> dict[Hashable, Digests]:
     """Return what is remembered of a wish.
 
     It is told by its identity: to compare all that was asked takes as long as to render it.
     """
-    found = _remembered.get(id(wish))
+    found = _remembered.get(id(parsed))
     if found is None:
-        found = _remembered[id(wish)] = {}
+        found = _remembered[id(parsed)] = {}
         # An id may be given again, so this must be gone before.
-        finalize(wish, _remembered.pop, id(wish), None).atexit = False
+        finalize(parsed, _remembered.pop, id(parsed), None).atexit = False
     return found
 
 

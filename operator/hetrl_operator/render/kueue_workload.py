@@ -16,7 +16,7 @@ from hetrl_core.plan.pod_sets import PodSet, slug
 from hetrl_operator.model.actions import PriorityClass, SubmitWorkload
 from hetrl_operator.model.kueue_api import API_VERSION, JOB_UID_LABEL, MOST_POD_SETS
 from hetrl_operator.model.labels import SPEC_HASH, child_name, of_child
-from hetrl_operator.model.observed import JobSeen, Wish
+from hetrl_operator.model.observed import JobSeen, ParsedSpec
 from hetrl_operator.render.deployment import owner_of
 from hetrl_operator.render.pod import requests_of, tolerations_of
 
@@ -25,7 +25,7 @@ Labels = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedSet:
+class RequestedPodSet:
     """Pods that Kueue cannot tell apart, and how many of them a plan has."""
 
     name: str
@@ -35,24 +35,26 @@ class AskedSet:
     """Of one of its pods: another digest is another quota."""
 
 
-def flavor_keys(wish: Wish) -> frozenset[str]:
+def flavor_keys(parsed: ParsedSpec) -> frozenset[str]:
     """Return the node labels that flavors may be told apart by for a job."""
-    pools = wish.written.resources.pools
+    pools = parsed.written.resources.pools
     return frozenset({PRODUCT_LABEL, *(key for each in pools for key in each.node_selector)})
 
 
-def asked_sets(wish: Wish, sets: Iterable[PodSet], labels: Labels) -> tuple[AskedSet, ...]:
+def requested_pod_sets(
+    parsed: ParsedSpec, sets: Iterable[PodSet], labels: Labels
+) -> tuple[RequestedPodSet, ...]:
     """Return what a plan asks of a queue.
 
     Args:
-        wish: the job.
+        parsed: the job's spec.
         sets: the pod sets of its plan.
         labels: of the plan's machines, those that flavors may be told apart by.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for pods in sets:
         for machine in pods.machines:
-            template = _template(wish, pods, labels.get(machine, {}))
+            template = _template(parsed, pods, labels.get(machine, {}))
             stem = f"{pods.role}-{slug(pods.gpu_kind)}" if pods.gpu_kind else str(pods.role)
             counts[stem, json.dumps(template, sort_keys=True)] += 1
     found, numbers = [], Counter[str]()
@@ -62,17 +64,18 @@ def asked_sets(wish: Wish, sets: Iterable[PodSet], labels: Labels) -> tuple[Aske
         digest = sha256(text.encode()).hexdigest()[:16]
         template = json.loads(text)
         template["metadata"] = {"annotations": {SPEC_HASH: digest}}
-        found.append(AskedSet(name=name, count=count, template=template, digest=digest))
+        found.append(RequestedPodSet(name=name, count=count, template=template, digest=digest))
     return tuple(found)
 
 
-def too_many(asked: tuple[AskedSet, ...]) -> str:
+def too_many(requested: tuple[RequestedPodSet, ...]) -> str:
     """Say why no Workload can ask for this; empty where one can."""
-    if len(asked) <= MOST_POD_SETS:
+    if len(requested) <= MOST_POD_SETS:
         return ""
     return (
-        f"the plan has {len(asked)} kinds of pods ({', '.join(each.name for each in asked)}), and "
-        f"a Workload of Kueue has at most {MOST_POD_SETS} pod sets: name fewer pools in "
+        f"the plan has {len(requested)} kinds of pods "
+        f"({', '.join(each.name for each in requested)}), and a Workload of Kueue has at most "
+        f"{MOST_POD_SETS} pod sets: name fewer pools in "
         "spec.resources.pools"
     )
 
@@ -82,7 +85,9 @@ def workload_name(job: JobSeen) -> str:
     return child_name(job.name, f"queue-{job.uid[:8]}")
 
 
-def submission(job: JobSeen, wish: Wish, asked: tuple[AskedSet, ...]) -> SubmitWorkload:
+def submission(
+    job: JobSeen, parsed: ParsedSpec, requested: tuple[RequestedPodSet, ...]
+) -> SubmitWorkload:
     """Return the order for a job's Workload."""
     manifest = {
         "apiVersion": API_VERSION,
@@ -97,27 +102,27 @@ def submission(job: JobSeen, wish: Wish, asked: tuple[AskedSet, ...]) -> SubmitW
             "queueName": job.queue,
             "podSets": [
                 {"name": each.name, "count": each.count, "template": each.template}
-                for each in asked
+                for each in requested
             ],
         },
     }
-    return SubmitWorkload(manifest=manifest, priority=_priority(job, wish))
+    return SubmitWorkload(manifest=manifest, priority=_priority(job, parsed))
 
 
-def _priority(job: JobSeen, wish: Wish) -> PriorityClass | None:
+def _priority(job: JobSeen, parsed: ParsedSpec) -> PriorityClass | None:
     """Return the class that orders the queue: Kueue's own by label, else that of the pods."""
     if job.queue_priority:
         return PriorityClass(name=job.queue_priority, is_kueues=True)
-    pods = wish.written.scheduling.priority_class_name
+    pods = parsed.written.scheduling.priority_class_name
     return PriorityClass(name=pods, is_kueues=False) if pods else None
 
 
-def _template(wish: Wish, pods: PodSet, labels: Mapping[str, str]) -> dict[str, Any]:
-    container = {"name": str(pods.role), "resources": requests_of(wish, pods)}
+def _template(parsed: ParsedSpec, pods: PodSet, labels: Mapping[str, str]) -> dict[str, Any]:
+    container = {"name": str(pods.role), "resources": requests_of(parsed, pods)}
     return {
         "spec": {
             "containers": [container],
-            "tolerations": tolerations_of(wish),
+            "tolerations": tolerations_of(parsed),
             **({"nodeSelector": dict(labels)} if labels else {}),
         }
     }

@@ -4,9 +4,9 @@ from hetrl_api.plan.to_core import from_plan
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.model.actions import Manifest
 from hetrl_operator.model.labels import (
+    ACTIVE_FOR,
     API_VERSION,
     FLEET_HASH,
-    IN_FORCE,
     LEFT_OUT,
     PLAN_KEY,
     PLANNED_FOR,
@@ -29,7 +29,7 @@ def plan_manifest(
     because: str = "",
     fleet: str = "",
     name: str,
-    in_force: bool = False,
+    is_active: bool = False,
 ) -> Manifest:
     """Return the object.
 
@@ -43,7 +43,7 @@ def plan_manifest(
         because: why it takes it, in words.
         fleet: digest of the fleet that it was made for.
         name: what it is called, after what it was made from.
-        in_force: whether the job runs by it from now on.
+        is_active: whether the job runs by it from now on.
     """
     return {
         "apiVersion": API_VERSION,
@@ -56,7 +56,7 @@ def plan_manifest(
             | ({LEFT_OUT: left_out} if left_out else {})
             | ({REPLACES: replaces, REPLACES_BECAUSE: because} if replaces else {})
             | ({FLEET_HASH: fleet} if fleet else {})
-            | ({IN_FORCE: job.name} if in_force else {}),
+            | ({ACTIVE_FOR: job.name} if is_active else {}),
             "ownerReferences": [owner_of(job)],
         },
         "spec": from_plan(plan).model_dump(mode="json", by_alias=True, exclude_none=True),

@@ -14,7 +14,7 @@ from hetrl_operator.model.labels import (
     ROLE,
     of_child,
 )
-from hetrl_operator.model.observed import Wish
+from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.render.contract import LAUNCH_DIRECTORY, LAUNCH_FILE
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
@@ -69,7 +69,7 @@ def pod_labels(deployment: Deployment, pods: PodSet) -> dict[str, str]:
 
 def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> Json:
     """Return the template of a pod set's pods."""
-    written = deployment.wish.written.runtime.pod_template
+    written = deployment.parsed.written.runtime.pod_template
     annotations = {
         LAUNCH_HASH: launch_hash,
         PLAN_HASH: deployment.plan.key,
@@ -96,7 +96,7 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
             },
             "terminationGracePeriodSeconds": GRACE_SECONDS[pods.role],
             "schedulingGates": [{"name": GANG_GATE}],
-            "tolerations": tolerations_of(deployment.wish),
+            "tolerations": tolerations_of(deployment.parsed),
             "containers": [_container(deployment, pods)],
             "volumes": volumes(deployment, pods),
             **_affinity(pods),
@@ -106,7 +106,7 @@ def pod_template(deployment: Deployment, pods: PodSet, *, launch_hash: str) -> J
 
 
 def _named(deployment: Deployment) -> Json:
-    written = deployment.wish.written
+    written = deployment.parsed.written
     secrets = [{"name": name} for name in written.runtime.pod_template.image_pull_secrets]
     priority = written.scheduling.priority_class_name
     return {
@@ -128,18 +128,18 @@ def _affinity(pods: PodSet) -> Json:
     return {"affinity": {"nodeAffinity": required}}
 
 
-def tolerations_of(wish: Wish) -> list[Json]:
+def tolerations_of(parsed: ParsedSpec) -> list[Json]:
     """Return the taints that a job's pods tolerate."""
     gpu: Json = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
     users: list[Json] = [
         each.model_dump(mode="json", by_alias=True, exclude_none=True)
-        for each in wish.written.runtime.pod_template.tolerations
+        for each in parsed.written.runtime.pod_template.tolerations
     ]
     return [gpu, *users]
 
 
 def _container(deployment: Deployment, pods: PodSet) -> Json:
-    runtime = deployment.wish.written.runtime
+    runtime = deployment.parsed.written.runtime
     role = image_role(pods)
     image = runtime.images.of(role) or deployment.settings.images[role]
     launch = f"{LAUNCH_DIRECTORY}/{LAUNCH_FILE}"
@@ -151,7 +151,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         "command": ["hetrl", str(pods.role), "--launch", launch, *ordinal],
         "env": _environment(deployment, pods),
         "ports": _ports(pods),
-        "resources": requests_of(deployment.wish, pods),
+        "resources": requests_of(deployment.parsed, pods),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -160,7 +160,7 @@ def _container(deployment: Deployment, pods: PodSet) -> Json:
         # A process that dies without a word of its own shows its last log lines instead.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts(deployment, pods),
-        **_probes(deployment.wish.written.startup_deadline_seconds),
+        **_probes(deployment.parsed.written.startup_deadline_seconds),
     }
 
 
@@ -177,7 +177,7 @@ def _environment(deployment: Deployment, pods: PodSet) -> list[Json]:
     if pods.role is Role.COORDINATOR:
         # GPU images ask for every GPU of the machine; a pod that requests none must not get it.
         fixed["NVIDIA_VISIBLE_DEVICES"] = "void"
-    users = {each.name: _given(each) for each in deployment.wish.written.runtime.pod_template.env}
+    users = {each.name: _given(each) for each in deployment.parsed.written.runtime.pod_template.env}
     from_pod: list[Json] = [
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in field_paths.items()
@@ -203,9 +203,9 @@ def _ports(pods: PodSet) -> list[Json]:
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in named]
 
 
-def requests_of(wish: Wish, pods: PodSet) -> Json:
+def requests_of(parsed: ParsedSpec, pods: PodSet) -> Json:
     """Return what one pod of a set requests, and its limits."""
-    asked = getattr(wish.written.runtime.pod_template.resources, pods.role)
+    asked = getattr(parsed.written.runtime.pod_template.resources, pods.role)
     compute = asked or _DEFAULT_COMPUTE[pods.role]
     requests: dict[str, object] = {}
     limits: dict[str, object] = {}

@@ -21,7 +21,7 @@ def restart_hash(deployment: Deployment, pods: PodSet) -> str:
     """Return the digest of what the pods of one set were started with."""
     parts = {**_runtime(deployment, pods), **_plan(deployment, pods)}
     if pods.role in {Role.COORDINATOR, Role.TRAINER}:
-        written = deployment.wish.written
+        written = deployment.parsed.written
         parts["training"] = _written(written.training)
         parts["storage"] = _written(written.storage)
     # Who scores is part of every contract, and with inference workers certificates are others. A
@@ -39,7 +39,7 @@ def image_role(pods: PodSet) -> Role:
 
 def _runtime(deployment: Deployment, pods: PodSet) -> dict[str, Any]:
     """Return what the role's container is made of; other roles' images do not matter to it."""
-    written = deployment.wish.written
+    written = deployment.parsed.written
     runtime = _written(written.runtime)
     template = runtime.pop("podTemplate", {})
     return {

@@ -32,7 +32,7 @@ def volumes(deployment: Deployment, pods: PodSet) -> list[Json]:
         {"name": f"hetrl-claim-{number}", "persistentVolumeClaim": {"claimName": claim}}
         for number, claim in enumerate(_source_claims(deployment, pods))
     ]
-    written = deployment.wish.written.runtime.pod_template.volumes
+    written = deployment.parsed.written.runtime.pod_template.volumes
     return [*ours, *claims, *(_users_volume(each) for each in written)]
 
 
@@ -54,12 +54,12 @@ def mounts(deployment: Deployment, pods: PodSet) -> list[Json]:
         {"name": f"hetrl-claim-{number}", "mountPath": f"{CLAIMS_PATH}/{claim}", "readOnly": True}
         for number, claim in enumerate(_source_claims(deployment, pods))
     ]
-    written = deployment.wish.written.runtime.pod_template.volume_mounts
+    written = deployment.parsed.written.runtime.pod_template.volume_mounts
     return [*ours, *claims, *(_users_mount(each) for each in written)]
 
 
 def _source_claims(deployment: Deployment, pods: PodSet) -> tuple[str, ...]:
-    written = deployment.wish.written
+    written = deployment.parsed.written
     data = written.data
     sources: list[Source] = [written.model.source]
     if pods.role is not Role.INFERENCE:
@@ -104,7 +104,7 @@ def _by_role(deployment: Deployment, role: Role) -> list[Json]:
     shared: Json = {"name": "hetrl-shm", "emptyDir": {"medium": "Memory"}}
     if role is not Role.TRAINER:
         return [shared]
-    claim = deployment.wish.written.storage.checkpoints.persistent_volume_claim
+    claim = deployment.parsed.written.storage.checkpoints.persistent_volume_claim
     kept: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
     return [shared, {"name": "hetrl-checkpoints", **kept}]
 

@@ -13,12 +13,17 @@ from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_operator.model import kueue_api
-from hetrl_operator.model.actions import Action, Delete, RequeueWorkload, TellWorkload
+from hetrl_operator.model.actions import Action, Delete, RequeueWorkload, UpdateWorkloadStatus
 from hetrl_operator.model.conditions import Finding, condition
 from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadCondition, WorkloadSeen
-from hetrl_operator.model.observed import Alternatives, Answer, JobSeen, Observed, Wish
+from hetrl_operator.model.observed import Alternatives, Answer, JobSeen, Observed, ParsedSpec
 from hetrl_operator.model.reasons import ConditionType, Reason
-from hetrl_operator.render.kueue_workload import AskedSet, asked_sets, submission, too_many
+from hetrl_operator.render.kueue_workload import (
+    RequestedPodSet,
+    requested_pod_sets,
+    submission,
+    too_many,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,14 +31,14 @@ if TYPE_CHECKING:
 
 def is_ours(job: JobSeen) -> bool:
     """Tell whether we are the controller that ``spec.managedBy`` names."""
-    return job.wish is None or job.wish.written.managed_by == MANAGER
+    return job.parsed is None or job.parsed.written.managed_by == MANAGER
 
 
 def is_queued(job: JobSeen, queueing: QueueingSeen) -> bool:
     """Tell whether a queue has a say in when a job runs; one that is only planned takes nothing."""
-    if queueing.off or not job.queue or job.wish is None:
+    if queueing.off or not job.queue or job.parsed is None:
         return False
-    return job.wish.written.planning.mode is not PlanningMode.PLAN_ONLY
+    return job.parsed.written.planning.mode is not PlanningMode.PLAN_ONLY
 
 
 def waits(job: JobSeen, queueing: QueueingSeen) -> bool:
@@ -42,12 +47,12 @@ def waits(job: JobSeen, queueing: QueueingSeen) -> bool:
     return is_queued(job, queueing) and not (workload and workload.is_admitted)
 
 
-def asked(seen: Observed, wish: Wish, plan: Plan) -> tuple[AskedSet, ...]:
+def requested(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[RequestedPodSet, ...]:
     """Return what a plan asks of the job's queue."""
-    return asked_sets(wish, pod_sets(plan), seen.queueing.machine_labels)
+    return requested_pod_sets(parsed, pod_sets(plan), seen.queueing.machine_labels)
 
 
-def exceeds(seen: Observed, wish: Wish, plan: Plan) -> str:
+def exceeds(seen: Observed, parsed: ParsedSpec, plan: Plan) -> str:
     """Say what a plan takes that the Workload does not ask for; empty where nothing, or no queue.
 
     A plan that takes less than was admitted is covered: pods cannot be taken off a Workload.
@@ -57,7 +62,7 @@ def exceeds(seen: Observed, wish: Wish, plan: Plan) -> str:
         return ""
     more = [
         f"{each.count} {each.name} pods instead of {admitted}"
-        for each in asked(seen, wish, plan)
+        for each in requested(seen, parsed, plan)
         if each.count > (admitted := workload.counts.get((each.name, each.digest), 0))
     ]
     return ", ".join(more)
@@ -74,39 +79,39 @@ def answered_plans(answer: Answer | None) -> tuple[Plan, ...]:
             return ()
 
 
-def in_queue(seen: Observed, wish: Wish, plan: Plan) -> tuple[Action, ...]:
+def sync_workload(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[Action, ...]:
     """Bring the Workload of a job without pods to what its plan asks, and its quota back."""
-    workload, wanted = seen.queueing.workload, asked(seen, wish, plan)
+    workload, wanted = seen.queueing.workload, requested(seen, parsed, plan)
     if workload is None:
-        return () if too_many(wanted) else (submission(seen.job, wish, wanted),)
-    if workload.queue != seen.job.queue or exceeds(seen, wish, plan):
+        return () if too_many(wanted) else (submission(seen.job, parsed, wanted),)
+    if workload.queue != seen.job.queue or exceeds(seen, parsed, plan):
         # What a Workload asks for cannot be changed, nor its queue while it holds quota.
-        return gives_back(seen)
+        return return_quota(seen)
     if workload.is_evicted and workload.holds_quota:
         return (_requeue(workload),)
     return ()
 
 
-def gives_back(seen: Observed) -> tuple[Action, ...]:
+def return_quota(seen: Observed) -> tuple[Action, ...]:
     """Delete the Workload of a job that has no pods and is not to have any."""
     workload = seen.queueing.workload
     return () if workload is None or seen.pods else (_deletion(workload),)
 
 
-def strays(seen: Observed) -> tuple[Action, ...]:
+def delete_orphaned(seen: Observed) -> tuple[Action, ...]:
     """Delete the Workload of a job that has lost its label, and runs without a queue."""
     workload = seen.queueing.workload
     return (_deletion(workload),) if workload and not seen.job.queue else ()
 
 
-def tells(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action, ...]:
+def report_pods_ready(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action, ...]:
     """Tell an admitted Workload whether its pods are ready, in Kueue's words."""
     workload = seen.queueing.workload
     if workload is None or not workload.is_admitted:
         return ()
     known = workload.condition(kueue_api.ConditionType.PODS_READY)
     reason = _pods_ready_reason(known, is_running=is_running)
-    return _told(
+    return _update(
         workload,
         kueue_api.ConditionType.PODS_READY,
         reason=reason,
@@ -118,7 +123,7 @@ def tells(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action,
     )
 
 
-def finishes(
+def report_finished(
     seen: Observed, *, succeeded: bool, message: str, now: "datetime"
 ) -> tuple[Action, ...]:
     """Tell the Workload of a job that has ended and has no pods: its quota is free from then."""
@@ -126,7 +131,7 @@ def finishes(
     if workload is None or seen.pods:
         return ()
     reason = kueue_api.Reason.SUCCEEDED if succeeded else kueue_api.Reason.FAILED
-    return _told(
+    return _update(
         workload,
         kueue_api.ConditionType.FINISHED,
         reason=reason,
@@ -136,7 +141,7 @@ def finishes(
     )
 
 
-def finding(seen: Observed, wish: Wish, plan: Plan | None) -> tuple[Finding, ...]:
+def finding(seen: Observed, parsed: ParsedSpec, plan: Plan | None) -> tuple[Finding, ...]:
     """Return condition QuotaReserved of a job that is to run, if it names a queue."""
     if not seen.job.queue:
         return ()
@@ -151,7 +156,7 @@ def finding(seen: Observed, wish: Wish, plan: Plan | None) -> tuple[Finding, ...
         text = f"admitted by ClusterQueue {workload.cluster_queue}"
         return (_quota(Reason.ADMITTED, text, holds=True),)
     if workload is None:
-        return (_unsubmitted(seen, wish, plan),)
+        return (_unsubmitted(seen, parsed, plan),)
     return (_pending(workload),)
 
 
@@ -168,12 +173,12 @@ def waiting_suspended(seen: Observed) -> tuple[Finding, ...]:
     return (Finding(type=ConditionType.SUSPENDED, holds=True, reason=Reason.QUEUED, message=text),)
 
 
-def _unsubmitted(seen: Observed, wish: Wish, plan: Plan | None) -> Finding:
-    refused = too_many(asked(seen, wish, plan)) if plan else ""
+def _unsubmitted(seen: Observed, parsed: ParsedSpec, plan: Plan | None) -> Finding:
+    refused = too_many(requested(seen, parsed, plan)) if plan else ""
     if refused:
         return _quota(Reason.WAITING_FOR_QUOTA, refused)
-    if plan and seen.trouble:
-        return _quota(seen.trouble.reason, seen.trouble.message)
+    if plan and seen.refused_write:
+        return _quota(seen.refused_write.reason, seen.refused_write.message)
     wanted = "a plan, which says what the queue is asked for" if plan is None else "its Workload"
     return _quota(Reason.WAITING_FOR_QUOTA, f"the job waits for {wanted}")
 
@@ -268,7 +273,7 @@ def _pods_ready_reason(known: WorkloadCondition | None, *, is_running: bool) -> 
     return kueue_api.Reason.WAIT_FOR_RECOVERY if was_ready else kueue_api.Reason.WAIT_FOR_START
 
 
-def _told(
+def _update(
     workload: WorkloadSeen, type_: str, *, reason: str, holds: bool, message: str, now: "datetime"
 ) -> tuple[Action, ...]:
     """Write a condition of ours where it says something else, beside the others of ours."""
@@ -290,7 +295,7 @@ def _told(
     )
     conditions = {**written, type_: told}
     bodies = tuple(each.body() for each in conditions.values())
-    return (TellWorkload(name=workload.name, uid=workload.uid, conditions=bodies),)
+    return (UpdateWorkloadStatus(name=workload.name, uid=workload.uid, conditions=bodies),)
 
 
 _MOST_CHARACTERS = 8192

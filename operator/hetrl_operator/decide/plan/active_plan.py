@@ -1,6 +1,6 @@
 """Which of the plans that there are a job follows, and which one it names.
 
-What is to follow from that is left to ``plans``, and for a plan that is named to ``given``.
+What is to follow from that is left to ``plans``, and for a plan that is named to ``manual_plan``.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from hetrl_operator.model.observed import JobSeen, PlanSeen, UnreadablePlan
 Found = PlanSeen | UnreadablePlan
 
 
-def in_force(job: JobSeen, plans: Iterable[PlanSeen]) -> PlanSeen | None:
+def active_plan(job: JobSeen, plans: Iterable[PlanSeen]) -> PlanSeen | None:
     """Return the plan that a job follows, or is to be started by.
 
     Of the plans that were made for it, that is the newest one that is not past. A plan that
@@ -22,7 +22,7 @@ def in_force(job: JobSeen, plans: Iterable[PlanSeen]) -> PlanSeen | None:
     known = job.status.plan.name if job.status.plan else ""
     followed = next((each for each in plans if each.name == known), None)
     made = newest(each for each in made_for(job, plans) if not each.is_past)
-    if is_given(job):
+    if has_manual_plan(job):
         return followed or made
     if made is None and followed and followed.made_for != job.uid:
         # A job that was Manual goes on by its plan until there is another.
@@ -46,22 +46,24 @@ def made_for(job: JobSeen, plans: Iterable[PlanSeen]) -> tuple[PlanSeen, ...]:
     return tuple(each for each in plans if each.made_for == job.uid)
 
 
-def is_given(job: JobSeen) -> bool:
+def has_manual_plan(job: JobSeen) -> bool:
     """Tell whether a job runs by a plan that it names."""
-    return job.wish is not None and job.wish.written.planning.mode is PlanningMode.MANUAL
+    return job.parsed is not None and job.parsed.written.planning.mode is PlanningMode.MANUAL
 
 
 def named(job: JobSeen, plans: Iterable[Found]) -> Found | None:
     """Return the plan that a job names; None where it names none, or there is none."""
-    if job.wish is None or not is_given(job):
+    if job.parsed is None or not has_manual_plan(job):
         return None
-    name = job.wish.written.planning.plan_ref
+    name = job.parsed.written.planning.plan_ref
     return next((each for each in plans if each.name == name), None)
 
 
-def base_of(given: Found | None) -> str:
+def base_of(manual_plan: Found | None) -> str:
     """Return what the planner's word on a plan is about; empty where there is none to look at."""
-    return f"given/{given.name}/{given.uid}" if isinstance(given, PlanSeen) else ""
+    return (
+        f"given/{manual_plan.name}/{manual_plan.uid}" if isinstance(manual_plan, PlanSeen) else ""
+    )
 
 
 def readable(plans: Iterable[Found]) -> tuple[PlanSeen, ...]:

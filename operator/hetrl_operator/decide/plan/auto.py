@@ -9,13 +9,19 @@ from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.decide.kueue.queueing import waits
 from hetrl_operator.decide.plan import history, manual
-from hetrl_operator.decide.plan.active_plan import in_force, is_given
-from hetrl_operator.decide.plan.backoff import pause
+from hetrl_operator.decide.plan.active_plan import active_plan, has_manual_plan
+from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import drift, next_search_at
 from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal
 from hetrl_operator.decide.plan.replan import give_way
 from hetrl_operator.model.actions import Action, Apply, ReleaseGpus, ReserveGpus, StartPlanning
-from hetrl_operator.model.observed import Observed, Occupied, PlannerTrouble, PlanSeen, Wish
+from hetrl_operator.model.observed import (
+    InsufficientFreeGpus,
+    Observed,
+    ParsedSpec,
+    PlannerError,
+    PlanSeen,
+)
 from hetrl_operator.model.reasons import Reason
 from hetrl_operator.render import plan_manifest
 
@@ -23,28 +29,28 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
+def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     """Return the plan that a job follows, or what brings it nearer to one."""
-    if is_given(seen.job):
-        return manual.planned(seen, wish, now)
-    known = in_force(seen.job, seen.plans)
-    if known and not _answers(seen, known) and not seen.pods:
+    if has_manual_plan(seen.job):
+        return manual.planned(seen, parsed, now)
+    known = active_plan(seen.job, seen.plans)
+    if known and not _plan_cache(seen, known) and not seen.pods:
         # Nothing stands on it any more: the job was changed while it was suspended.
         why = "the planning fields of the job changed"
         return _search(
-            seen, wish, now, cleaning=history.put_away(seen, wish, (known,), now, why=why)
+            seen, parsed, now, cleaning=history.archive(seen, parsed, (known,), now, why=why)
         )
     if known is None:
-        return _search(seen, wish, now, cleaning=())
-    only, on_paper = _is_only_planned(wish), waits(seen.job, seen.queueing)
-    runs = seen.planning.is_reserved and not only and not on_paper
-    cleaning = history.follow(seen, wish, known, now, runs=runs)
+        return _search(seen, parsed, now, cleaning=())
+    only, unreserved = _is_only_planned(parsed), waits(seen.job, seen.queueing)
+    runs = seen.planning.is_reserved and not only and not unreserved
+    cleaning = history.follow(seen, parsed, known, now, runs=runs)
     if only:
         return Planned(plan=known, finding=ready(known), actions=cleaning)
-    if on_paper:
-        return _on_paper(seen, wish, known, cleaning, now)
+    if unreserved:
+        return _unreserved(seen, parsed, known, cleaning, now)
     if not seen.planning.is_reserved:
-        return _reserve(seen, wish, known, cleaning, now)
+        return _reserve(seen, parsed, known, cleaning, now)
     kept = Planned(plan=known, finding=ready(known), actions=cleaning)
     drifts = drift(
         seen.job,
@@ -55,7 +61,7 @@ def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
         now=now,
     )
     if drifts:
-        return give_way(seen, wish, kept, drifts, now)
+        return give_way(seen, parsed, kept, drifts, now)
     search_at = next_search_at(seen.job, known, seen.fleet, now)
     left = (search_at - now).total_seconds() if search_at else None
     return replace(kept, wake_after_seconds=left)
@@ -76,74 +82,76 @@ def plan_status(plan: PlanSeen) -> PlanStatus:
     )
 
 
-def _answers(seen: Observed, plan: PlanSeen) -> bool:
+def _plan_cache(seen: Observed, plan: PlanSeen) -> bool:
     return plan.planned_for == seen.planning.spec_key
 
 
-def _is_only_planned(wish: Wish) -> bool:
-    return wish.written.planning.mode is PlanningMode.PLAN_ONLY
+def _is_only_planned(parsed: ParsedSpec) -> bool:
+    return parsed.written.planning.mode is PlanningMode.PLAN_ONLY
 
 
-def _on_paper(
+def _unreserved(
     seen: Observed,
-    wish: Wish,
+    parsed: ParsedSpec,
     known: PlanSeen,
     cleaning: tuple[Action, ...],
     now: "datetime",
 ) -> Planned:
     """Keep the plan that the job waits in its queue with, unless its machines are not there."""
     if seen.planning.conflict:
-        return _lost(seen, wish, known, now, why="its machines are not there any more")
+        return _lost(seen, parsed, known, now, why="its machines are not there any more")
     return Planned(plan=known, finding=ready(known), actions=cleaning)
 
 
 def _reserve(
     seen: Observed,
-    wish: Wish,
+    parsed: ParsedSpec,
     known: PlanSeen,
     cleaning: tuple[Action, ...],
     now: "datetime",
 ) -> Planned:
     """Take the plan's GPUs again, as after a resume; another plan where they are gone."""
     if seen.planning.conflict and not seen.pods:
-        return _lost(seen, wish, known, now, why="its GPUs went to another job meanwhile")
+        return _lost(seen, parsed, known, now, why="its GPUs went to another job meanwhile")
     return Planned(
         plan=known, finding=ready(known), actions=(*cleaning, ReserveGpus(plan=known.plan))
     )
 
 
-def _lost(seen: Observed, wish: Wish, known: PlanSeen, now: "datetime", *, why: str) -> Planned:
+def _lost(
+    seen: Observed, parsed: ParsedSpec, known: PlanSeen, now: "datetime", *, why: str
+) -> Planned:
     """Put a plan away that cannot be had, and say what it is that it lacks."""
     return Planned(
         plan=None,
         finding=not_yet(Reason.PLANNING, seen.planning.conflict),
-        actions=history.put_away(seen, wish, (known,), now, why=why),
+        actions=history.archive(seen, parsed, (known,), now, why=why),
     )
 
 
 def _search(
-    seen: Observed, wish: Wish, now: "datetime", *, cleaning: tuple[Action, ...]
+    seen: Observed, parsed: ParsedSpec, now: "datetime", *, cleaning: tuple[Action, ...]
 ) -> Planned:
     planning = seen.planning
-    on_paper = waits(seen.job, seen.queueing)
+    unreserved = waits(seen.job, seen.queueing)
     is_for_this = not planning.answer_base
-    if on_paper and planning.answer_key != planning.key:
+    if unreserved and planning.answer_key != planning.key:
         # No reservation will tell that it came too late: it is about another fleet.
         is_for_this = False
     if planning.is_running and not planning.answer_base:
         return Planned(plan=None, finding=not_yet(Reason.PLANNING, "a plan is being made"))
     match planning.answer:
         case Plan() as plan if is_for_this:
-            return _commit(seen, wish, plan, cleaning)
-        case Infeasible() | Occupied() as no_plan if (
+            return _commit(seen, parsed, plan, cleaning)
+        case Infeasible() | InsufficientFreeGpus() as no_plan if (
             is_for_this and planning.answer_key == planning.key
         ):
             return Planned(plan=None, finding=refusal(no_plan), actions=cleaning)
-        case PlannerTrouble() as trouble if is_for_this and (wait := pause(seen, now)):
-            text = f"{trouble.message}; {wait}"
+        case PlannerError() as error if is_for_this and (wait := backoff(seen, now)):
+            text = f"{error.message}; {wait}"
             return Planned(
                 plan=None,
-                finding=not_yet(trouble.reason, text),
+                finding=not_yet(error.reason, text),
                 actions=cleaning,
                 wake_after_seconds=wait.left_seconds,
             )
@@ -151,17 +159,19 @@ def _search(
             finding = not_yet(Reason.PLANNING, "a plan is being made")
             # What was held for an earlier answer is nobody's, unless pods stand on it.
             free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
-            start = StartPlanning(key=planning.key, on_paper=on_paper)
+            start = StartPlanning(key=planning.key, unreserved=unreserved)
             return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
 
 
-def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]) -> Planned:
+def _commit(
+    seen: Observed, parsed: ParsedSpec, plan: Plan, cleaning: tuple[Action, ...]
+) -> Planned:
     """Reserve the GPUs, then write the plan; the next round finds it and goes on."""
-    impossible = obstacles(plan, wish.spec)
+    impossible = obstacles(plan, parsed.spec)
     if impossible:
         finding = refusal(Infeasible(reasons=impossible))
         return Planned(plan=None, finding=finding, actions=cleaning)
-    waiting = _is_only_planned(wish) or waits(seen.job, seen.queueing)
+    waiting = _is_only_planned(parsed) or waits(seen.job, seen.queueing)
     manifest = plan_manifest(
         seen.job,
         plan,
@@ -170,7 +180,7 @@ def _commit(seen: Observed, wish: Wish, plan: Plan, cleaning: tuple[Action, ...]
         left_out=seen.planning.left_out,
         fleet=seen.planning.answer_fleet,
         name=history.free_name(seen, seen.planning.answer_key),
-        in_force=not waiting,
+        is_active=not waiting,
     )
     reserve = () if waiting else (ReserveGpus(plan=plan),)
     return Planned(

@@ -9,7 +9,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from hetrl_operator.model.observed import Observed, PlannerTrouble
+from hetrl_operator.model.observed import Observed, PlannerError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,7 +24,7 @@ JITTER = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Backoff:
     """How long the planner is not asked again."""
 
     until: "datetime"
@@ -35,20 +35,20 @@ class Pause:
         return f"failure {self.num_failures} in a row, tried again at {self.until:%H:%M:%S} UTC"
 
 
-def pause(seen: Observed, now: "datetime") -> Pause | None:
+def backoff(seen: Observed, now: "datetime") -> Backoff | None:
     """Return the pause that a failed search is in; None where the planner may be asked."""
     planning = seen.planning
-    if planning.answered_at is None or not isinstance(planning.answer, PlannerTrouble):
+    if planning.answered_at is None or not isinstance(planning.answer, PlannerError):
         return None
-    seconds = pause_seconds(seen.job.uid, planning.num_failures)
+    seconds = backoff_seconds(seen.job.uid, planning.num_failures)
     until = planning.answered_at + timedelta(seconds=seconds)
     left = (until - now).total_seconds()
     if left <= 0:
         return None
-    return Pause(until=until, left_seconds=left, num_failures=planning.num_failures)
+    return Backoff(until=until, left_seconds=left, num_failures=planning.num_failures)
 
 
-def pause_seconds(uid: str, num_failures: int) -> float:
+def backoff_seconds(uid: str, num_failures: int) -> float:
     """Return how long is waited after so many failures in a row, 1 or more.
 
     It doubles with each. The jitter follows from the job, so that every look at it comes to the

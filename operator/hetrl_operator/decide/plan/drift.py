@@ -65,7 +65,7 @@ def drift(
         fleet: what another plan would be made for.
         now: the time.
     """
-    if job.wish is None:
+    if job.parsed is None:
         return None
     if asked := _asked_by_rule(job, plan):
         return Drift(
@@ -101,9 +101,9 @@ def next_search_at(
     None where nobody would: the fleet is the plan's, the job does not run or does not want it, or
     the last answer for this fleet would come again.
     """
-    if job.wish is None or fleet.differs_since is None or not plan.fleet:
+    if job.parsed is None or fleet.differs_since is None or not plan.fleet:
         return None
-    replan, last = job.wish.written.planning.replans, job.status.last_replan
+    replan, last = job.parsed.written.planning.replans, job.status.last_replan
     if not replan.on_node_change or not holds(job.status, ConditionType.RUNNING):
         return None
     cooldown = timedelta(seconds=max(replan.cooldown_seconds, SETTLE_SECONDS))
@@ -119,8 +119,8 @@ def next_search_at(
 
 
 def _machines_gone(job: JobSeen, plan: PlanSeen, nodes: NodesSeen, now: "datetime") -> Drift | None:
-    assert job.wish
-    limit = timedelta(seconds=job.wish.written.failure_policy.node_lost_seconds)
+    assert job.parsed
+    limit = timedelta(seconds=job.parsed.written.failure_policy.node_lost_seconds)
     lost = {name for name, since in nodes.lost.items() if now - since >= limit}
     sets = pod_sets(plan.plan)
     used = sorted((lost | nodes.leaving.keys() | nodes.full.keys()) & _machines(sets))

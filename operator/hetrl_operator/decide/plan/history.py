@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hetrl_operator.decide.plan.active_plan import made_for
 from hetrl_operator.model.actions import Action, AnnotatePlan, Delete
 from hetrl_operator.model.labels import (
+    ACTIVE_FOR,
     ANSWERED,
-    IN_FORCE,
     MOST_NAMESAKES,
     PLANNED_FOR,
     REPLACED_AT,
@@ -19,7 +19,7 @@ from hetrl_operator.model.labels import (
     REPLACES_BECAUSE,
     plan_name,
 )
-from hetrl_operator.model.observed import JobSeen, Observed, PlanSeen, Wish
+from hetrl_operator.model.observed import JobSeen, Observed, ParsedSpec, PlanSeen
 from hetrl_operator.model.reasons import ReplanOutcome
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ MOST_CHARACTERS = 1024
 
 
 def follow(
-    seen: Observed, wish: Wish, known: PlanSeen, now: "datetime", *, runs: bool
+    seen: Observed, parsed: ParsedSpec, known: PlanSeen, now: "datetime", *, runs: bool
 ) -> tuple[Action, ...]:
     """Write down that a job follows a plan, and put its others away.
 
     Args:
         seen: the job.
-        wish: what it asks.
+        parsed: its spec.
         known: the plan.
         now: the time.
         runs: whether its GPUs are the job's; else it is only there to be looked at, or waits.
@@ -53,13 +53,13 @@ def follow(
     return (
         *_marked(seen.job, known, runs=runs),
         *_unmarked(seen, but=known),
-        *put_away(seen, wish, others, now, why=f"{known.name} took its place", by=known),
+        *archive(seen, parsed, others, now, why=f"{known.name} took its place", by=known),
     )
 
 
-def put_away(
+def archive(
     seen: Observed,
-    wish: Wish,
+    parsed: ParsedSpec,
     plans: Iterable[PlanSeen],
     now: "datetime",
     *,
@@ -70,7 +70,7 @@ def put_away(
 
     Args:
         seen: the job.
-        wish: what it asks.
+        parsed: its spec.
         plans: those that it followed until now; others' are left alone.
         now: the time.
         why: what is written on them, unless the other plan or the status says more of it.
@@ -78,14 +78,14 @@ def put_away(
     """
     ours = made_for(seen.job, seen.plans)
     leaving = [each for each in made_for(seen.job, plans) if not each.is_past]
-    past = [each for each in ours if each.is_past and each.name != wish.written.planning.plan_ref]
+    past = [each for each in ours if each.is_past and each.name != parsed.written.planning.plan_ref]
     # The newest first: those that are put away now come before all others.
     past.sort(key=lambda each: (each.replaced_at or now, each.name), reverse=True)
-    limit = wish.written.planning.history_limit
+    limit = parsed.written.planning.history_limit
     most = LIMIT if limit is None else limit
     kept, dropped = leaving[:most], [*leaving[most:], *past[max(0, most - len(leaving)) :]]
     return (
-        *(_put_away(each, now, _why(seen.job, each, by) or why) for each in kept),
+        *(_archived(each, now, _why(seen.job, each, by) or why) for each in kept),
         *(_deletion(each) for each in dropped),
     )
 
@@ -108,17 +108,17 @@ def _marked(job: JobSeen, known: PlanSeen, *, runs: bool) -> tuple[AnnotatePlan,
         changes = {PLANNED_FOR: known.planned_for}
         gone = (ANSWERED, REPLACED_AT, REPLACED_BECAUSE, REPLACES_BECAUSE)
         changes |= dict.fromkeys(gone)
-    if runs and known.in_force_for != job.name:
-        changes[IN_FORCE] = job.name
+    if runs and known.active_for != job.name:
+        changes[ACTIVE_FOR] = job.name
     return (_annotated(known, changes),) if changes else ()
 
 
 def _unmarked(seen: Observed, *, but: PlanSeen | None) -> tuple[AnnotatePlan, ...]:
     return tuple(
-        _annotated(each, {IN_FORCE: None})
+        _annotated(each, {ACTIVE_FOR: None})
         for each in seen.plans
         if each.made_for != seen.job.uid
-        and each.in_force_for == seen.job.name
+        and each.active_for == seen.job.name
         and (but is None or each.uid != but.uid)
     )
 
@@ -135,11 +135,11 @@ def _why(job: JobSeen, plan: PlanSeen, by: PlanSeen | None) -> str:
     return ""
 
 
-def _put_away(plan: PlanSeen, now: "datetime", why: str) -> AnnotatePlan:
+def _archived(plan: PlanSeen, now: "datetime", why: str) -> AnnotatePlan:
     changes: dict[str, str | None] = {
         PLANNED_FOR: None,
         ANSWERED: plan.planned_for,
-        IN_FORCE: None,
+        ACTIVE_FOR: None,
         REPLACED_AT: now.replace(microsecond=0).isoformat(),
         REPLACED_BECAUSE: why[:MOST_CHARACTERS],
     }

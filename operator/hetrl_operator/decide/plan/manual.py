@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.decide.kueue.queueing import waits
 from hetrl_operator.decide.plan import history
-from hetrl_operator.decide.plan.active_plan import base_of, in_force, named
-from hetrl_operator.decide.plan.backoff import pause
+from hetrl_operator.decide.plan.active_plan import active_plan, base_of, named
+from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import drift
 from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal
 from hetrl_operator.decide.plan.replan import move_to
@@ -19,103 +19,105 @@ from hetrl_operator.model.actions import Action, ReleaseGpus, ReserveGpus, Start
 from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.observed import (
     FleetSeen,
+    InsufficientFreeGpus,
     Observed,
-    Occupied,
-    PlannerTrouble,
+    ParsedSpec,
+    PlannerError,
     PlanSeen,
     UnreadablePlan,
-    Wish,
 )
 from hetrl_operator.model.reasons import Reason
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-_LOOKED_AT = "the plan is being looked at"
+_VALIDATING = "the plan is being looked at"
 
 
-def planned(seen: Observed, wish: Wish, now: "datetime") -> Planned:
+def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     """Return the plan that a Manual job follows, or what brings it nearer to the one it names."""
-    standing = in_force(seen.job, seen.plans)
-    if standing and seen.pods:
-        return _running(seen, wish, standing, now)
-    return _starting(seen, wish, now)
+    current = active_plan(seen.job, seen.plans)
+    if current and seen.pods:
+        return _running(seen, parsed, current, now)
+    return _starting(seen, parsed, now)
 
 
-def _starting(seen: Observed, wish: Wish, now: "datetime") -> Planned:
+def _starting(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     """Look at the plan before anything stands on it, and take its GPUs."""
-    given = named(seen.job, (*seen.plans, *seen.unreadable))
-    if not isinstance(given, PlanSeen):
-        reason, text = _missing(wish, given)
+    manual_plan = named(seen.job, (*seen.plans, *seen.unreadable))
+    if not isinstance(manual_plan, PlanSeen):
+        reason, text = _missing(parsed, manual_plan)
         return Planned(plan=None, finding=not_yet(reason, text), actions=_released(seen))
-    if _is_looked_at(seen, given):
-        return Planned(plan=None, finding=not_yet(Reason.PLANNING, _LOOKED_AT))
-    planning, on_paper = seen.planning, waits(seen.job, seen.queueing)
-    match planning.answer if planning.answer_base == base_of(given) else None:
-        case Plan() if on_paper or planning.holds_given:
-            actions = history.follow(seen, wish, given, now, runs=not on_paper)
-            return Planned(plan=given, finding=ready(given), actions=actions)
+    if _is_validating(seen, manual_plan):
+        return Planned(plan=None, finding=not_yet(Reason.PLANNING, _VALIDATING))
+    planning, unreserved = seen.planning, waits(seen.job, seen.queueing)
+    match planning.answer if planning.answer_base == base_of(manual_plan) else None:
+        case Plan() if unreserved or planning.holds_manual_plan:
+            actions = history.follow(seen, parsed, manual_plan, now, runs=not unreserved)
+            return Planned(plan=manual_plan, finding=ready(manual_plan), actions=actions)
         case Plan():
-            reserve = ReserveGpus(plan=given.plan)
+            reserve = ReserveGpus(plan=manual_plan.plan)
             return Planned(
-                plan=None, finding=not_yet(Reason.PLANNING, _LOOKED_AT), actions=(reserve,)
+                plan=None, finding=not_yet(Reason.PLANNING, _VALIDATING), actions=(reserve,)
             )
-        case Infeasible() | Occupied() as no_plan if planning.answer_key == planning.key:
-            finding = _refused(given, no_plan)
+        case Infeasible() | InsufficientFreeGpus() as no_plan if (
+            planning.answer_key == planning.key
+        ):
+            finding = _refused(manual_plan, no_plan)
             return Planned(plan=None, finding=finding, actions=_released(seen))
-        case PlannerTrouble() as trouble if wait := pause(seen, now):
-            text = f"{trouble.message}; {wait}"
+        case PlannerError() as error if wait := backoff(seen, now):
+            text = f"{error.message}; {wait}"
             return Planned(
                 plan=None,
-                finding=not_yet(trouble.reason, text),
+                finding=not_yet(error.reason, text),
                 wake_after_seconds=wait.left_seconds,
             )
         case _:
-            start = look_at(seen, given, standing=None, on_paper=on_paper)
+            start = start_validation(seen, manual_plan, current=None, unreserved=unreserved)
             return Planned(
                 plan=None,
-                finding=not_yet(Reason.PLANNING, _LOOKED_AT),
+                finding=not_yet(Reason.PLANNING, _VALIDATING),
                 actions=(*_released(seen), start),
             )
 
 
-def _running(seen: Observed, wish: Wish, standing: PlanSeen, now: "datetime") -> Planned:
+def _running(seen: Observed, parsed: ParsedSpec, current: PlanSeen, now: "datetime") -> Planned:
     kept = Planned(
-        plan=standing,
-        finding=ready(standing),
-        actions=history.follow(seen, wish, standing, now, runs=True),
+        plan=current,
+        finding=ready(current),
+        actions=history.follow(seen, parsed, current, now, runs=True),
     )
-    given = named(seen.job, (*seen.plans, *seen.unreadable))
-    is_followed = given is not None and given.uid == standing.uid
+    manual_plan = named(seen.job, (*seen.plans, *seen.unreadable))
+    is_followed = manual_plan is not None and manual_plan.uid == current.uid
     # What is held may be another plan's, named for a moment and then no more.
-    if not seen.planning.is_reserved or (is_followed and not seen.planning.holds_given):
-        return replace(kept, actions=(*kept.actions, ReserveGpus(plan=standing.plan)))
-    if not isinstance(given, PlanSeen):
-        _, text = _missing(wish, given)
-        return replace(kept, drift=f"{text}; until then the job goes on by {standing.name}")
-    if given.uid == standing.uid:
-        return _doubted(seen, kept, given, now)
+    if not seen.planning.is_reserved or (is_followed and not seen.planning.holds_manual_plan):
+        return replace(kept, actions=(*kept.actions, ReserveGpus(plan=current.plan)))
+    if not isinstance(manual_plan, PlanSeen):
+        _, text = _missing(parsed, manual_plan)
+        return replace(kept, drift=f"{text}; until then the job goes on by {current.name}")
+    if manual_plan.uid == current.uid:
+        return _doubted(seen, kept, manual_plan, now)
     found = move_to(
         seen,
-        wish,
+        parsed,
         kept,
-        given,
+        manual_plan,
         now,
-        look=look_at(seen, given, standing=standing, on_paper=False),
+        validation=start_validation(seen, manual_plan, current=current, unreserved=False),
     )
-    if found.plan is given:
-        actions = history.follow(seen, wish, given, now, runs=True)
+    if found.plan is manual_plan:
+        actions = history.follow(seen, parsed, manual_plan, now, runs=True)
         return replace(found, actions=actions)
     return found
 
 
-def _doubted(seen: Observed, kept: Planned, given: PlanSeen, now: "datetime") -> Planned:
+def _doubted(seen: Observed, kept: Planned, manual_plan: PlanSeen, now: "datetime") -> Planned:
     """Say why the plan should give way; whether it fits the spec is asked when that changes."""
     found = drift(
         seen.job,
-        given,
+        manual_plan,
         # Neither a changed spec nor a changed fleet asks for another plan here.
-        spec_key=given.planned_for,
+        spec_key=manual_plan.planned_for,
         nodes=seen.nodes,
         fleet=FleetSeen(),
         now=now,
@@ -124,56 +126,56 @@ def _doubted(seen: Observed, kept: Planned, given: PlanSeen, now: "datetime") ->
     keeps = "spec.planning.mode Manual keeps the plan"
     if found:
         return replace(kept, drift=f"{found.why}; {keeps}")
-    if _is_looked_at(seen, given):
+    if _is_validating(seen, manual_plan):
         return kept
-    has_failed = isinstance(planning.answer, PlannerTrouble)
-    if has_failed and (wait := pause(seen, now)):
+    has_failed = isinstance(planning.answer, PlannerError)
+    if has_failed and (wait := backoff(seen, now)):
         return replace(kept, wake_after_seconds=wait.left_seconds)
-    if has_failed or planning.answer is None or planning.answer_base != base_of(given):
-        start = look_at(seen, given, standing=given, on_paper=False)
+    if has_failed or planning.answer is None or planning.answer_base != base_of(manual_plan):
+        start = start_validation(seen, manual_plan, current=manual_plan, unreserved=False)
         return replace(kept, actions=(*kept.actions, start))
     if isinstance(planning.answer, Infeasible):
-        return replace(kept, drift=f"{_refused(given, planning.answer).message}; {keeps}")
+        return replace(kept, drift=f"{_refused(manual_plan, planning.answer).message}; {keeps}")
     return kept
 
 
-def look_at(
-    seen: Observed, given: PlanSeen, *, standing: PlanSeen | None, on_paper: bool
+def start_validation(
+    seen: Observed, manual_plan: PlanSeen, *, current: PlanSeen | None, unreserved: bool
 ) -> StartPlanning:
     """Have a plan looked at; what the job stands on already it may keep."""
     return StartPlanning(
         key=seen.planning.key,
-        base=base_of(given),
-        standing=standing.plan if standing else None,
-        given=given.plan,
-        on_paper=on_paper,
+        base=base_of(manual_plan),
+        current=current.plan if current else None,
+        manual_plan=manual_plan.plan,
+        unreserved=unreserved,
     )
 
 
-def _is_looked_at(seen: Observed, given: PlanSeen) -> bool:
-    return seen.planning.is_running and seen.planning.answer_base == base_of(given)
+def _is_validating(seen: Observed, manual_plan: PlanSeen) -> bool:
+    return seen.planning.is_running and seen.planning.answer_base == base_of(manual_plan)
 
 
-def _missing(wish: Wish, given: UnreadablePlan | None) -> tuple[str, str]:
+def _missing(parsed: ParsedSpec, manual_plan: UnreadablePlan | None) -> tuple[str, str]:
     """Say why there is nothing to look at."""
-    name = wish.written.planning.plan_ref
-    if given:
+    name = parsed.written.planning.plan_ref
+    if manual_plan:
         return (
             Reason.PLAN_DOES_NOT_FIT,
-            f"spec.planning.planRef: HetRLPlan {name} cannot be read: {given.problem}",
+            f"spec.planning.planRef: HetRLPlan {name} cannot be read: {manual_plan.problem}",
         )
     return (
         Reason.PLAN_NOT_FOUND,
         f"spec.planning.planRef: HetRLPlan {name} does not exist in namespace "
-        f"{wish.spec.namespace}; it is waited for",
+        f"{parsed.spec.namespace}; it is waited for",
     )
 
 
-def _refused(given: PlanSeen, answer: Infeasible | Occupied) -> Finding:
+def _refused(manual_plan: PlanSeen, answer: Infeasible | InsufficientFreeGpus) -> Finding:
     found = refusal(answer)
-    if isinstance(answer, Occupied):
+    if isinstance(answer, InsufficientFreeGpus):
         return found
-    text = f"HetRLPlan {given.name} does not fit: {found.message}"
+    text = f"HetRLPlan {manual_plan.name} does not fit: {found.message}"
     return not_yet(Reason.PLAN_DOES_NOT_FIT, text)
 
 

@@ -7,7 +7,7 @@ from hetrl_api.job.status import LastReplan
 from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.model.actions import Action, Event
 from hetrl_operator.model.conditions import Finding
-from hetrl_operator.model.observed import Occupied, PlanSeen
+from hetrl_operator.model.observed import InsufficientFreeGpus, PlanSeen
 from hetrl_operator.model.reasons import ConditionType, Reason
 
 
@@ -52,14 +52,14 @@ def not_yet(reason: str, message: str) -> Finding:
     return Finding(type=ConditionType.PLANNED, holds=False, reason=reason, message=message)
 
 
-def refusal(answer: Infeasible | Occupied) -> Finding:
+def refusal(answer: Infeasible | InsufficientFreeGpus) -> Finding:
     """Say of a job that it has no plan because there is none."""
     match answer:
         case Infeasible(reasons=reasons):
             return not_yet(Reason.INFEASIBLE, "; ".join(reasons))
-        case Occupied(reasons=reasons, held_gpus=held, full=full):
+        case InsufficientFreeGpus(reasons=reasons, held_gpus=held, full=full):
             others = (f"other jobs hold {held} GPUs",) if held or not full else ()
             text = f"{'; '.join((*others, *full))}, and without these: {'; '.join(reasons)}"
-            return not_yet(Reason.FLEET_OCCUPIED, text)
+            return not_yet(Reason.INSUFFICIENT_FREE_GPUS, text)
         case _:
             assert_never(answer)

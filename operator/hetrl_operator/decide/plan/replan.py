@@ -13,20 +13,20 @@ from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.decide.kueue.queueing import exceeds
 from hetrl_operator.decide.plan.active_plan import base_of
-from hetrl_operator.decide.plan.backoff import pause
+from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import Drift
 from hetrl_operator.decide.plan.history import free_name
 from hetrl_operator.decide.plan.planned import Planned, ready, refusal
 from hetrl_operator.decide.plan.pod_diff import Moves, moves
-from hetrl_operator.decide.plan.replan_cost import Stakes, Weighing, weigh
+from hetrl_operator.decide.plan.replan_cost import ReplanEvaluation, ReplanInputs, evaluate
 from hetrl_operator.model.actions import Apply, Event, ReserveGpus, StartPlanning
 from hetrl_operator.model.observed import (
     Alternatives,
+    InsufficientFreeGpus,
     Observed,
-    Occupied,
-    PlannerTrouble,
+    ParsedSpec,
+    PlannerError,
     PlanSeen,
-    Wish,
 )
 from hetrl_operator.model.reasons import EventReason, ReplanOutcome, ReplanReason
 from hetrl_operator.render import plan_manifest
@@ -43,7 +43,7 @@ class _Search:
     """One look at the search for another plan."""
 
     seen: Observed
-    wish: Wish
+    parsed: ParsedSpec
     known: PlanSeen
     kept: Planned
     drifts: Drift
@@ -71,10 +71,12 @@ class _Search:
         return last is None or record.model_copy(update={"time": last.time}) != last
 
 
-def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "datetime") -> Planned:
+def give_way(
+    seen: Observed, parsed: ParsedSpec, kept: Planned, drifts: Drift, now: "datetime"
+) -> Planned:
     """Look for another plan while the job goes on by the one that it has."""
     assert kept.plan
-    search = _Search(seen=seen, wish=wish, known=kept.plan, kept=kept, drifts=drifts, now=now)
+    search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
     planning = seen.planning
     if planning.answer_base != drifts.base:
         return _started(search)
@@ -84,13 +86,13 @@ def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "dat
         return _outdated(search)
     match planning.answer:
         case Plan() as plan:
-            return _moved(search, plan, weighing=None)
+            return _moved(search, plan, evaluation=None)
         case Alternatives() as found:
             return _better(search, found)
-        case Infeasible() | Occupied() as no_plan if _is_about_this_fleet(search):
+        case Infeasible() | InsufficientFreeGpus() as no_plan if _is_about_this_fleet(search):
             message = refusal(no_plan).message
             return _kept(search, ReplanOutcome.NO_PLAN, message)
-        case PlannerTrouble(message=message) if wait := pause(seen, now):
+        case PlannerError(message=message) if wait := backoff(seen, now):
             kept = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
             return replace(kept, wake_after_seconds=wait.left_seconds)
         case _:
@@ -99,53 +101,55 @@ def give_way(seen: Observed, wish: Wish, kept: Planned, drifts: Drift, now: "dat
 
 def move_to(
     seen: Observed,
-    wish: Wish,
+    parsed: ParsedSpec,
     kept: Planned,
-    given: PlanSeen,
+    manual_plan: PlanSeen,
     now: "datetime",
     *,
-    look: StartPlanning,
+    validation: StartPlanning,
 ) -> Planned:
     """Bring a running job to the plan that it names, once that was looked at and fits.
 
     The plan returned is that one from when its GPUs are the job's.
     """
     assert kept.plan
-    why = f"spec.planning.planRef names {given.name}"
+    why = f"spec.planning.planRef names {manual_plan.name}"
     drifts = Drift(
-        reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(given), keeps_trainer=False
+        reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(manual_plan), keeps_trainer=False
     )
-    search = _Search(seen=seen, wish=wish, known=kept.plan, kept=kept, drifts=drifts, now=now)
+    search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
     planning = seen.planning
     if planning.is_running and planning.answer_base == drifts.base:
         return search.goes_on("it is being looked at")
     match planning.answer if planning.answer_base == drifts.base else None:
         case Plan():
-            return _handed_over(search, given)
-        case Infeasible() | Occupied() as no_plan if planning.answer_key == planning.key:
+            return _handed_over(search, manual_plan)
+        case Infeasible() | InsufficientFreeGpus() as no_plan if (
+            planning.answer_key == planning.key
+        ):
             return _kept(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
-        case PlannerTrouble(message=message) if wait := pause(seen, now):
+        case PlannerError(message=message) if wait := backoff(seen, now):
             found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
             return replace(found, wake_after_seconds=wait.left_seconds)
         case _:
             found = search.goes_on("it is being looked at")
-            return replace(found, actions=(*found.actions, look))
+            return replace(found, actions=(*found.actions, validation))
 
 
-def _handed_over(search: _Search, given: PlanSeen) -> Planned:
+def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
     """Take the GPUs of the plan that is named; with them it is the one in force."""
-    more = exceeds(search.seen, search.wish, given.plan)
+    more = exceeds(search.seen, search.parsed, manual_plan.plan)
     if more:
         return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
     old = search.known.plan
-    change = moves(old, given.plan)
-    text = _change(old, given.plan, change)
+    change = moves(old, manual_plan.plan)
+    text = _change(old, manual_plan.plan, change)
     record = search.record(ReplanOutcome.ADOPTED, text)
-    if search.seen.planning.holds_given:
-        found = replace(search.kept, plan=given, finding=ready(given), drift="")
+    if search.seen.planning.holds_manual_plan:
+        found = replace(search.kept, plan=manual_plan, finding=ready(manual_plan), drift="")
     else:
         found = search.goes_on("its GPUs are being reserved")
-        found = replace(found, actions=(*found.actions, ReserveGpus(plan=given.plan)))
+        found = replace(found, actions=(*found.actions, ReserveGpus(plan=manual_plan.plan)))
     if not search.is_news(record):
         return found
     return replace(
@@ -159,11 +163,11 @@ def _is_about_this_fleet(search: _Search) -> bool:
 
 
 def _started(search: _Search) -> Planned:
-    replan = search.wish.written.planning.replans
+    replan = search.parsed.written.planning.replans
     start = StartPlanning(
         key=search.seen.planning.key,
         base=search.drifts.base,
-        standing=search.known.plan,
+        current=search.known.plan,
         keeps_trainer=search.drifts.keeps_trainer,
         enough_percent=replan.min_improvement_percent if search.drifts.must_pay else None,
     )
@@ -199,28 +203,30 @@ def _better(search: _Search, found: Alternatives) -> Planned:
     if not ways:
         text = "nothing better was found than the plan in force"
         return _kept(search, ReplanOutcome.UNCHANGED, text)
-    stakes = _stakes(search)
-    weighed = [
-        (plan, weigh(found.standing, plan, moves=each, stakes=stakes)) for plan, each in ways
+    inputs = _replan_inputs(search)
+    evaluated = [
+        (plan, evaluate(found.current, plan, moves=each, inputs=inputs)) for plan, each in ways
     ]
-    for plan, weighing in weighed:
-        if weighing.outcome == ReplanOutcome.ADOPTED:
-            return _moved(search, plan, weighing)
-    best = max((weighing for _, weighing in weighed), key=lambda each: each.improvement_percent)
+    for plan, evaluation in evaluated:
+        if evaluation.outcome == ReplanOutcome.ADOPTED:
+            return _moved(search, plan, evaluation)
+    best = max(
+        (evaluation for _, evaluation in evaluated), key=lambda each: each.improvement_percent
+    )
     return _kept(search, best.outcome, str(best))
 
 
-def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
+def _moved(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> Planned:
     """Reserve the other GPUs and write the plan; the next round finds it and follows it."""
-    impossible = obstacles(plan, search.wish.spec)
+    impossible = obstacles(plan, search.parsed.spec)
     if impossible:
         return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
-    more = exceeds(search.seen, search.wish, plan)
+    more = exceeds(search.seen, search.parsed, plan)
     if more:
         return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
     planning, known = search.seen.planning, search.known
     change = moves(known.plan, plan)
-    text = _change(known.plan, plan, change) + (f"; {weighing}" if weighing else "")
+    text = _change(known.plan, plan, change) + (f"; {evaluation}" if evaluation else "")
     record = search.record(ReplanOutcome.ADOPTED, text)
     manifest = plan_manifest(
         search.seen.job,
@@ -232,7 +238,7 @@ def _moved(search: _Search, plan: Plan, weighing: Weighing | None) -> Planned:
         because=f"{record.reason}: {record.message}",
         fleet=planning.answer_fleet,
         name=free_name(search.seen, planning.answer_key),
-        in_force=True,
+        is_active=True,
     )
     found = search.goes_on("another plan is being written")
     found = replace(
@@ -276,11 +282,11 @@ def _change_events(change: Moves, text: str) -> tuple[Event, ...]:
     return (replanned, Event(reason=EventReason.SCALED_ROLLOUT, message=_rollouts(change)))
 
 
-def _stakes(search: _Search) -> Stakes:
-    written, spec = search.wish.written, search.wish.spec
+def _replan_inputs(search: _Search) -> ReplanInputs:
+    written, spec = search.parsed.written, search.parsed.spec
     shown = search.seen.job.status.progress
     done = shown.step if shown else 0
-    return Stakes(
+    return ReplanInputs(
         replan=written.planning.replans,
         batch_size=spec.algorithm.global_batch_size,
         steps_done=done,

@@ -34,7 +34,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stakes:
+class ReplanInputs:
     """What of a job weighs against a move."""
 
     replan: Replan
@@ -51,7 +51,7 @@ class Stakes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing:
+class ReplanEvaluation:
     """The arithmetic of one move. Costs and gain are in ``unit``."""
 
     unit: Unit
@@ -130,7 +130,9 @@ class Weighing:
         return f"{value:.0f} samples" if self.unit is Unit.SAMPLES else f"${value:.2f}"
 
 
-def weigh(standing: Prediction, new: Plan, *, moves: Moves, stakes: Stakes) -> Weighing:
+def evaluate(
+    current: Prediction, new: Plan, *, moves: Moves, inputs: ReplanInputs
+) -> ReplanEvaluation:
     """Return what moving to another plan gains and costs.
 
     The gain counts from the end of the change until the fleet is taken to change again, or until
@@ -139,50 +141,50 @@ def weigh(standing: Prediction, new: Plan, *, moves: Moves, stakes: Stakes) -> W
     are lost. Half of what a rollout was generating is.
 
     Args:
-        standing: what the plan in force is expected to do on the fleet as it is now.
+        current: the active plan's prediction on the fleet as it is now.
         new: the other plan.
-        moves: which pods would be others.
-        stakes: what of the job weighs against it.
+        moves: the pods that would stop and start.
+        inputs: the job's values that the evaluation needs.
     """
-    rate = standing.samples_per_second
+    rate = current.samples_per_second
     stopped = rate if moves.moves_trainer else rate * moves.stopped_share
     weights_seconds = new.prediction.weight_sync_seconds if moves.num_started else 0.0
     if moves.moves_trainer:
         weights_seconds += _reading_seconds(new)
     start_seconds = START_SECONDS if moves.num_started else 0.0
-    left_seconds = stakes.steps_left * stakes.batch_size / rate
-    window = min(float(stakes.replan.stability_window_seconds), left_seconds)
-    unit = _unit(standing, new.prediction, stakes)
+    left_seconds = inputs.steps_left * inputs.batch_size / rate
+    window = min(float(inputs.replan.stability_window_seconds), left_seconds)
+    unit = _unit(current, new.prediction, inputs)
     # A sample is worth what the job pays for one now.
-    value = 1.0 if unit is Unit.SAMPLES else standing.dollars_per_hour / _HOUR / rate
+    value = 1.0 if unit is Unit.SAMPLES else current.dollars_per_hour / _HOUR / rate
     in_samples = unit is Unit.SAMPLES
-    return Weighing(
+    return ReplanEvaluation(
         unit=unit,
-        before=rate if in_samples else standing.dollars_per_hour,
+        before=rate if in_samples else current.dollars_per_hour,
         after=new.prediction.samples_per_second if in_samples else new.prediction.dollars_per_hour,
         window_seconds=max(0.0, window - start_seconds - weights_seconds),
         cost_of_starts=value * stopped * start_seconds,
         cost_of_weights=value * stopped * weights_seconds,
-        cost_of_lost_work=value * _lost_samples(moves, stakes),
-        least_percent=stakes.replan.min_improvement_percent,
+        cost_of_lost_work=value * _lost_samples(moves, inputs),
+        least_percent=inputs.replan.min_improvement_percent,
     )
 
 
-def _unit(standing: Prediction, new: Prediction, stakes: Stakes) -> Unit:
+def _unit(current: Prediction, new: Prediction, inputs: ReplanInputs) -> Unit:
     """Count in samples while these are short, in dollars where there are enough of them."""
-    before, after = standing.samples_per_second, new.samples_per_second
-    needed = before if stakes.required_rate is None else stakes.required_rate
+    before, after = current.samples_per_second, new.samples_per_second
+    needed = before if inputs.required_rate is None else inputs.required_rate
     suffices = min(before, after) >= needed * (1 - SAME_RATE)
-    is_same = stakes.required_rate is not None or after <= before * (1 + SAME_RATE)
+    is_same = inputs.required_rate is not None or after <= before * (1 + SAME_RATE)
     return Unit.DOLLARS if suffices and is_same else Unit.SAMPLES
 
 
-def _lost_samples(moves: Moves, stakes: Stakes) -> float:
+def _lost_samples(moves: Moves, inputs: ReplanInputs) -> float:
     generating = moves.stopped_concurrency / 2
     if not moves.moves_trainer:
         return generating
-    steps = 0.5 if stakes.keeps_checkpoints else stakes.steps_done + 0.5
-    return generating + steps * stakes.batch_size
+    steps = 0.5 if inputs.keeps_checkpoints else inputs.steps_done + 0.5
+    return generating + steps * inputs.batch_size
 
 
 def _reading_seconds(new: Plan) -> float:

@@ -6,7 +6,7 @@ checkpoint, and its GPUs would be promised to others while it still holds them.
 
 from typing import TYPE_CHECKING
 
-from hetrl_operator.model.actions import Action, Event, HoldJob, LetJobGo
+from hetrl_operator.model.actions import Action, AddFinalizer, Event, RemoveFinalizer
 from hetrl_operator.model.observed import Observed
 from hetrl_operator.model.reasons import EventReason
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-def hold(seen: Observed) -> tuple[Action, ...]:
+def add_finalizer(seen: Observed) -> tuple[Action, ...]:
     """Return what must be done before a job holds anything: GPUs, or a place in a queue."""
-    return () if seen.job.has_finalizer else (HoldJob(),)
+    return () if seen.job.has_finalizer else (AddFinalizer(),)
 
 
-def let_go(seen: Observed, now: "datetime") -> tuple[Action, ...]:
+def remove_finalizer(seen: Observed, now: "datetime") -> tuple[Action, ...]:
     """Return what lets a job go that should have no pods; nothing while it has some."""
     is_free = not seen.pods or is_overdue(seen, now)
-    return (LetJobGo(),) if seen.job.has_finalizer and is_free else ()
+    return (RemoveFinalizer(),) if seen.job.has_finalizer and is_free else ()
 
 
 def is_overdue(seen: Observed, now: "datetime") -> bool:
@@ -33,9 +33,9 @@ def is_overdue(seen: Observed, now: "datetime") -> bool:
 
 def left_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return how long a deleted job still waits for its pods; None where it is not deleted."""
-    if seen.job.deleted_at is None or seen.job.wish is None:
+    if seen.job.deleted_at is None or seen.job.parsed is None:
         return None
-    limit = seen.job.wish.written.release_deadline_seconds
+    limit = seen.job.parsed.written.release_deadline_seconds
     return limit - (now - seen.job.deleted_at).total_seconds()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.pods.replacements import is_lost
-from hetrl_operator.model.actions import Delete, LiftGate
+from hetrl_operator.model.actions import Delete, RemoveSchedulingGate
 from hetrl_operator.model.observed import Observed, PodSeen
 from hetrl_operator.model.pods import num_wanted, present
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-def lifts(
+def remove_scheduling_gates(
     seen: Observed,
     sets: tuple[PodSet, ...],
     leaving: tuple[Delete, ...],
     now: "datetime",
     *,
     holds_trainers: bool = False,
-) -> tuple[LiftGate, ...]:
+) -> tuple[RemoveSchedulingGate, ...]:
     """Return the gates to lift now, each with the machine that its pod belongs on.
 
     Args:
@@ -46,7 +46,7 @@ def lifts(
     may_train = _trainers_complete(pods, sets) and not holds_trainers
     held = frozenset[Role]() if may_train else frozenset({Role.TRAINER})
     return tuple(
-        LiftGate(pod=pod.name, uid=pod.uid, hostname=_hostname(seen, each, ordinal))
+        RemoveSchedulingGate(pod=pod.name, uid=pod.uid, hostname=_hostname(seen, each, ordinal))
         for each in sets
         for ordinal in range(each.num_pods)
         if (pod := pods.get((each.name, ordinal)))

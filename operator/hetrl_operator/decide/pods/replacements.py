@@ -69,17 +69,17 @@ def on_lost_nodes(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
 
 def is_lost(seen: Observed, node: str, now: "datetime") -> bool:
     """Tell whether a node has been away for longer than the job allows."""
-    since, wish = seen.lost_nodes.get(node), seen.job.wish
-    if since is None or wish is None:
+    since, parsed = seen.lost_nodes.get(node), seen.job.parsed
+    if since is None or parsed is None:
         return False
-    return (now - since).total_seconds() >= wish.written.failure_policy.node_lost_seconds
+    return (now - since).total_seconds() >= parsed.written.failure_policy.node_lost_seconds
 
 
 def next_loss_seconds(seen: Observed, now: "datetime") -> float | None:
     """Return when the next node that is away counts as lost; None where none is away."""
-    if seen.job.wish is None:
+    if seen.job.parsed is None:
         return None
-    limit = timedelta(seconds=seen.job.wish.written.failure_policy.node_lost_seconds)
+    limit = timedelta(seconds=seen.job.parsed.written.failure_policy.node_lost_seconds)
     left = [(since + limit - now).total_seconds() for since in seen.lost_nodes.values()]
     return min((each for each in left if each > 0), default=None)
 
@@ -203,11 +203,11 @@ def _stuck(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
 
 def _stuck_after_seconds(seen: Observed, pod: PodSeen, now: "datetime") -> float | None:
     starts = pod.role in WORKERS and not (pod.is_ready or pod.is_deleting or pod.is_gated)
-    if not starts or pod.scheduled_at is None or seen.job.wish is None:
+    if not starts or pod.scheduled_at is None or seen.job.parsed is None:
         return None
     if not holds(seen.job.status, ConditionType.RUNNING):
         return None
-    limit = seen.job.wish.written.startup_deadline_seconds
+    limit = seen.job.parsed.written.startup_deadline_seconds
     ended_at = pod.termination.at if pod.termination else pod.scheduled_at
     since = max(pod.scheduled_at, ended_at)
     return limit - (now - since).total_seconds()

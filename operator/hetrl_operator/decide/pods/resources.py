@@ -32,9 +32,9 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
     differ = {key for key, digest in wanted.items() if _differs(digest, ours.get(key))}
     writes = _writes(deployment, differ)
     actions = (*_identity(deployment, ours), *writes, *_surplus(seen, wanted))
-    if seen.trouble:
+    if seen.refused_write:
         return Resources(
-            finding=_finding(seen.trouble.reason, seen.trouble.message), actions=actions
+            finding=_finding(seen.refused_write.reason, seen.refused_write.message), actions=actions
         )
     if actions:
         text = f"{len(writes)} of {len(wanted)} objects are to be written"
@@ -51,21 +51,21 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
 
 def refused(seen: Observed) -> tuple[Finding, ...]:
     """Return condition ResourcesCreated where the last write was refused, as that of a plan."""
-    if seen.trouble is None:
+    if seen.refused_write is None:
         return ()
-    return (_finding(seen.trouble.reason, seen.trouble.message),)
+    return (_finding(seen.refused_write.reason, seen.refused_write.message),)
 
 
 def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
     """Write only the StatefulSets that still stand: the other objects go with their job."""
-    standing = {
+    existing = {
         (each.kind, each.name): each
         for each in seen.children
         if each.kind == "StatefulSet" and not each.is_deleting and each.owner_uid == seen.job.uid
     }
     wanted = digests(deployment).objects
     differ = {
-        key for key in wanted.keys() & standing.keys() if _differs(wanted[key], standing[key])
+        key for key in wanted.keys() & existing.keys() if _differs(wanted[key], existing[key])
     }
     return _writes(deployment, differ)
 

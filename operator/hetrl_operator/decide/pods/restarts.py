@@ -46,9 +46,9 @@ class Restarts:
 
 def responses(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Response, ...]:
     """Return what the failures that are news are answered with."""
-    if seen.job.wish is None:
+    if seen.job.parsed is None:
         return ()
-    policy = seen.job.wish.written.failure_policy
+    policy = seen.job.parsed.written.failure_policy
     trainers = num_wanted(sets, Role.TRAINER)
     return tuple(response(each, policy, num_trainers=trainers) for each in failures(seen, sets))
 
@@ -77,8 +77,8 @@ def restarts(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Resta
 
 def excess(seen: Observed, found: Restarts, now: "datetime") -> str:
     """Say which limit of the failure policy is passed; empty where none is."""
-    assert seen.job.wish
-    policy = seen.job.wish.written.failure_policy
+    assert seen.job.parsed
+    policy = seen.job.parsed.written.failure_policy
     own_limits = {
         rule.name or f"rules[{number}]": rule.max_restarts
         for number, rule in enumerate(policy.rules_by_role or ())

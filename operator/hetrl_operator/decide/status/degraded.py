@@ -4,7 +4,7 @@ from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.plan.planned import Planned
 from hetrl_operator.model.conditions import Finding
-from hetrl_operator.model.observed import Observed, Wish
+from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.pods import num_ready, num_wanted
 from hetrl_operator.model.reasons import ConditionType, Reason
 
@@ -14,13 +14,15 @@ _BELOW_DESIRED = {
 }
 
 
-def degraded(seen: Observed, wish: Wish, planned: Planned, sets: tuple[PodSet, ...]) -> Finding:
+def degraded(
+    seen: Observed, parsed: ParsedSpec, planned: Planned, sets: tuple[PodSet, ...]
+) -> Finding:
     """Return condition Degraded; of several reasons the most urgent one comes first."""
     for found in (
         _lost(seen),
         _drift(planned),
         *(_few_workers(seen, sets, role) for role in _BELOW_DESIRED),
-        _no_checkpoints(wish),
+        _no_checkpoints(parsed),
     ):
         if found:
             return found
@@ -48,8 +50,8 @@ def _few_workers(seen: Observed, sets: tuple[PodSet, ...], role: Role) -> Findin
     return _degraded(_BELOW_DESIRED[role], f"{ready} of {wanted} {role} pods are ready")
 
 
-def _no_checkpoints(wish: Wish) -> Finding | None:
-    if wish.written.storage.checkpoints.persistent_volume_claim:
+def _no_checkpoints(parsed: ParsedSpec) -> Finding | None:
+    if parsed.written.storage.checkpoints.persistent_volume_claim:
         return None
     text = (
         "spec.storage.checkpoints names no claim: checkpoints are lost with the trainer's pod, "

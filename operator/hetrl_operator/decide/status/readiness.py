@@ -119,7 +119,7 @@ def _rollout(seen: Observed, sets: tuple[PodSet, ...]) -> Finding:
     if not wanted:
         # Its rollout workers are in the trainers' pods, and ready when these are.
         return replace(_trainer(seen, sets), type=ConditionType.ROLLOUT_READY)
-    asked = seen.job.wish.written.rollout.min_replicas if seen.job.wish else 1
+    asked = seen.job.parsed.written.rollout.min_replicas if seen.job.parsed else 1
     return _finding(
         seen,
         Role.ROLLOUT,

@@ -21,8 +21,8 @@ def advance(seen: Observed, shown: Progress | None, now: "datetime") -> Finding:
     """
     left = _left_seconds(seen, shown, now)
     if left is not None and left <= 0:
-        assert seen.job.wish
-        limit = seen.job.wish.written.progress_deadline_seconds
+        assert seen.job.parsed
+        limit = seen.job.parsed.written.progress_deadline_seconds
         waits = seen.progress.waiting_for if seen.progress else ""
         text = f"no step for spec.progressDeadlineSeconds ({limit} s)"
         text += f"; it waits for {waits}" if waits else ""
@@ -42,14 +42,14 @@ def next_stall_seconds(seen: Observed, shown: Progress | None, now: "datetime") 
 def _left_seconds(seen: Observed, shown: Progress | None, now: "datetime") -> float | None:
     """Count from the last step, or from when the job last began to run."""
     running = condition(seen.job.status, ConditionType.RUNNING)
-    if running is None or seen.job.wish is None:
+    if running is None or seen.job.parsed is None:
         return None
     if not holds(seen.job.status, ConditionType.RUNNING):
         return None
     starts = [running.last_transition_time]
     if shown and shown.last_step_time:
         starts.append(shown.last_step_time)
-    limit = seen.job.wish.written.progress_deadline_seconds
+    limit = seen.job.parsed.written.progress_deadline_seconds
     return limit - (now - max(starts)).total_seconds()
 
 

@@ -16,7 +16,7 @@ from hetrl_operator.model.reasons import ConditionType, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class JobDecision:
     """Findings for status, actions for the cluster, and when to look again."""
 
     findings: tuple[Finding, ...]
