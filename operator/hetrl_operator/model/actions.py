@@ -1,7 +1,7 @@
-"""What may be done for a job, as values; ``apply`` does it, ``planning`` plans it.
+"""The actions that a decision may contain, as values.
 
-Actions are carried out step by step (``steps``), and the first step in which one fails ends the
-round: what follows may rely on what came before.
+``kube.writer`` applies them, and ``planning`` plans. Actions are applied step by step (``steps``).
+A failed step ends the reconcile, since later steps may rely on earlier ones.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,19 +25,19 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete one object, if it is still that one."""
+    """Delete one object, with its UID as precondition."""
 
     kind: str
     name: str
     uid: str
     why: str
     is_forced: bool = False
-    """Without waiting for a kubelet that will not answer; for pods only."""
+    """Whether to delete without waiting for the kubelet; for pods only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssueCertificates:
-    """Write the Secret with the job's certificates; its content is made where it is written."""
+    """Write the Secret with the job's certificates; the writer makes its content."""
 
     secret: str
     dns_names: tuple[str, ...]
@@ -45,16 +45,16 @@ class IssueCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityClass:
-    """What a queue orders a Workload by, by name."""
+    """The priority class by which a queue orders a Workload."""
 
     name: str
     is_kueues: bool
-    """A WorkloadPriorityClass; else the PriorityClass of pods."""
+    """Whether it is Kueue's WorkloadPriorityClass; else it is the pods' PriorityClass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitWorkload:
-    """Create the Workload that waits in a queue; its priority is read where it is written."""
+    """Create the Workload that waits in a queue; the writer reads its priority."""
 
     manifest: Manifest
     priority: PriorityClass | None = None
@@ -62,17 +62,17 @@ class SubmitWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequeueWorkload:
-    """Give an evicted Workload's quota back, if it is still as we saw it; it waits again."""
+    """Return an evicted Workload's quota, if the Workload is unchanged; it waits again."""
 
     name: str
     resource_version: str
     conditions: tuple[Manifest, ...]
-    """All that it shall have: a list is written whole."""
+    """All conditions of the Workload: the list is written whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateWorkloadStatus:
-    """Write those conditions of a Workload that who runs its pods is to write."""
+    """Write the conditions of a Workload that the controller of its pods owns."""
 
     name: str
     uid: str
@@ -81,7 +81,7 @@ class UpdateWorkloadStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveSchedulingGate:
-    """Let the scheduler have a pod, on exactly this machine where one is named."""
+    """Remove a pod's scheduling gate, and pin it to a machine if one is named."""
 
     pod: str
     uid: str
@@ -90,49 +90,48 @@ class RemoveSchedulingGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlanning:
-    """Have a plan made; the answer comes back through the planning service."""
+    """Start a search for a plan; the planning service returns the answer later."""
 
     key: str
     base: str = ""
-    """What the answer is for, where the job runs by another plan; see ``decide.drift``."""
+    """What the answer is for, if the job runs by another plan; see ``decide.plan.drift``."""
 
     current: Plan | None = None
-    """The plan that the job runs by: what need not move stays where it is."""
+    """The plan that the job runs by; the search keeps what need not move."""
 
     manual_plan: Plan | None = None
-    """The plan to be looked at: whether the job can run by it. None: one is searched for."""
+    """The plan to validate; None: search for one."""
 
     keeps_trainer: bool = False
-    """Whether its trainers should stay where they are if they can."""
+    """Whether the trainers should keep their machines if possible."""
 
     unreserved: bool = False
-    """On the whole fleet, whoever holds it, reserving nothing: a queue says whose turn it is."""
+    """Whether to plan on the whole fleet without reserving, for a job that waits in a queue."""
 
     enough_percent: float | None = None
-    """What is asked for is something better than the standing plan, in more ways than one while
-    none gains so much; None: one plan, whatever it is like."""
+    """The gain at which the search for a better plan stops with one alternative; None: any plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveGpus:
-    """Hold a plan's GPUs for the job; fails when another job came first."""
+    """Reserve a plan's GPUs for the job; fails if another job holds them."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseGpus:
-    """Give the job's reservation back: none of its pods holds a GPU any more."""
+    """Release the job's reservation; none of its pods holds a GPU any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatePlan:
-    """Write on a HetRLPlan what it is to a job, whoever wrote it, if it is still that one."""
+    """Annotate a HetRLPlan of any author, with its UID as precondition."""
 
     name: str
     uid: str
     annotations: Mapping[str, str | None]
-    """None takes one off."""
+    """Annotations to set; None removes one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,17 +143,17 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Delete the job itself, when its time after the end is over."""
+    """Delete the finished job itself, after its time to live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFinalizer:
-    """Keep a deleted job until we let it go: a finalizer, written before the first pod."""
+    """Add the operator's finalizer, before the first pod is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFinalizer:
-    """Take the finalizer off: nothing of the job holds a GPU, or its time is over."""
+    """Remove the finalizer: the job holds no GPU, or its release deadline has passed."""
 
 
 Action = (
@@ -176,10 +175,10 @@ Action = (
 
 
 def steps(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
-    """Yield the actions that may be carried out at once, in the order in which that is.
+    """Yield groups of actions that may be applied concurrently, in order.
 
-    Those are neighbours that write objects of one kind, or gates: a job of many pods would else
-    wait for each of them in turn.
+    A group consists of neighbours that write objects of one kind, or remove gates. Otherwise a job
+    with many pods would wait for each write in turn.
     """
     for _, together in groupby(actions, key=_sort):
         yield tuple(together)
@@ -199,7 +198,7 @@ def _sort(action: Action) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something worth telling on the job."""
+    """A Kubernetes Event on the job."""
 
     reason: str
     message: str
@@ -208,13 +207,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to do next for one job."""
+    """The result of one reconcile: status, actions and events of one job."""
 
     status: WriteStatus | None = None
-    """Written before anything else, where it differs: it tells what was seen, so a verdict is
-    on record before the pods go, and a refused write is told though nothing follows it."""
+    """The new status, if it differs. It is written first, so that a verdict is recorded before the
+    pods are deleted, and a refused write is reported even if no action follows."""
 
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     wake_after_seconds: float | None = None
-    """When to look again though nothing has happened; None: only when something has."""
+    """Delay after which to reconcile again without an event; None: only after an event."""

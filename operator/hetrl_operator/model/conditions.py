@@ -1,4 +1,4 @@
-"""How findings become conditions, and conditions that turn become events."""
+"""Conversion of findings to conditions, and of changed conditions to events."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_MESSAGE_CHARACTERS = 8192
-"""Well below the API's limit, so that a long list of reasons does not make status unreadable."""
+"""Limit of a message: well below the API's, so that a long list of reasons stays readable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One aspect of a job as a policy found it."""
+    """One aspect of a job, as a policy found it."""
 
     type: str
     holds: bool
@@ -32,13 +32,13 @@ def condition(status: JobStatus, type_: str) -> Condition | None:
 
 
 def holds(status: JobStatus, type_: str) -> bool:
-    """Tell whether a status has a condition, and it is true."""
+    """Tell whether a condition of a status is True."""
     found = condition(status, type_)
     return found is not None and found.status is ConditionStatus.TRUE
 
 
 def has_ended(status: JobStatus) -> bool:
-    """Tell whether a job has succeeded or failed for good."""
+    """Tell whether a job has completed or failed."""
     return any(holds(status, each) for each in (ConditionType.COMPLETE, ConditionType.FAILED))
 
 
@@ -88,11 +88,11 @@ _ANNOUNCED: dict[tuple[str, bool, str], tuple[str, bool]] = {
     (ConditionType.SUSPENDED, True, Reason.SUSPENDED): (EventReason.SUSPENDED, False),
     (ConditionType.SUSPENDED, False, Reason.RESUMED): (EventReason.RESUMED, False),
 }
-"""Of (type, holds, reason): the event that says so, and whether it is a warning."""
+"""Event reason, and whether it is a warning, by condition type, value and reason."""
 
 
 def announcements(before: JobStatus, after: tuple[Condition, ...]) -> tuple[Event, ...]:
-    """Return the events for what has turned since the status that is written."""
+    """Return the events for conditions that changed since the written status."""
     found = []
     for each in after:
         known = condition(before, each.type)

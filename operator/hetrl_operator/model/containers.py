@@ -1,7 +1,7 @@
-"""Which container of a pod is the job's, and what is wrong with those that others put into it.
+"""Statuses of a pod's containers: the job's own, and the problems of injected ones.
 
-Webhooks of meshes and agents add containers, init containers and native sidecars to pods, and a
-kubelet sorts statuses by name: positions in these lists mean nothing.
+Webhooks of meshes and agents add containers, init containers and native sidecars to pods. The
+kubelet sorts statuses by name, so positions in these lists mean nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from typing import Any
 Body = Mapping[str, Any]
 
 _NOT_STARTED = frozenset({"", "PodInitializing", "ContainerCreating"})
-"""Reasons to wait that say nothing of the container itself."""
+"""Waiting reasons that say nothing about the container itself."""
 
 
 def own_container(status: Body, role: str) -> Body:
     """Return the status of the job's container, which ``render.pod`` names after the pod's role.
 
-    Empty where the kubelet has not written one yet.
+    It is empty until the kubelet has written one.
     """
     found = (each for each in status.get("containerStatuses") or () if each.get("name") == role)
     return next(found, {})
@@ -30,13 +30,13 @@ def other_containers(pod: Body, role: str) -> Iterator[Body]:
 
 
 def others_trouble(pod: Body, role: str) -> str:
-    """Say which containers of others keep a pod from being ready, and why; empty where none does.
+    """Say which injected containers keep a pod from being ready, and why; empty if none does.
 
     Args:
         pod: a v1 Pod.
-        role: of the pod, which is the name of the job's container.
+        role: the pod's role, which is the name of the job's container.
     """
-    # Until the job's own container is ready, it is no news that another one is not.
+    # A sidecar that is not ready only matters once the job's own container is ready.
     is_waited_for = bool(own_container(pod.get("status") or {}, role).get("ready"))
     initial = {
         each["name"]
@@ -53,7 +53,7 @@ def others_trouble(pod: Body, role: str) -> str:
 
 
 def _init_trouble(container: Body) -> str:
-    """Say why an init container is not done; nothing starts before it is."""
+    """Say why an init container has not ended; no other container starts before."""
     state, name = container.get("state") or {}, f"init container {container.get('name')}"
     if waiting := state.get("waiting"):
         return _waiting(name, waiting, container)

@@ -1,6 +1,6 @@
-"""What we saw of a job's place in a queue: its Workload, as a frozen value.
+"""The observed Workload of a job in a Kueue queue, as a frozen value.
 
-How the Workload is written is left to ``workload``; what follows from it, to ``decide.queueing``.
+``render.kueue_workload`` renders Workloads, and ``decide.kueue.queueing`` decides about them.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class WorkloadCondition:
     generation: int = 0
 
     def body(self) -> dict[str, Any]:
-        """Return it as the API server has it."""
+        """Return it as JSON of the API."""
         return {
             "type": self.type,
             "status": "True" if self.holds else "False",
@@ -48,13 +48,13 @@ class WorkloadSeen:
     generation: int = 1
     queue: str
     counts: Mapping[tuple[str, str], int]
-    """Of each pod set, by its name and the digest of its pods: how many it asks for."""
+    """Requested pods of each pod set, by its name and the digest of its pods."""
 
     is_active: bool = True
-    """Whether it may be admitted: neither Kueue nor a person has deactivated it."""
+    """Whether it may be admitted; Kueue or a user may have deactivated it."""
 
     cluster_queue: str = ""
-    """The ClusterQueue that holds quota for it; empty: none does."""
+    """The ClusterQueue that holds quota for it; empty: none."""
 
     is_deleting: bool = False
     conditions: tuple[WorkloadCondition, ...] = ()
@@ -88,14 +88,14 @@ class WorkloadSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueingSeen:
-    """Whether there are queues, and where a job stands in its own."""
+    """Whether queues are in use, and the job's Workload in its queue."""
 
     off: str = NOT_STARTED
-    """Why labels of queues mean nothing here; empty: they do."""
+    """Why queue labels are ignored; empty: they are not."""
 
     workload: WorkloadSeen | None = None
     machine_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of the machines of the job's plans: the labels that flavors may be told apart by."""
+    """Labels of the plans' machines that may distinguish Kueue's flavors."""
 
 
 def workload_seen(body: Mapping[str, Any]) -> WorkloadSeen:

@@ -27,13 +27,13 @@ PART_OF: Final = "app.kubernetes.io/part-of"
 """Always ``hetrl``."""
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-"""What our watches select by, on the server: without it every pod of the cluster would come."""
+"""The label that our watches select by; without it they would get every pod of the cluster."""
 
 JOB_NAME: Final = "hetrl.dev/job-name"
 """The job that an object belongs to; with the namespace, the key of our queue."""
 
 JOB_UID: Final = "hetrl.dev/job-uid"
-"""Tells the pods of a job from those of an earlier job of the same name."""
+"""Distinguishes a job's pods from those of an earlier job of the same name."""
 
 ROLE: Final = "hetrl.dev/role"
 """``coordinator``, ``trainer``, ``rollout`` or ``inference``; part of the immutable selectors."""
@@ -72,41 +72,42 @@ LEFT_OUT: Final = "hetrl.dev/left-out"
 """On a HetRLPlan: the nodes that could not be planned with, and why; in words, for people."""
 
 REPLACES: Final = "hetrl.dev/replaces"
-"""On a HetRLPlan: the plan that it took the place of while the job ran."""
+"""On a HetRLPlan: the plan that it replaced while the job ran."""
 
 REPLACES_BECAUSE: Final = "hetrl.dev/replaces-because"
-"""On a HetRLPlan that took another's place: why, in words, for people."""
+"""On a HetRLPlan that replaced another: why, in words, for people."""
 
 FLEET_HASH: Final = "hetrl.dev/fleet-hash"
 """On a HetRLPlan: digest of the machines, prices and links that it was made for. Plans of a release
 that did not write it are kept while the fleet changes."""
 
 ACTIVE_FOR: Final = "hetrl.dev/in-force"
-"""On a HetRLPlan: the job that runs by it, or did when it was suspended or ended. For people; which
-plan a job follows, its status says."""
+"""On a HetRLPlan: the job that runs by it, or ran by it when it was suspended or ended. For people;
+the job's status says which plan it follows."""
 
 ANSWERED: Final = "hetrl.dev/answered"
-"""On a plan of the past: what ``PLANNED_FOR`` was. v0.1.0 follows the newest plan that has that
-one and deletes the others, so of a job's plans only the one that it follows may have it."""
+"""On an archived plan: the former value of ``PLANNED_FOR``. Release v0.1.0 follows the newest plan
+with that annotation and deletes the others, so only a job's active plan may have it."""
 
 REPLACED_AT: Final = "hetrl.dev/replaced-at"
-"""On a plan of the past: since when the job does not follow it."""
+"""On an archived plan: since when the job does not follow it."""
 
 REPLACED_BECAUSE: Final = "hetrl.dev/replaced-because"
-"""On a plan of the past: what took its place, and why; in words, for people."""
+"""On an archived plan: what replaced it, and why; in words, for people."""
 
 RESTART_HASH: Final = "hetrl.dev/restart-hash"
-"""On the pod template: digest of what a pod must be replaced for when it changes. Pods of a
-release that did not write it are left as they are."""
+"""On the pod template: digest of the fields whose change replaces a pod. Pods of a release that did
+not write it are kept."""
 
 FINALIZER: Final = "hetrl.dev/release"
-"""On a job whose pods may hold GPUs: it stays until they have stopped, or the deadline is over."""
+"""Finalizer of a job whose pods may hold GPUs: it stays until they have stopped, or until the
+release deadline."""
 
 LEADER_ADDRESS: Final = "hetrl.dev/leader-address"
 """On the Lease: where the leading replica takes reports of progress."""
 
 GANG_GATE: Final = "hetrl.dev/gang"
-"""Scheduling gate of every pod, lifted when all pods of the job exist."""
+"""Scheduling gate of every pod, removed when all pods of the job exist."""
 
 
 _LONGEST_STATEFUL_SET_NAME = 52
@@ -123,11 +124,11 @@ def child_name(job: str, suffix: str) -> str:
 
 
 MOST_NAMESAKES = 12
-"""Plans of a job that are made from the same, told apart by a number: more than are ever kept."""
+"""Numbers for plans of a job with the same inputs: more than are ever kept."""
 
 
 def plan_name(job: str, key: str, number: int = 1) -> str:
-    """Name a job's plan after what it was made from, and after how many others that are kept."""
+    """Name a job's plan after its inputs, with a number if an earlier plan has that name."""
     return child_name(job, key[:10] + (f"-{number}" if number > 1 else ""))
 
 

@@ -1,4 +1,4 @@
-"""The decision whether an object that has the name of a job's child is that child.
+"""The check whether an object with the name of a job's child is that child.
 
 Only an object whose controller is this job is written or deleted. Labels prove nothing: a user may
 set them, and a copy of one of our objects has them too.
@@ -12,7 +12,7 @@ from hetrl_operator.model.reasons import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameConflict:
-    """An object that has the name of a child and is not one."""
+    """An object with the name of a child that is not one."""
 
     reason: str
     """A reason of condition ResourcesCreated."""
@@ -21,7 +21,7 @@ class NameConflict:
 
 
 def name_conflict(found: ChildSeen, job: JobSeen) -> NameConflict | None:
-    """Return why an object cannot be written for a job; None where it is the job's own."""
+    """Return why an object cannot be written for a job; None if it is the job's own."""
     name = f"{found.kind} {found.name}"
     if found.is_deleting:
         text = f"{name} is being deleted; the job continues when it is gone"
@@ -39,7 +39,7 @@ def name_conflict(found: ChildSeen, job: JobSeen) -> NameConflict | None:
 
 
 def taken(name: str, why: str) -> NameConflict:
-    """Return the conflict with an object of somebody else.
+    """Return the conflict with an object of another owner.
 
     Args:
         name: kind and name of the object.

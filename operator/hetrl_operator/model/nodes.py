@@ -1,7 +1,7 @@
-"""What a node's taints and cordon mean to a job's pods: who may come, who may stay.
+"""Effects of a node's taints and cordon on a job's pods: which may start, and which may stay.
 
-Reads slim Nodes, as ``observe`` makes them. What announces a node's end is
-``hetrl_api.fleet.departure``'s.
+The functions read slim Nodes, as ``parse`` makes them. ``hetrl_api.fleet.departure`` reads notices
+of a node's end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ Node = Mapping[str, Any]
 Tolerations = tuple[Toleration, ...]
 
 _GPU_TAINT = "nvidia.com/gpu"
-"""On nodes of many clusters; our pods tolerate it."""
+"""Taint of GPU nodes in many clusters; our pods tolerate it."""
 
 _UNWELL = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Of a node that does not answer, and may yet come back: ``nodeLostSeconds`` is about these."""
+"""Taints of a node that does not answer and may come back; ``nodeLostSeconds`` covers these."""
 
 
 def untolerated(node: Node, tolerations: Tolerations) -> str:
@@ -34,8 +34,8 @@ def must_leave(node: Node, tolerations: Tolerations, pods: Iterable[PodSeen]) ->
 
     Args:
         node: a machine of the job's plan.
-        tolerations: of the job's pods.
-        pods: the job's.
+        tolerations: the tolerations of the job's pods.
+        pods: the job's pods.
     """
     if why := departure(node):
         return why
@@ -50,7 +50,7 @@ def must_leave(node: Node, tolerations: Tolerations, pods: Iterable[PodSeen]) ->
 
 
 def waits_for(node: Node, pod: PodSeen) -> bool:
-    """Tell whether a pod has its place on a node and the scheduler cannot bind it."""
+    """Tell whether a pod is pinned to a node and the scheduler cannot bind it."""
     if pod.node or pod.is_deleting or pod.unschedulable_since is None:
         return False
     name, labels = node["metadata"]["name"], node["metadata"]["labels"]

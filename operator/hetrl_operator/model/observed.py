@@ -1,6 +1,6 @@
-"""What we saw of one job and everything around it, as frozen values.
+"""The observed state of one job and its surroundings, as frozen values.
 
-``observe`` makes these from Kubernetes objects; deciding and rendering read nothing else.
+``parse`` makes these from Kubernetes objects; decisions and rendering read nothing else.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from hetrl_operator.model.labels import FINALIZER
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class ParsedSpec:
-    """What a job asks, as it was written and as the core understands it.
+    """A job's spec as the user wrote it, and as the core's types.
 
-    What is remembered of a wish (``wishes``, ``render.digests``) goes when nobody has it any more.
+    Cached values (``parse_spec``, ``render.digests``) are dropped with the last reference to it.
     """
 
     written: WrittenSpec
@@ -29,24 +29,24 @@ class ParsedSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSeen:
-    """A HetRLJob: its identity, what it asks, and the status that it shows."""
+    """A HetRLJob: its identity, its spec and its status."""
 
     namespace: str
     name: str
     uid: str
     version: str = ""
-    """Its resourceVersion, by which the API server tells what is older than what it has."""
+    """Its resourceVersion, with which the API server detects outdated writes."""
 
     generation: int
     created_at: datetime
     deleted_at: datetime | None = None
-    """When somebody deleted it; it is there until its finalizers are gone."""
+    """When it was deleted; it exists until its finalizers are removed."""
 
     finalizers: tuple[str, ...] = ()
-    """All of them, in their order: a JSON patch names the one that it removes by its index."""
+    """All finalizers in order: a JSON patch removes one by its index."""
 
     parsed: ParsedSpec | None
-    """None where the spec cannot be worked on; ``problem`` says why."""
+    """None if the spec is invalid; ``problem`` says why."""
 
     problem: str = ""
     status: JobStatus
@@ -58,12 +58,12 @@ class JobSeen:
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether it stays until the operator removes its own finalizer."""
+        """Whether it has the operator's finalizer."""
         return FINALIZER in self.finalizers
 
     @property
     def is_deleting(self) -> bool:
-        """Whether somebody deleted it."""
+        """Whether it was deleted."""
         return self.deleted_at is not None
 
 
@@ -75,7 +75,7 @@ class ChildSeen:
     name: str
     uid: str
     owner_uid: str
-    """UID of its controller; empty: it has none."""
+    """UID of its controller; empty: none."""
 
     owner: str = ""
     """Kind and name of its controller, for messages."""
@@ -86,14 +86,14 @@ class ChildSeen:
     release wrote it."""
 
     identity: str = ""
-    """What names the job's certificates were issued for; on the Service only."""
+    """Digest of the names that the job's certificates cover; on the Service only."""
 
     is_deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Termination:
-    """How a container ended last."""
+    """The last end of a container."""
 
     exit_code: int
     reason: str = ""
@@ -114,10 +114,10 @@ class PodSeen:
     ordinal: int
     created_at: datetime
     node: str = ""
-    """Where it was bound to; empty while it was not."""
+    """The node that it is bound to; empty: none yet."""
 
     nominated_node: str = ""
-    """Where the scheduler is making room for it by preemption; empty: nowhere."""
+    """The node on which the scheduler preempts other pods for it; empty: none."""
 
     gpus: int = 0
     """GPUs that its containers request."""
@@ -125,29 +125,29 @@ class PodSeen:
     scheduled_at: datetime | None = None
     unschedulable_since: datetime | None = None
     deletion_due_at: datetime | None = None
-    """When it should be gone, its grace over; None unless it is being deleted."""
+    """The end of its grace period; None unless it is being deleted."""
 
     is_gated: bool = False
     is_ready: bool = False
     restarts: int = 0
     waiting_reason: str = ""
-    """Why its scheduling or its container does not go on, in Kubernetes' words."""
+    """Why its scheduling or its container waits, in Kubernetes' words."""
 
     waiting_message: str = ""
     termination: Termination | None = None
     """The last end of its container, also when it runs again."""
 
     others_trouble: str = ""
-    """What is wrong with containers that somebody else put into the pod; empty: nothing known."""
+    """Problems of containers that webhooks added to the pod; empty: none known."""
 
     restart_hash: str = ""
-    """What it was started with; empty: an earlier release made it."""
+    """Its restart digest; empty: an earlier release made it."""
 
     affinity_nodes: frozenset[str] = frozenset()
     """The nodes that its affinity names, while it waits for one of them; empty: any."""
 
     selected_hostname: str = ""
-    """The one that its gate was lifted for, if any."""
+    """The hostname that it was pinned to when its gate was removed, if any."""
 
     def may_be_on(self, machine: str, *, hostname: str) -> bool:
         """Tell whether it is on a machine, or may yet be bound to it."""
@@ -165,48 +165,48 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSeen:
-    """A HetRLPlan: one that the operator made for a job, or one that somebody else wrote."""
+    """A HetRLPlan that the operator made for a job, or that a user wrote."""
 
     name: str
     uid: str
     made_for: str = ""
-    """The uid of the job that the operator made it for; empty: somebody else wrote it."""
+    """The uid of the job that the operator made it for; empty: a user wrote it."""
 
     planned_for: str
-    """Digest of the planning fields that it answers; empty where somebody else wrote it."""
+    """Digest of the planning fields that it was made for; empty: a user wrote it."""
 
     key: str
-    """Digest of everything that it was made from; where somebody else wrote it, of its uid."""
+    """Digest of all its inputs; of its uid if a user wrote it."""
 
     plan: Plan
     created_at: datetime
     left_out: str = ""
-    """The nodes that it could not be made with, and why."""
+    """The nodes that the search could not use, and why."""
 
     replaces: str = ""
-    """The plan that it took the place of, if the job ran by one."""
+    """The plan that it replaced, if the job ran by one."""
 
     replaces_because: str = ""
-    """Why it did; empty: an earlier release made it, or somebody else."""
+    """Why it replaced that plan; empty: an earlier release or a user wrote it."""
 
     fleet: str = ""
     """Digest of the fleet that it was made for; empty: an earlier release made it."""
 
     active_for: str = ""
-    """The name of the job that runs by it, as it says itself."""
+    """The name of the job that runs by it, from its annotation."""
 
     replaced_at: datetime | None = None
-    """Since when the job that it was made for does not follow it; None: it may."""
+    """Since when its job does not follow it any more; None: it is not archived."""
 
     @property
     def is_past(self) -> bool:
-        """Whether it is kept only to be looked at, or to be gone back to."""
+        """Whether it is archived: kept for people, or for a later return to it."""
         return self.replaced_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadablePlan:
-    """A HetRLPlan that somebody wrote, and that means nothing."""
+    """A HetRLPlan that cannot be read."""
 
     name: str
     uid: str
@@ -219,21 +219,21 @@ class InsufficientFreeGpus:
 
     reasons: tuple[str, ...]
     held_gpus: int
-    """By other jobs."""
+    """GPUs that other jobs hold."""
 
     full: tuple[str, ...] = ()
-    """Machines that are left out because the scheduler finds no room on them, a line a reason."""
+    """Machines left out because the scheduler finds no room on them, a line per reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """What a job that runs could do instead on the fleet as it is now."""
+    """Other plans for a running job on the fleet as it is now."""
 
     current: Prediction
-    """What the plan in force is expected to do there."""
+    """The active plan's prediction there."""
 
     plans: tuple[Plan, ...]
-    """Those that move less first: other rollouts beside the same trainers, then anything."""
+    """Plans with the fewest moves first: other rollouts with the same trainers, then any plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,7 @@ Answer = Plan | Alternatives | Infeasible | InsufficientFreeGpus | PlannerError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningSeen:
-    """Where planning for this job stands."""
+    """The state of planning for this job."""
 
     spec_key: str
     """Digest of the planning fields as they are now."""
@@ -261,68 +261,68 @@ class PlanningSeen:
 
     is_running: bool = False
     answer: Answer | None = None
-    """The last answer for these planning fields; None where there is none."""
+    """The last answer for these planning fields; None if there is none."""
 
     answer_key: str = ""
-    """What the answer was made from."""
+    """Digest of the answer's inputs."""
 
     answer_base: str = ""
-    """What the answer is for; empty for a job that has no plan."""
+    """The base that the answer was requested for; empty for a job without a plan."""
 
     answer_fleet: str = ""
-    """Digest of the fleet that it was made for."""
+    """Digest of the answer's fleet."""
 
     answered_at: datetime | None = None
-    """When the answer came; None where there is none."""
+    """When the answer came; None if there is none."""
 
     num_failures: int = 0
-    """How often in a row the planner ended without an answer to this."""
+    """Consecutive failures of the planner for this request."""
 
     left_out: str = ""
-    """The nodes that the answer could not count with, and why."""
+    """The nodes that the answer could not use, and why."""
 
     is_reserved: bool = False
-    """Whether the ledger holds the plan's GPUs for this job."""
+    """Whether the job has a reservation."""
 
     conflict: str = ""
-    """Why the plan's GPUs cannot be reserved now; empty when they can, or are."""
+    """Why the plan's GPUs cannot be reserved now; empty if they can be, or are."""
 
     holds_manual_plan: bool = False
-    """Whether what the ledger holds for this job is just what the plan that it names takes."""
+    """Whether the job's reservation equals the GPUs of its manual plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesSeen:
-    """What is wrong with the machines of a plan."""
+    """Problems of the machines of a plan."""
 
     lost: Mapping[str, datetime] = field(default_factory=dict)
-    """Those that are gone or do not answer, and since when."""
+    """Machines that are gone or do not answer, and since when."""
 
     leaving: Mapping[str, str] = field(default_factory=dict)
-    """Those on which the job's pods cannot stay, and why."""
+    """Machines on which the job's pods cannot stay, and why."""
 
     full: Mapping[str, "FullMachine"] = field(default_factory=dict)
-    """Those that pods of the job wait for, and that have had no room for them for some time."""
+    """Machines without room for the job's waiting pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullMachine:
-    """A machine that the scheduler finds no room on for pods that are pinned to it."""
+    """A machine without room for pods that are pinned to it, as the scheduler reports."""
 
     pods: tuple[str, ...]
     """Names of the pods that wait for it, sorted."""
 
     roles: frozenset[Role]
-    """Their roles."""
+    """Roles of these pods."""
 
     words: str
     """Why, in the scheduler's words."""
 
     gpus: int
-    """GPUs that the smallest of these pods requests, where GPUs are what lacks; else 0."""
+    """GPUs that the smallest of these pods requests, if GPUs are lacking; else 0."""
 
     def __str__(self) -> str:
-        """Complete the machine's name to a sentence."""
+        """Return the rest of a sentence that begins with the machine's name."""
         more = len(self.pods) - _MOST_PODS_NAMED
         names = ", ".join(self.pods[:_MOST_PODS_NAMED]) + (f" and {more} more" if more > 0 else "")
         return f"has no room for {names}: {self.words}"
@@ -333,27 +333,27 @@ _MOST_PODS_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullMachinesSeen:
-    """Where a job's pods find no room, and what planning makes of it."""
+    """Machines on which a job's pods find no room, and since when."""
 
     full: Mapping[str, FullMachine] = field(default_factory=dict)
-    """Machines that pods of the job wait for in vain, by name."""
+    """Full machines that pods of the job wait for, by name."""
 
     since: datetime | None = None
-    """When a job that does not run first found no room since all of its pods had nodes."""
+    """Since when the job cannot run for lack of room; None: it can."""
 
     next_at: datetime | None = None
-    """When this may change though nothing else happens; None: never."""
+    """When this may change without an event; None: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSeen:
-    """The machines, prices and links that concern a job, whoever holds them."""
+    """The machines, prices and links that a job may use, held by other jobs or not."""
 
     key: str = ""
-    """Digest of them; empty where nobody asks."""
+    """Digest of the fleet; empty where it is not needed."""
 
     differs_since: datetime | None = None
-    """When they were first seen to differ from what the plan was made for; None: they do not."""
+    """Since when it differs from the plan's fleet; None: it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,26 +389,26 @@ class RefusedWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One consistent look at a job."""
+    """A consistent snapshot of a job and what bears on it."""
 
     job: JobSeen
     planning: PlanningSeen
     plans: tuple[PlanSeen, ...] = ()
-    """Those that were made for the job, and those of others that it names or has named."""
+    """Plans that were made for the job, and users' plans that it names or follows."""
 
     unreadable: tuple[UnreadablePlan, ...] = ()
-    """Those of others that it names and that mean nothing."""
+    """Plans that it names and that cannot be read."""
 
     children: tuple[ChildSeen, ...] = ()
     pods: tuple[PodSeen, ...] = ()
     hostnames: Mapping[str, str] = field(default_factory=dict)
-    """Of the plan's machines: node name to its ``kubernetes.io/hostname`` label."""
+    """``kubernetes.io/hostname`` labels of the plan's machines, by node name."""
 
     lost_nodes: Mapping[str, datetime] = field(default_factory=dict)
-    """Of the plan's machines: those that are gone or do not answer, and since when."""
+    """Machines of the plan that are gone or do not answer, and since when."""
 
     leaving: Mapping[str, str] = field(default_factory=dict)
-    """Of the plan's machines: those on which the job's pods cannot stay, and why."""
+    """Machines of the plan on which the job's pods cannot stay, and why."""
 
     full_machines: FullMachinesSeen = field(default_factory=FullMachinesSeen)
     fleet: FleetSeen = field(default_factory=FleetSeen)
@@ -418,5 +418,5 @@ class Observed:
 
     @property
     def nodes(self) -> NodesSeen:
-        """What is wrong with the plan's machines."""
+        """Problems of the plan's machines."""
         return NodesSeen(lost=self.lost_nodes, leaving=self.leaving, full=self.full_machines.full)

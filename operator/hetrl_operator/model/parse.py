@@ -1,7 +1,7 @@
-"""From Kubernetes objects to the values that decisions read: the reader of their JSON.
+"""Readers of Kubernetes objects: their JSON becomes the values that decisions use.
 
-Each function takes one object as the API server gives it and keeps the little that matters,
-so that thousands of them fit into memory. What a job asks is left to ``wishes``.
+Each function reads one object as the API server returns it, and keeps only the fields in use, so
+that thousands of objects fit into memory. ``parse_spec`` reads a job's spec.
 """
 
 import json
@@ -60,7 +60,7 @@ JobKey = tuple[str, str]
 """Namespace and name of a HetRLJob."""
 
 EVICTED_EXIT_CODE = 137
-"""Of a pod that Kubernetes ended whole: SIGKILL's, as no container tells its own."""
+"""Exit code of an evicted pod: that of SIGKILL, since its containers report none."""
 
 
 def key_of_job(body: Body) -> JobKey:
@@ -121,7 +121,7 @@ def _controller(metadata: Body) -> Body | None:
 
 
 def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
-    """Read a HetRLPlan, whoever wrote it; None where it is being deleted."""
+    """Read a HetRLPlan of any author; None if it is being deleted."""
     metadata = body["metadata"]
     if "deletionTimestamp" in metadata:
         return None
@@ -152,7 +152,7 @@ def plan_seen(body: Body) -> PlanSeen | UnreadablePlan | None:
 
 
 def key_of_plan(body: Body) -> JobKey:
-    """Return the key of the job that a plan was made for or is in force for; else no job's name."""
+    """Return the key of the job that a plan was made for or is active for; else an empty name."""
     metadata = body["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     name = labels.get(JOB_NAME) if _made_for(metadata) else annotations.get(ACTIVE_FOR)
@@ -189,7 +189,7 @@ def pod_seen(body: Body) -> PodSeen | None:
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     labels = metadata.get("labels") or {}
     ordinal = metadata["name"].rpartition("-")[2]
-    # Whoever wears our labels without being of a StatefulSet is somebody else's.
+    # A pod with our labels that belongs to no StatefulSet is not ours.
     if ROLE not in labels or POD_SET not in labels or not ordinal.isdecimal():
         return None
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
@@ -227,10 +227,10 @@ def pod_seen(body: Body) -> PodSeen | None:
 
 
 def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
-    """Read the wire's ``Progress`` message as JSON, with the names of its fields.
+    """Read the protocol's ``Progress`` message from JSON.
 
     Raises:
-        ValueError: a field is not the number or text that it must be.
+        ValueError: a field is missing or has the wrong type.
     """
     try:
         return ProgressSeen(
@@ -253,7 +253,7 @@ def progress_seen(report: Body, *, at: datetime) -> ProgressSeen:
 
 
 def slim_node(body: Body) -> Body:
-    """Keep of a Node what planning reads: labels, taints, GPUs, what bars it, what ends it."""
+    """Reduce a Node to what planning reads: labels, taints, GPUs, cordon and departure notices."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     conditions = [
         {
@@ -287,7 +287,7 @@ def slim_node(body: Body) -> Body:
 
 
 def _status(written: Body) -> JobStatus:
-    """Read a status; one that another release wrote and we cannot read counts as empty."""
+    """Read a status; an unreadable one, as of another release, counts as empty."""
     try:
         return JobStatus.model_validate_json(json.dumps(plain(written)))
     except ValidationError:
@@ -327,9 +327,9 @@ def _containers(spec: Body) -> Iterable[Body]:
 
 
 def _affinity_nodes(spec: Body) -> frozenset[str]:
-    """Return the machines that our template names, as ``render.pod`` writes them.
+    """Return the machines that a pod's affinity names, as ``render.pod`` writes it.
 
-    None once the pod is bound: a large set names thousands, and each of its pods would hold them.
+    Empty once the pod is bound: a large set names thousands, and each of its pods would store them.
     """
     if spec.get("nodeName"):
         return frozenset()
@@ -345,7 +345,7 @@ def _affinity_nodes(spec: Body) -> frozenset[str]:
 
 
 def _eviction(status: Body, conditions: Mapping[str, Body]) -> Termination | None:
-    """Read the end of a whole pod, as by eviction: its containers may have none of their own."""
+    """Read the end of a whole pod, as by eviction: its containers may report none."""
     if status.get("phase") != "Failed":
         return None
     last = conditions.get("Ready", {}).get("lastTransitionTime") or status.get("startTime")
@@ -362,7 +362,7 @@ def _eviction(status: Body, conditions: Mapping[str, Body]) -> Termination | Non
 def _since(
     conditions: Mapping[str, Body], type_: str, *, status: str, reason: str | None = None
 ) -> datetime | None:
-    """Return since when a condition has been so; None where it is not."""
+    """Return since when a condition has a status and reason; None if it has others."""
     found = conditions.get(type_, {})
     if found.get("status") != status or reason not in {None, found.get("reason")}:
         return None
@@ -370,7 +370,7 @@ def _since(
 
 
 def lost_since(node: Body) -> datetime | None:
-    """Return since when a slim Node has not answered; None where it does."""
+    """Return since when a slim Node has not answered; None if it answers."""
     for each in node["status"]["conditions"]:
         if each["type"] == "Ready" and each["status"] != "True":
             return _optional_time(each["lastTransitionTime"])

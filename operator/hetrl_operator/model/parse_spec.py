@@ -1,7 +1,7 @@
-"""What jobs ask, parsed once: a job is seen again at every change of its status.
+"""The parser of job specs. Each spec is parsed once, though its job's status changes often.
 
-Checking the rules of a spec takes milliseconds. A wish is remembered for as long as somebody has
-it, which is as long as a watch shows its job with that spec. Other objects are left to ``observe``.
+Validating a spec takes milliseconds. A parsed spec is cached while it is referenced, that is, while
+the informer cache has its job with that spec. ``parse`` reads all other objects.
 """
 
 import json
@@ -19,14 +19,14 @@ from hetrl_operator.model.observed import ParsedSpec
 from hetrl_operator.model.plain import plain
 
 POD_ROOT = Path("/")
-"""What relative paths of a job are relative to in its pods."""
+"""Base of a job's relative paths in its pods."""
 
 _remembered: WeakValueDictionary[tuple[str, str], ParsedSpec] = WeakValueDictionary()
-"""By a job's text and the time of its creation."""
+"""Parsed specs by the job's JSON and its creation time."""
 
 
 def parse_spec(body: Mapping[str, Any]) -> tuple[ParsedSpec | None, str]:
-    """Return what a HetRLJob asks; None and why, where it cannot be worked on."""
+    """Return the parsed spec of a HetRLJob; None and the reason if it is invalid."""
     metadata = body["metadata"]
     identity = {"name": metadata["name"], "namespace": metadata["namespace"]}
     kind = {"apiVersion": body["apiVersion"], "kind": body["kind"]}
@@ -44,7 +44,7 @@ def parse_spec(body: Mapping[str, Any]) -> tuple[ParsedSpec | None, str]:
 def _parsed(text: str, created_at: datetime) -> tuple[ParsedSpec | None, str]:
     try:
         job = parse(HetRLJob, json.loads(text))
-        # A deadline counts from the job's creation; what is left of it is planning's to say.
+        # A deadline counts from the job's creation; the planning service subtracts elapsed time.
         spec = to_spec(job, base_path=POD_ROOT, claims=None, now=created_at)
     except (InvalidObjectError, ValueError) as error:
         return None, str(error).replace("\n", "; ")

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Copy what kopf hands out as views into dicts and lists that ``json`` can write."""
+    """Copy kopf's mapping views into dicts and lists that ``json`` can write."""
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How pods are doing, in words and numbers. Shared by the policies; decides nothing."""
+"""Counts and descriptions of a job's pods, shared by the policies."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 WORKERS = frozenset({Role.ROLLOUT, Role.INFERENCE})
-"""Roles whose pods come and go: what one of them was asked, another one does."""
+"""Roles whose pods are interchangeable: another pod can take over a pod's work."""
 
 _MOST_NAMED = 8
 
 
 def present(pods: Iterable[PodSeen], sets: Iterable[PodSet]) -> dict[tuple[str, int], PodSeen]:
-    """Return the pods that stand for a place of the sets, by set and ordinal."""
+    """Return the pods that belong to the sets, by set and ordinal."""
     sizes = {each.name: each.num_pods for each in sets}
     return {
         (pod.pod_set, pod.ordinal): pod
@@ -44,13 +44,13 @@ def started_at(pod: PodSeen) -> "datetime":
 def has_failed(pod: PodSeen) -> bool:
     """Tell whether a pod's container ended last with an error.
 
-    One that ended with 0 was told to stop, or has finished with all the others.
+    A container that exited with 0 was stopped, or has finished with the whole job.
     """
     return pod.termination is not None and pod.termination.exit_code != 0
 
 
 def names_and_reasons(pods: Iterable[PodSeen]) -> str:
-    """Say which pods are not ready, and why, as far as Kubernetes tells."""
+    """Say which pods are not ready, and why, as far as Kubernetes reports it."""
     there = tuple(pods)
     waiting = sorted(
         (pod for pod in there if pod.is_deleting or not pod.is_ready), key=lambda pod: pod.name

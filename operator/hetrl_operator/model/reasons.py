@@ -1,7 +1,7 @@
-"""Every word that conditions, events and counters say about a job, each with what it means.
+"""Condition types, reasons and event reasons of a job, each with its meaning.
 
-Each is reached by a test (``tests/controller/reasons.py``) and explained to users in
-``docs/operations/troubleshooting.md``. What names objects is left to ``labels``.
+A test reaches each of them (``tests/controller/reasons.py``), and
+``docs/operations/troubleshooting.md`` explains them to users. ``labels`` names objects.
 """
 
 from typing import Final
@@ -69,13 +69,13 @@ class Reason:
     """Not Planned: no plan fits the fleet; tried again when the fleet changes."""
 
     INSUFFICIENT_FREE_GPUS: Final = "FleetOccupied"
-    """Not Planned: it would fit the fleet, were it not for GPUs that other jobs hold."""
+    """Not Planned: the job fits the fleet, but other jobs hold too many GPUs."""
 
     SOLVER_TIMEOUT: Final = "SolverTimeout"
-    """Not Planned: the planner did not end within its time; tried again after a pause."""
+    """Not Planned: the planner did not end within its time; it is retried after a backoff."""
 
     PLANNER_FAILED: Final = "PlannerFailed"
-    """Not Planned: the planner's process died, or ran out of memory; tried again after a pause."""
+    """Not Planned: the planner's process died or ran out of memory; retried after a backoff."""
 
     PLAN_NOT_FOUND: Final = "PlanNotFound"
     """Not Planned: ``spec.planning.planRef`` names a HetRLPlan that does not exist; it is waited
@@ -242,7 +242,7 @@ class Reason:
 
 
 class ReplanReason:
-    """What another plan was looked for while a job ran; a label of ``hetrl_replans_total``."""
+    """Why a running job searched for another plan; a label of ``hetrl_replans_total``."""
 
     FAILURE_RULE: Final = "FailureRule"
     """A rule of ``spec.failurePolicy`` asks for it."""
@@ -251,44 +251,44 @@ class ReplanReason:
     """A machine of the plan does not answer."""
 
     NODE_LEAVING: Final = "NodeLeaving"
-    """A machine of the plan is about to go, or no longer takes the job's pods."""
+    """A machine of the plan is about to leave, or no longer takes the job's pods."""
 
     NODE_FULL: Final = "NodeFull"
     """A machine of the plan has no room for a pod that is pinned to it."""
 
     SPEC_CHANGED: Final = "SpecChanged"
-    """The planning fields of the spec are others."""
+    """The planning fields of the spec changed."""
 
     FLEET_CHANGED: Final = "FleetChanged"
-    """Nodes, prices or links are others, so there may be something better."""
+    """Nodes, prices or links changed, so a better plan may exist."""
 
 
 class ReplanOutcome:
-    """What came of it; a label of ``hetrl_replans_total``."""
+    """The result of a replan; a label of ``hetrl_replans_total``."""
 
     ADOPTED: Final = "Adopted"
     """The job moves to another plan."""
 
     UNCHANGED: Final = "Unchanged"
-    """The search found the plan that is in force."""
+    """The search found the active plan again."""
 
     TOO_LITTLE: Final = "TooLittle"
-    """It would gain less than ``minImprovementPercent``."""
+    """The gain is below ``minImprovementPercent``."""
 
     TOO_DEAR: Final = "TooDear"
-    """What it gains does not pay for the move. Asked again after the cooldown."""
+    """The gain does not pay for the move. Searched again after the cooldown."""
 
     NO_QUOTA: Final = "NoQuota"
-    """It would take pods that the job's queue has not admitted."""
+    """The plan takes pods that the job's queue has not admitted."""
 
     NO_PLAN: Final = "NoPlan"
-    """None fits."""
+    """No plan fits."""
 
     OUTDATED: Final = "Outdated"
-    """The fleet changed during the search. Asked again after the cooldown."""
+    """The fleet changed during the search. Searched again after the cooldown."""
 
     FAILED: Final = "Failed"
-    """The planner ended without an answer. Asked again after the cooldown."""
+    """The planner ended without an answer. Searched again after the cooldown."""
 
 
 class EventReason:
@@ -304,10 +304,10 @@ class EventReason:
     """No plan was found, and why."""
 
     REPLANNED: Final = "Replanned"
-    """A running job got another plan: what changes, what it was for, and what it costs."""
+    """A running job got another plan: what changes, why, and the cost."""
 
     REPLAN_REJECTED: Final = "ReplanRejected"
-    """A running job keeps its plan though another was looked for: the figures, or what failed."""
+    """A running job keeps its plan after a search for another: the figures, or the failure."""
 
     INVALID_SPEC: Final = "InvalidHetRLJobSpec"
     """The spec cannot be worked on, and why."""
@@ -352,7 +352,7 @@ class EventReason:
     """Rollout pods are added or removed."""
 
     CHECKPOINT_REQUESTED: Final = "CheckpointRequested"
-    """Trainers are told to stop, upon which they write a checkpoint."""
+    """Trainers are stopped; they write a checkpoint first."""
 
     SUSPENDED: Final = "Suspended"
     """No pod is left."""
@@ -370,7 +370,7 @@ class EventReason:
     """The finished job is deleted."""
 
     RELEASE_FORCED: Final = "ReleaseForced"
-    """The deleted job was let go though pods were left."""
+    """The finalizer of a deleted job was removed though pods were left."""
 
 
 def words(kind: type) -> tuple[str, ...]:
