@@ -1,6 +1,6 @@
-"""The cluster as the watches show it, with our own latest writes laid over.
+"""The informer cache: the cluster as the watches show it, overlaid with our pending writes.
 
-Holds values, not objects; filled by kopf's indexes, read once a round.
+It holds values, not objects. kopf's indexes fill it, and each reconcile reads it once.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,12 +31,12 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 CHILD_KINDS = ("StatefulSet", "Service", "ConfigMap")
 
 LATE_SECONDS = 30.0
-"""How long after its grace a pod that stops still counts as about to free its GPUs."""
+"""Time after its grace period in which a stopping pod still counts as about to free its GPUs."""
 
 
 @dataclass(slots=True)
 class InformerCache:
-    """Live indexes, and the writes that they do not show yet."""
+    """Live indexes, and the pending writes that they do not show yet."""
 
     jobs: Index
     plans: Index
@@ -47,28 +47,28 @@ class InformerCache:
     node_index: Index
     topology_index: Index
     plan_homes: Index = field(default_factory=dict)
-    """Where in ``plans`` a HetRLPlan is, by namespace and name."""
+    """Key in ``plans`` of a HetRLPlan, by its namespace and name."""
 
     followers: Index = field(default_factory=dict)
     """Jobs that name a HetRLPlan, by its namespace and name."""
 
     workloads: Index | None = None
-    """Of Kueue; None where it is not used."""
+    """Kueue's Workloads; None if Kueue is not used."""
 
     pending_writes: PendingWrites[Any] = field(default_factory=PendingWrites)
     gone: set[Place] = field(default_factory=set)
-    """What the indexes show though it is not there any more; ``missed_deletes`` finds it out."""
+    """Deleted objects that the indexes still show; ``MissedDeletes`` finds them."""
 
     _fleet_version: int = 0
     _fleet_changed_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     _gone: dict[str, datetime] = field(default_factory=dict)
-    """When a node that jobs stand on was first missed; Kubernetes does not say."""
+    """When a node with pods of jobs was first missing; Kubernetes does not say."""
 
     def job(self, key: JobKey) -> JobSeen | None:
-        """Return a job, with the status that we wrote last."""
+        """Return a job, with the status of our last write."""
         if ("HetRLJob", *key) in self.gone:
             return None
-        # Of a job that was deleted and created again two may be shown for a moment.
+        # A job that was deleted and created again may be shown twice for a moment.
         shown: Iterable[JobSeen] = self.jobs.get(key, ())
         found = max(shown, key=lambda each: each.created_at, default=None)
         written: JobSeen | None = self.pending_writes.get(("HetRLJob", *key))
@@ -77,7 +77,7 @@ class InformerCache:
         return written if written.generation >= found.generation else found
 
     def plans_of(self, job: JobSeen) -> tuple[PlanSeen | UnreadablePlan, ...]:
-        """Return the plans that were made for a job, or are in force for it, or that it names."""
+        """Return the plans that were made for a job, are active for it, or that it names."""
         found = {each.name: each for each in self._merged("HetRLPlan", self.plans, job)}
         named = job.parsed.written.planning.plan_ref if job.parsed else None
         follows = job.status.plan.name if job.status.plan else None
@@ -86,16 +86,16 @@ class InformerCache:
         return tuple(found.values())
 
     def followers_of(self, namespace: str, plan: str) -> set[JobKey]:
-        """Return the jobs that name a HetRLPlan as theirs."""
+        """Return the jobs whose spec names a HetRLPlan."""
         return set(self.followers.get((namespace, plan), ()))
 
     def pods_of(self, job: JobSeen) -> tuple[PodSeen, ...]:
-        """Return the pods of a job, in the order of their names."""
+        """Return the pods of a job, sorted by name."""
         pods: list[PodSeen] = list(self._merged("Pod", self.pods, job))
         return tuple(sorted(pods, key=lambda each: each.name))
 
     def has_pods(self, key: JobKey) -> bool:
-        """Tell whether pods of a job of that name are left, also when the job is gone."""
+        """Tell whether pods of a job of this name exist, even if the job is gone."""
         shown = self.pods.get(key, ())
         return any(("Pod", key[0], each.name) not in self.gone for each in shown)
 
@@ -106,7 +106,7 @@ class InformerCache:
         )
 
     def workload_of(self, job: JobSeen) -> WorkloadSeen | None:
-        """Return the Workload that waits for a job, or holds its quota."""
+        """Return a job's Workload."""
         if self.workloads is None:
             return None
         found: Iterable[WorkloadSeen] = self._merged("Workload", self.workloads, job)
@@ -121,16 +121,16 @@ class InformerCache:
                 yield from store
 
     def owner_of(self, place: Place) -> JobKey | None:
-        """Return the key of the job that an object belongs to, as the indexes have it."""
+        """Return the key of the job that an object belongs to, from the indexes."""
         kind, namespace, name = place
         for key, store in self._owned(kind).items():
-            # A plan that nobody follows is under the name of no job.
+            # A plan that no job follows has an empty name in its key.
             if key[0] == namespace and key[1] and any(each.name == name for each in store):
                 return key[0], key[1]
         return None
 
     def places(self, kind: str) -> set[Place]:
-        """Return where the indexes show objects of a kind."""
+        """Return the places of all indexed objects of a kind."""
         found: set[Place]
         match kind:
             case "HetRLJob":
@@ -157,7 +157,7 @@ class InformerCache:
         return found
 
     def labels(self, machines: Iterable[str], keys: Collection[str]) -> dict[str, dict[str, str]]:
-        """Return some labels of some nodes, of those that there are."""
+        """Return the given labels of the existing nodes among these."""
         found = {}
         for name in machines:
             node: Body | None = next(iter(self.node_index.get(name, ())), None)
@@ -167,7 +167,7 @@ class InformerCache:
         return found
 
     def lost_nodes(self, names: Iterable[str], now: datetime) -> dict[str, datetime]:
-        """Return those of some nodes that are gone or do not answer, and since when."""
+        """Return the nodes among these that are gone or do not answer, and since when."""
         found = {}
         for name in names:
             node: Body | None = next(iter(self.node_index.get(name, ())), None)
@@ -181,7 +181,7 @@ class InformerCache:
     def leaving_nodes(
         self, names: Iterable[str], tolerations: Tolerations, pods: Iterable[PodSeen]
     ) -> dict[str, str]:
-        """Return those of some nodes on which a job's pods cannot stay, and why."""
+        """Return the nodes among these on which a job's pods cannot stay, and why."""
         found = {}
         for name in names:
             node: Body | None = next(iter(self.node_index.get(name, ())), None)
@@ -194,8 +194,8 @@ class InformerCache:
     ) -> dict[str, tuple[PodSeen, ...]]:
         """Return by node the pods of a job that the scheduler cannot bind to it.
 
-        Nodes that are lost or leaving have a reason of their own. Where a pod of any job stops, or
-        the scheduler preempts others, room is being made.
+        Lost and leaving nodes are omitted: they are handled as such. So are nodes where room is
+        being made, as a pod of a job stops or the scheduler preempts others.
         """
         stuck = [each for each in pods if _is_stuck_on_machine(each)]
         if not stuck:
@@ -236,11 +236,11 @@ class InformerCache:
         return self._fleet_version
 
     def fleet_changed_at(self) -> datetime:
-        """Return when it last changed."""
+        """Return when the nodes or topologies last changed."""
         return self._fleet_changed_at
 
     def fleet_changed(self) -> None:
-        """Note that nodes or topologies are not what they were."""
+        """Record a change of nodes or topologies."""
         self._fleet_version += 1
         self._fleet_changed_at = datetime.now(UTC)
 
@@ -278,6 +278,6 @@ class InformerCache:
 
 
 def _is_stuck_on_machine(pod: PodSeen) -> bool:
-    """Tell whether the scheduler looked at a pod's machine and does not make room there."""
+    """Tell whether the scheduler rejected a pod's machine and preempts nothing there."""
     is_stuck = pod.unschedulable_since is not None and not (pod.node or pod.is_deleting)
     return is_stuck and not pod.nominated_node and is_about_machine(pod.waiting_message)

@@ -1,9 +1,9 @@
-"""Which objects are still there: what a watch that began anew does not tell.
+"""Detection of deletions that a watch missed, by relisting.
 
-A watch that falls too far behind lists everything again. What was deleted meanwhile is in no list,
-kopf hears of no deletion, and its indexes would show a ghost for ever. A census lists the names of
-a kind and marks those as gone that the indexes have and the API server has not. A list that is
-older than what a watch has shown of an object says nothing about it.
+A watch that falls too far behind lists everything again. Objects that were deleted meanwhile are in
+no list, so kopf reports no deletion and its indexes keep them for ever. This module then lists the
+names of the kind, and marks objects as gone that only the indexes have. A list that is older than
+what a watch has shown of an object says nothing about it.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from hetrl_operator.model.labels import FIELD_MANAGER, MANAGED_BY
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 1.0
-"""From a doubt to a census: a list comes in pieces, and a watch may only be a moment late."""
+"""Delay before a check: a list comes in pages, and a watch may just be a moment late."""
 
 EVERY_SECONDS = 600.0
-"""Between two censuses of every kind, should no doubt ever come up."""
+"""Interval of checks of every kind, if none was suspected."""
 
 _PAGE_OBJECTS = 500
 _OURS = {"labelSelector": f"{MANAGED_BY}={FIELD_MANAGER}"}
@@ -54,25 +54,25 @@ _KINDS = {
 
 @dataclass(slots=True, kw_only=True)
 class MissedDeletes:
-    """Counts the kinds that are in doubt, one after another."""
+    """The check for missed deletions, one suspected kind at a time."""
 
     api: KubernetesApi
     cache: InformerCache
     namespaces: tuple[str, ...]
-    """Those that we serve; none: all."""
+    """Served namespaces; empty: all."""
 
     on_deleted: Callable[[Place], None]
-    """Called for every object that turned out to be gone."""
+    """Called for every object whose deletion was missed."""
 
     _listed: set[Place] = field(default_factory=set)
     _seen: set[Place] | None = None
-    """What watches have shown since the count that runs began: one of that name may be new."""
+    """Objects that watches have shown since the running check began: they may be new."""
 
     _suspected: set[str] = field(default_factory=set)
     _something: asyncio.Event = field(default_factory=asyncio.Event)
 
     def record_event(self, place: Place, type_: str | None) -> None:
-        """Take an event of a watch; a second listing of an object means a watch that began anew."""
+        """Record a watch event; a second listing of an object means that its watch restarted."""
         if type_ == "DELETED":
             self._listed.discard(place)
             return
@@ -84,12 +84,12 @@ class MissedDeletes:
         self._listed.add(place)
 
     def suspect(self, kind: str) -> None:
-        """Have a kind counted soon."""
+        """Schedule a check of a kind."""
         self._suspected.add(kind)
         self._something.set()
 
     async def work(self) -> None:
-        """Count for ever what is in doubt, and now and then everything."""
+        """Check suspected kinds until cancelled, and all kinds at an interval."""
         while True:
             try:
                 async with asyncio.timeout(EVERY_SECONDS):
@@ -103,11 +103,11 @@ class MissedDeletes:
                 await self._check(kind)
 
     def _kinds(self) -> set[str]:
-        """Return what there is to be counted: Workloads only where they are watched."""
+        """Return the kinds to check: Workloads only if they are watched."""
         return set(_KINDS) - (set() if self.cache.workloads is not None else {"Workload"})
 
     async def _check(self, kind: str) -> None:
-        # First what we know, then what there is: the reverse would take newcomers for ghosts.
+        # The cache is read before the list: otherwise new objects would look deleted.
         self._seen = set()
         known = self.cache.places(kind)
         found, version = await self._places(kind)
@@ -118,16 +118,16 @@ class MissedDeletes:
         for place in known - found - seen:
             if self.cache.pending_writes.is_newer(place, version):
                 continue
-            log.warning("gone unseen: kind=%s namespace=%s name=%s", *place)
+            log.warning("missed delete: kind=%s namespace=%s name=%s", *place)
             self.cache.gone.add(place)
             self._listed.discard(place)
             self.on_deleted(place)
 
     async def _places(self, kind: str) -> tuple[set[Place] | None, int]:
-        """List the names of a kind; None where the API server did not tell.
+        """List the names of a kind; None if the API server failed.
 
         Returns:
-            They, and the version of the oldest list that they are from.
+            The places, and the oldest resource version of the lists.
         """
         spaces = self.namespaces if _KINDS[kind].is_namespaced and self.namespaces else ("",)
         found, versions = set[Place](), []

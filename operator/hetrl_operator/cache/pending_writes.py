@@ -1,8 +1,8 @@
-"""Our own writes until the watches show them: reading them back keeps us from writing twice.
+"""Our own writes until the watches show them. Without them, a reconcile would write twice.
 
-A watch is behind the API server by some milliseconds, and a round that starts in between
-would not see what the last one did. It may be ahead of us as well: where an object changes again
-at once, its watch may tell of that before we have read the answer to our write.
+A watch lags the API server by some milliseconds, and a reconcile in between would not see the last
+one's writes. A watch may also be ahead: if an object changes again at once, the watch may show that
+before we have read the response to our write.
 """
 
 import time
@@ -15,7 +15,7 @@ Place = tuple[str, str, str]
 """Kind, namespace and name."""
 
 FORGOTTEN_AFTER_SECONDS = 30.0
-"""A watch that is further behind is broken, and what it shows is the better guess."""
+"""Lifetime of a pending write. A watch that lags longer is broken, and its state then counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,25 +28,25 @@ class _Write(Generic[Value]):
 
 @dataclass(slots=True)
 class PendingWrites(Generic[Value]):
-    """Values of objects as we wrote them."""
+    """Values of objects from our own writes."""
 
     clock: Callable[[], float] = time.monotonic
     _writes: dict[Place, _Write[Value]] = field(default_factory=dict)
     _owned: dict[tuple[str, str], set[Place]] = field(default_factory=dict)
-    """By kind and owner, where there are any: a round asks for its own job's, of thousands."""
+    """Places by kind and owner: a reconcile only reads those of its own job."""
 
     _shown: dict[Place, int] = field(default_factory=dict)
-    """The newest version that watches have shown of what there is."""
+    """The newest version that watches have shown of each existing object."""
 
     _ended: dict[Place, tuple[int, float]] = field(default_factory=dict)
-    """Of what was deleted lately: the version of its end, and when we heard of it."""
+    """Recent deletions: the version of each, and when a watch showed it."""
 
     def wrote(self, place: Place, value: Value, *, resource_version: str, owner: str = "") -> None:
-        """Remember what the API server answered to a write, unless watches have shown it.
+        """Store the result of a write, unless a watch has shown it already.
 
         Args:
-            place: where the object is.
-            value: what it is now.
+            place: the object's place.
+            value: the object's value after the write.
             resource_version: its version.
             owner: uid of the job that it belongs to, for ``of``.
         """
@@ -58,7 +58,7 @@ class PendingWrites(Generic[Value]):
         self._owned.setdefault((place[0], owner), set()).add(place)
 
     def get(self, place: Place) -> Value | None:
-        """Return a write that the watches have not shown yet."""
+        """Return a write that the watches have not shown yet; None if there is none."""
         found = self._writes.get(place)
         if found is None:
             return None
@@ -74,7 +74,7 @@ class PendingWrites(Generic[Value]):
         return {name: value for name, value in found.items() if value is not None}
 
     def shown(self, place: Place, *, resource_version: str, is_deleted: bool) -> None:
-        """Forget a write that a watch has caught up with."""
+        """Drop a write that a watch has shown."""
         found, version = self._writes.get(place), int(resource_version or 0)
         if found and (is_deleted or version >= found.version):
             self._drop(place)
@@ -85,7 +85,7 @@ class PendingWrites(Generic[Value]):
             self._shown[place] = version
 
     def is_newer(self, place: Place, version: int) -> bool:
-        """Tell whether a watch has shown what is at a place as of later than a version."""
+        """Tell whether a watch has shown a newer version of an object."""
         return self._shown.get(place, 0) > version
 
     def _drop(self, place: Place) -> None:

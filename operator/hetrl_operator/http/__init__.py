@@ -1,1 +1,1 @@
-"""What the operator serves over HTTP: health, metrics, and progress reports of coordinators."""
+"""The operator's HTTP endpoints: health, metrics, and progress reports of coordinators."""

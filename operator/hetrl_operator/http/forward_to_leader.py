@@ -1,7 +1,7 @@
-"""Reports that reach a replica which does not lead, passed on to the one that does.
+"""Forwarding of progress reports from a standby replica to the leader.
 
-A Service spreads connections over all replicas, and only the leader knows the jobs. The report
-goes on as it came, token included, over TLS to the very replica that the Lease names.
+A Service spreads connections over all replicas, and only the leader knows the jobs. The report is
+forwarded unchanged, token included, over TLS to the replica that the Lease names.
 """
 
 from collections.abc import Callable
@@ -15,29 +15,29 @@ import aiohttp
 from aiohttp import web
 
 RELAYED = "X-HetRL-Relayed"
-"""Set on what was passed on once: two replicas that disagree must not play ball."""
+"""Header of a forwarded report: it is not forwarded again if replicas disagree on the leader."""
 
 _SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """The way to the leader."""
+    """The forwarder to the leader."""
 
     leads: Callable[[], bool]
-    """Whether we are the leader ourselves."""
+    """Whether this replica leads."""
 
     address: Callable[[], str]
-    """Returns ``host:port`` of the leader; empty while nobody is known to lead."""
+    """Returns ``host:port`` of the leader; empty while no leader is known."""
 
     authority: Path
     """PEM that the leader's certificate is checked against."""
 
     url: str
-    """``https://host:port`` as pods reach us all; the host is what certificates are for."""
+    """``https://host:port`` of the Service; certificates are issued for its host."""
 
     async def pass_on(self, request: web.Request) -> web.Response:
-        """Ask the leader, and return its answer; 503 where there is none."""
+        """Forward a report and return the leader's response; 503 if there is none."""
         address = self.address()
         if not address or RELAYED in request.headers:
             return _unavailable("no replica leads now; report again")

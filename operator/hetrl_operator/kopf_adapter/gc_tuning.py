@@ -1,8 +1,7 @@
-"""How often the operator looks for garbage: rarely, and never among what it was built of.
+"""Settings of Python's garbage collector: rare collections, and none of imported modules.
 
-Watches and answers bring some thousand small values each, which hardly ever refer to themselves.
-With Python's own thresholds, a third of the processor time of a crowd's start went into looking
-through them again and again.
+Watches and responses create thousands of small values, which hardly ever form cycles. With Python's
+default thresholds, scanning them took a third of the CPU time while many jobs started.
 """
 
 import gc
@@ -13,6 +12,6 @@ and 10."""
 
 
 def collect_rarely() -> None:
-    """To be called once, when everything is imported."""
+    """Set the thresholds; call it once, after all imports."""
     gc.freeze()
     gc.set_threshold(*RARELY)

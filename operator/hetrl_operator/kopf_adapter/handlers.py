@@ -1,7 +1,7 @@
-"""What kopf calls: indexes that keep the views, and events that feed the queue.
+"""kopf's handlers: indexes that fill the informer cache, and events that feed the queue.
 
-Only low-level handlers: those for creation and update would be edge-triggered, and would
-write annotations of kopf's own into every job. Nothing is decided here.
+They are low-level handlers only: those for creation and update would be edge-triggered, and would
+write kopf's annotations into every job. Nothing is decided here.
 """
 
 import logging
@@ -41,12 +41,12 @@ _OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
 
 @dataclass(slots=True)
 class Hooks:
-    """What handlers need: the controller, once there are views for it."""
+    """The state of the handlers: the controller, once the informer cache exists."""
 
     make_controller: Callable[[InformerCache, str], Controller]
     watch_silence_seconds: float
     queues_off: str = NOT_STARTED
-    """Why Workloads are not to be watched; empty: they are. Known before watches start."""
+    """Why Workloads are not watched; empty: they are. It is set before watches start."""
 
     controller: Controller | None = None
     _nodes: dict[str, Body] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Hooks:
         self.controller = self.make_controller(cache, self.queues_off)
 
     def happened(self, kind: str, key: JobKey | None, event: Mapping[str, Any]) -> None:
-        """Have a job looked at because something of it happened."""
+        """Enqueue a job after an event of one of its objects."""
         controller = self._ready(kind, event)
         metadata = event["object"]["metadata"]
         controller.cache.pending_writes.shown(
@@ -84,8 +84,8 @@ class Hooks:
                 controller.queue.add(follower)
 
     def fleet_changed(self, kind: str, event: Mapping[str, Any]) -> None:
-        """Have jobs without a plan looked at, if planning would see a difference."""
-        # One that was taken for gone is news though it looks as before.
+        """Enqueue jobs without a plan after a change that planning can see."""
+        # An object that was marked as gone is a change even if it looks as before.
         was_gone = self.controller and _place(kind, event) in self.controller.cache.gone
         controller = self._ready(kind, event)
         body = event["object"]
@@ -111,10 +111,10 @@ class Hooks:
         return self.controller
 
     def _begin(self, controller: Controller) -> None:
-        """Take up what is there: the first event of all comes after every index is filled."""
+        """Restore the state: the first event comes after every index is filled."""
         self._has_begun = True
         controller.restore()
-        # A list tells of every node. As news, each would have the fleet digested anew.
+        # The first list has an event for every node; each would compute the fleet again.
         self._nodes = {each["metadata"]["name"]: each for each in controller.cache.nodes()}
         controller.fleet_changed()
 
@@ -133,7 +133,7 @@ def register(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
 
 def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) -> None:
     """Set kopf up; each line says what happens without it."""
-    # Our own names on objects, should a handler ever need them.
+    # Our own names on objects, in case a handler ever needs them.
     settings.persistence.finalizer = f"{GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     # Without this every object is copied whole at every event, to be compared with nothing.
@@ -151,8 +151,8 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
     settings.networking.connect_timeout = 10
     # A number would deadlock with indexes: they wait for every object of the first list.
     settings.queueing.worker_limit = None
-    # Whoever handles an object keeps its last event whole for so long: of pods that come up by the
-    # thousand, tens of MiB with kopf's own five seconds.
+    # An object's worker keeps its last event for this time: with kopf's default of five seconds,
+    # thousands of starting pods would take tens of MiB.
     settings.queueing.idle_timeout = 0.2
     # Without the right to list CRDs and namespaces, a rescan would stop the operator.
     settings.scanning.disabled = True
@@ -162,7 +162,7 @@ def configure(settings: kopf.OperatorSettings, *, watch_silence_seconds: float) 
 
 
 class _NoDiffs(kopf.DiffBaseStorage):  # type: ignore[misc]  # kopf ships no types
-    """What objects were last handled like: of use to handlers of changes only, and we have none."""
+    """A store of last-handled states that stores nothing: only change handlers would need it."""
 
     def build(self, **_: Any) -> Any:
         return {}
@@ -188,7 +188,7 @@ def _register_start(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
 
 
 def _register_indexes(registry: kopf.OperatorRegistry, *, has_kueue: bool) -> None:
-    # In this order: the last of a kind's indexes leaves little for others to read.
+    # The order matters: the last index of a kind strips the object.
     indexes = {
         "jobs": (JOBS, _job_index),
         "followers": (JOBS, _stripping(_follower_index)),
@@ -223,7 +223,7 @@ def _register_events(registry: kopf.OperatorRegistry, hooks: Hooks) -> None:
 
 
 def _stripping(index: Any) -> Any:
-    """Return an index after which only an object's metadata is left."""
+    """Return an index function that strips an object to its metadata afterwards."""
 
     async def stripped(body: Body, **_: Any) -> Any:
         found = await index(body)

@@ -1,7 +1,7 @@
-"""An end that lasts too long: the process is given up, and its pod or the other replica goes on.
+"""The time limit of a graceful shutdown: a process that exceeds it exits at once.
 
-Once one of kopf's main tasks has ended, whatever the reason, all others are to end. One that waits
-for what will never come would keep a process that watches nothing, and its lease.
+Once one of kopf's main tasks has ended, all others must end. A task that hangs would keep a process
+alive that watches nothing and holds the lease.
 """
 
 import asyncio
@@ -13,30 +13,30 @@ from dataclasses import dataclass
 log = logging.getLogger(__name__)
 
 MOST_SECONDS = 20.0
-"""Below the 30 s after which Kubernetes kills a pod that was told to stop."""
+"""Time limit of a shutdown: below the 30 s after which Kubernetes kills a terminating pod."""
 
 
 def give_up() -> None:
-    """End the process as it is."""
+    """Exit the process at once."""
     log.error("stopping has not ended within %g s: giving up", MOST_SECONDS)
     os._exit(1)
 
 
 @dataclass(slots=True)
 class GracefulShutdown:
-    """Waits for the first of some tasks to end, and then only so long for all to be over."""
+    """A timer that starts with the first ended task and exits the process if others still run."""
 
     give_up: Callable[[], None] = give_up
     seconds: float = MOST_SECONDS
     _timer: asyncio.TimerHandle | None = None
 
     def watch(self, tasks: Iterable["asyncio.Task[None]"]) -> None:
-        """Begin to count when the first of these ends. Starts no task: kopf would end it."""
+        """Start the timer when the first task ends. This starts no task: kopf would end it."""
         for each in tasks:
             each.add_done_callback(self._begin)
 
     def over(self) -> None:
-        """Take that everything has ended in time."""
+        """Stop the timer: all tasks have ended in time."""
         if self._timer:
             self._timer.cancel()
 

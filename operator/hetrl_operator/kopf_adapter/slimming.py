@@ -1,7 +1,8 @@
-"""What an object weighs that nobody reads once it is indexed: all but its metadata.
+"""Removal of an indexed object's content, which no code reads any more, except its metadata.
 
-While kopf lists what there is, it keeps every object whole until the last one is indexed: of a
-thousand jobs fourteen thousand, which are hundreds of MiB. What is read of them is ``observe``'s.
+While kopf lists all objects, it keeps each one whole until the last one is indexed: fourteen
+thousand objects of a thousand jobs, which take hundreds of MiB. ``model.parse`` reads objects
+before that.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 
 def strip_content(body: Mapping[str, Any]) -> None:
-    """Empty an object that kopf holds, but for the metadata by which events are told apart."""
+    """Empty an object that kopf holds, except the metadata, which distinguishes its events."""
     body["metadata"].pop("managedFields", None)
     for name in body:
         if name != "metadata" and isinstance(content := body[name], dict):

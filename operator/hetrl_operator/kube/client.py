@@ -82,9 +82,9 @@ class KubernetesApi:
 
         Args:
             api_client: the official client, logged in.
-            metrics: what counts requests.
-            throttle: what limits them.
-            log_in: reads the credentials anew into the client's configuration.
+            metrics: counts requests.
+            throttle: limits requests.
+            log_in: reads the credentials again into the client's configuration.
         """
         self._client = api_client
         self._metrics = metrics
@@ -108,8 +108,8 @@ class KubernetesApi:
     ) -> Reply:
         """Send one request; a connection that fails is a reply with status 0.
 
-        Where the API server does not know us any more, as after a token has expired, the
-        credentials are read anew and the request is sent once more.
+        If the API server rejects the credentials, as after a token has expired, they are read again
+        and the request is sent once more.
         """
         self._metrics.throttled(await self._throttle.take())
 

@@ -1,7 +1,7 @@
 """Writes of a HetRLJob itself: its finalizer and its status.
 
-What is removed is removed by a JSON patch, whoever has written it: server-side apply of a list or
-object without it leaves what another manager owns as well.
+A JSON patch removes values of any field manager. Server-side apply of a list or object without a
+value keeps it if another manager owns it as well.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _NOT_FOUND = 404
 
 
 class JobWriter:
-    """Holds jobs, lets them go, and tells their status."""
+    """The writer of jobs' finalizers and statuses."""
 
     def __init__(self, api: KubernetesApi) -> None:
         """Write through this connection."""
@@ -29,17 +29,17 @@ class JobWriter:
     async def write(
         self, job: JobSeen, action: AddFinalizer | RemoveFinalizer | WriteStatus
     ) -> Outcome:
-        """Carry out an action on a job itself."""
+        """Apply an action on a job itself."""
         match action:
             case AddFinalizer():
-                return await self._hold(job)
+                return await self._add_finalizer(job)
             case RemoveFinalizer():
-                return await self._let_go(job)
+                return await self._remove_finalizer(job)
             case WriteStatus():
                 return await self._write_status(job, action.status)
 
-    async def _hold(self, job: JobSeen) -> Outcome:
-        """Add our finalizer; the uid keeps the request from creating a job."""
+    async def _add_finalizer(self, job: JobSeen) -> Outcome:
+        """Add our finalizer; the uid prevents that the request creates a job."""
         body = {
             "apiVersion": API_VERSION,
             "kind": "HetRLJob",
@@ -51,11 +51,11 @@ class JobWriter:
         )
         return outcome_of(reply, kind=f"finalizer of {job.name}")
 
-    async def _let_go(self, job: JobSeen) -> Outcome:
-        """Remove our finalizer, whoever has written it, and leave those of others.
+    async def _remove_finalizer(self, job: JobSeen) -> Outcome:
+        """Remove our finalizer, also if another manager owns it, and keep all others.
 
-        To apply a list without it removes it only while nobody else owns it, as whoever creates a
-        job from an exported manifest does.
+        Server-side apply would not remove it if another manager owns it as well, as after a user
+        has created the job from an exported manifest.
         """
         kind, place = f"finalizer of {job.name}", job.finalizers.index(FINALIZER)
         path = f"/metadata/finalizers/{place}"
@@ -69,16 +69,16 @@ class JobWriter:
             "PATCH", _of_job(job), query=query, body=patch, content_type=JSON_PATCH
         )
         if reply.status == _NOT_FOUND:
-            # Usual: the job is gone with its last finalizer, and the watch is about to tell so.
+            # The usual case: the job is gone with its last finalizer; the watch will show that.
             return Done(object={})
         if reply.is_success and FINALIZER in (reply.body["metadata"].get("finalizers") or ()):
             return TryAgain(message=f"{kind}: it is still there")
         return outcome_of(reply, kind=kind, is_json_patch=True)
 
     async def _write_status(self, job: JobSeen, status: JobStatus) -> Outcome:
-        """Write a status over the one that it follows from, and over no other.
+        """Write a status over the version that it was computed from, and over no other.
 
-        Whoever starts on a list that is older than the end of a job would take its end back.
+        Otherwise a replica that starts from a list older than a job's end would revert that end.
         """
         body = {
             "apiVersion": API_VERSION,
@@ -101,9 +101,9 @@ class JobWriter:
     async def _replace_status(
         self, job: JobSeen, metadata: Mapping[str, Any], status: Any
     ) -> Outcome:
-        """Remove what others own of a status, as whoever restores a job with its status does.
+        """Remove fields of a status that other managers own, as after a restored backup.
 
-        Else a condition that holds no more would stay, and end a job that runs.
+        Otherwise an outdated condition would stay, and could end a running job.
         """
         version = metadata["resourceVersion"]
         patch = [

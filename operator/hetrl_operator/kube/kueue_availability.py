@@ -1,4 +1,4 @@
-"""Whether this cluster has queues that we may use, asked once before watches start."""
+"""The check whether the cluster serves Kueue's Workloads, made once before watches start."""
 
 import asyncio
 import logging
@@ -9,14 +9,14 @@ from hetrl_operator.model.kueue_api import API_VERSION, PATH
 
 log = logging.getLogger(__name__)
 
-_AGAIN_AFTER_SECONDS = 2.0
+_RETRY_SECONDS = 2.0
 _NOT_FOUND = 404
 
 
 async def why_off(api: KubernetesApi, *, is_wanted: bool) -> str:
-    """Return why labels of queues mean nothing here; empty where they do.
+    """Return why queue labels are ignored; empty if they are not.
 
-    A watch on a kind that is not served would fail for ever, so this is asked before there is one.
+    A watch on a kind that is not served would fail for ever, so this is checked first.
     """
     if not is_wanted:
         return NOT_STARTED
@@ -31,5 +31,5 @@ async def why_off(api: KubernetesApi, *, is_wanted: bool) -> str:
             why = f"the cluster did not serve Workloads of {API_VERSION} when the operator started"
             log.warning("no Kueue: %s; install Kueue 0.15 or later, and restart the operator", why)
             return why
-        log.warning("Kueue: asked again in %.0f s: %s", _AGAIN_AFTER_SECONDS, reply.message)
-        await asyncio.sleep(_AGAIN_AFTER_SECONDS)
+        log.warning("Kueue: checked again in %.0f s: %s", _RETRY_SECONDS, reply.message)
+        await asyncio.sleep(_RETRY_SECONDS)

@@ -1,8 +1,8 @@
-"""Which replica acts: the one that holds a Lease, and renews it in time.
+"""Leader election with a Lease: the replica that holds it and renews it in time acts.
 
-Durations are taken from a monotonic clock, from when this process saw or sent something; what
-others wrote as their time is never compared with ours. A holder stops acting before anybody else
-may begin. Why this is ours and not a library's: docs/decisions/0070.
+Durations are measured with a monotonic clock, from when this process saw or sent something.
+Timestamps of other replicas are never compared with ours. A holder stops acting before another
+replica may start. docs/decisions/0070 says why this is not a library.
 """
 
 import asyncio
@@ -25,39 +25,39 @@ _SHORTEST_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseConfig:
-    """How long a lease lasts.
+    """The durations of a lease.
 
-    A little shorter than 15, 10 and 2 seconds, which Kubernetes' own components take: a killed
-    leader is followed within 20 s, and a new one must still list everything.
+    They are a little shorter than the 15, 10 and 2 seconds of Kubernetes' own components: a killed
+    leader is replaced within 20 s, and the new one must list all objects in that time.
     """
 
     lease_seconds: float = 12.0
-    """After so long without a renewal another replica may take it."""
+    """Time without a renewal after which another replica may acquire it."""
 
     renew_within_seconds: float = 8.0
-    """After so long without a renewal its holder stops acting. Below ``lease_seconds``: the
-    difference is what a request in flight may take."""
+    """Time without a renewal after which its holder stops acting. It is below ``lease_seconds``:
+    the difference covers a request in flight."""
 
     retry_seconds: float = 2.0
-    """Between two attempts; up to a fifth longer by chance, so that replicas do not collide."""
+    """Time between two attempts, with random jitter of up to a fifth so that replicas differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Who we are in the election."""
+    """The identity of this replica in the election."""
 
     namespace: str
     lease: str
     identity: str
-    """Never used twice: a restarted container is somebody else."""
+    """A unique identity: a restarted container has another one."""
 
     address: str = ""
-    """``host:port`` where the others reach our progress endpoint while we lead."""
+    """``host:port`` of this replica's progress endpoint, for the other replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ObservedLease:
-    """The lease as it was seen last, and since when it has been like that."""
+    """The last observed version of the lease, and when it was first observed."""
 
     version: str
     body: Mapping[str, Any]
@@ -71,7 +71,7 @@ class _ObservedLease:
 
 @dataclass(slots=True, kw_only=True)
 class LeaderElection:
-    """One candidate's part in the election of a leader."""
+    """One replica's part in leader election."""
 
     api: KubernetesApi
     candidate: Candidate
@@ -80,55 +80,57 @@ class LeaderElection:
     rng: random.Random = field(default_factory=random.Random)
     _observed: _ObservedLease | None = None
     _renewed_at: float | None = None
-    """When the renewal was *sent* that succeeded last; None while we do not lead."""
+    """When the last successful renewal was *sent*; None while this replica does not lead."""
 
     def leads(self) -> bool:
-        """Tell whether we may act now."""
+        """Tell whether this replica leads now."""
         at = self._renewed_at
         return at is not None and self.clock() - at < self.config.renew_within_seconds
 
     def has_seen_lease(self) -> bool:
-        """Tell whether the election works for us: we have read the lease, or hold it."""
+        """Tell whether this replica has read the lease, or holds it."""
         return self._observed is not None
 
     def leader_address(self) -> str:
-        """Return where the leader's progress endpoint is; empty while nobody is known to lead."""
+        """Return the address of the leader's progress endpoint; empty while no leader is known."""
         if self._observed is None:
             return ""
         annotations = self._observed.body["metadata"].get("annotations") or {}
         return str(annotations.get(LEADER_ADDRESS, ""))
 
     async def acquire(self) -> None:
-        """Wait until we lead."""
+        """Wait until this replica leads."""
         while not await self._attempt():
-            await asyncio.sleep(min(self._pause(), self._expires_in()))
-        log.info("leading: lease=%s identity=%s", self.candidate.lease, self.candidate.identity)
+            await asyncio.sleep(min(self._retry_delay(), self._expires_in()))
+        log.info(
+            "became leader: lease=%s identity=%s", self.candidate.lease, self.candidate.identity
+        )
 
     async def renew(self) -> None:
-        """Renew until that has failed for too long; whoever waits for this must then stop."""
+        """Renew the lease; return when that has failed for too long, and the caller must stop."""
         while self.leads():
-            await asyncio.sleep(self._pause())
+            await asyncio.sleep(self._retry_delay())
             await self._attempt()
-        log.error("lost: lease=%s identity=%s", self.candidate.lease, self.candidate.identity)
+        log.error("lost lease: lease=%s identity=%s", self.candidate.lease, self.candidate.identity)
 
     async def release(self) -> None:
-        """Let another replica act at once; to be called when nothing of ours writes any more."""
+        """Release the lease for another replica; call it when this one writes nothing any more."""
         if not self.leads() or self._observed is None:
             return
         self._renewed_at = None
         spec = {**self._observed.spec, "holderIdentity": "", "leaseDurationSeconds": 1}
         reply = await self._replace(self._observed.body, spec)
-        log.info("resigned: lease=%s status=%d", self.candidate.lease, reply.status)
+        log.info("released lease: lease=%s status=%d", self.candidate.lease, reply.status)
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease if that is allowed; tell whether we hold it afterwards."""
+        """Acquire or renew the lease if possible; return whether this replica holds it."""
         sent_at = self.clock()
         reply = await self._write()
         if reply is None:
             return False
         if not reply.is_success:
             if reply.status == HTTPStatus.CONFLICT:
-                # Somebody else was first, or our last renewal came through unheard: look again.
+                # Another replica was first, or the response to our last renewal was lost: read it.
                 self._observed = None
             log.warning("lease not written: status=%d why=%s", reply.status, reply.message)
             return False
@@ -137,7 +139,7 @@ class LeaderElection:
         return True
 
     async def _write(self) -> Reply | None:
-        """Write the lease if it is free or ours; None: it is not, or cannot be read."""
+        """Write the lease if it is free or ours; None if it is not, or cannot be read."""
         if not self.leads() or self._observed is None:
             found = await self._request("GET", self._path)
             if found.status == HTTPStatus.NOT_FOUND:
@@ -160,10 +162,10 @@ class LeaderElection:
             self._observed = _ObservedLease(version=version, body=body, since=self.clock())
 
     def _expires_in(self) -> float:
-        """Return when to look again at a lease that somebody else holds, at the latest."""
+        """Return the seconds until the lease of another replica expires, at least a minimum."""
         if self._observed is None:
             return self.config.retry_seconds
-        # Never at once: two who wait for the same moment would ask without end.
+        # Never zero: two replicas that wait for the same moment would request without end.
         return max(_SHORTEST_SECONDS * (1 + self.rng.random()), self._left(self._observed))
 
     def _left(self, sight: _ObservedLease) -> float:
@@ -194,7 +196,7 @@ class LeaderElection:
         return await self._request("POST", collection, body)
 
     async def _replace(self, body: Mapping[str, Any], spec: Mapping[str, Any]) -> Reply:
-        """Write over what we have seen; the resource version makes that safe."""
+        """Replace the observed lease; the resource version prevents lost updates."""
         metadata = body["metadata"]
         annotations = {**(metadata.get("annotations") or {}), **self._annotations}
         written = {**body, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
@@ -203,7 +205,7 @@ class LeaderElection:
     async def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Reply:
-        # One that hangs must leave time for another.
+        # A request that hangs must leave time for another one.
         return await self.api.request(
             method,
             path,
@@ -227,5 +229,5 @@ class LeaderElection:
             f"/leases/{self.candidate.lease}"
         )
 
-    def _pause(self) -> float:
+    def _retry_delay(self) -> float:
         return self.config.retry_seconds * (1 + 0.2 * self.rng.random())

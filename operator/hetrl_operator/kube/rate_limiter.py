@@ -1,7 +1,7 @@
-"""A token bucket: so many requests a second on average, so many at once.
+"""A token bucket that limits the average rate of requests and their bursts.
 
-An API server protects itself, but from all clients alike; this keeps one operator with thousands
-of jobs from being the reason. Waiters are served in the order in which they came.
+An API server protects itself, but from all clients alike. The limit keeps an operator with
+thousands of jobs from overloading it. Waiters are served in order.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Throttle:
-    """Tokens that come back at a steady rate. Belongs to one event loop."""
+    """A bucket of tokens that refills at a steady rate. It belongs to one event loop."""
 
     per_second: float
     at_once: float
@@ -25,7 +25,7 @@ class Throttle:
         now = asyncio.get_running_loop().time()
         passed = now - (now if self._at is None else self._at)
         self._at = now
-        # Below zero: tokens that are promised to those who wait already.
+        # A negative value counts tokens that are promised to earlier waiters.
         self._left = min(self.at_once, self._left + passed * self.per_second) - 1
         wait = max(0.0, -self._left / self.per_second)
         if wait:

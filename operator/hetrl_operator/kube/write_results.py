@@ -1,6 +1,6 @@
-"""What came of a write: done, to be tried again, or refused with a reason that somebody must mend.
+"""Results of a write: done, to be tried again, or refused with a reason for the user.
 
-Reads one answer of the API server at a time. When to look again is left to ``controller``.
+The functions read one response of the API server. The reconciler decides when to retry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,44 +12,45 @@ from hetrl_operator.model.reasons import Reason
 
 _NOT_FOUND, _CONFLICT, _FORBIDDEN, _INVALID = 404, 409, 403, 422
 _PASSING = {0, 401, 408, 410, 429}
-"""No answer, a token that has just expired, and three that say: not now."""
+"""Statuses to retry: no response, an expired token, and three temporary errors."""
 
 _SERVER_ERROR = 500
 
 _CHANGED_MEANWHILE = "the object has been modified"
 
 _KIND_UNKNOWN_YET = "cannot find RESTMapping"
-"""Admission looks up the kind of an owner in a copy of discovery that it renews every ten seconds.
+"""Message of an admission error: it looks up an owner's kind in a copy of discovery.
 
-While it is older than our CRDs, every object of a job is forbidden.
+The API server renews that copy every ten seconds. While it is older than our CRDs, every object of
+a job is forbidden.
 """
 _KIND_UNKNOWN_YET_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """It is as it was asked, or what it was about is gone already."""
+    """The write succeeded, or its object is gone already."""
 
     object: Mapping[str, Any]
-    """As the API server has it now; empty where it has none."""
+    """The object after the write; empty if there is none."""
 
     is_missing: bool = False
-    """It was gone already, which the watches did not show."""
+    """Whether the object was gone already, which the watches did not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryAgain:
-    """It may work when we look again."""
+    """The write failed and may work later."""
 
     message: str
     after_seconds: float = 0.0
     is_missing: bool = False
-    """What was to be changed is not there, which the watches do not show."""
+    """Whether the object to change does not exist, which the watches do not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The API server will not do it; somebody has to change something."""
+    """The API server refused the write; a user has to change something."""
 
     reason: str
     """A reason of condition ResourcesCreated."""
@@ -64,15 +65,16 @@ def outcome_of(reply: Reply, *, kind: str, is_json_patch: bool = False) -> Outco
     """Read the answer to a write.
 
     Args:
-        reply: the answer.
-        kind: words for the message: what was written.
+        reply: the response.
+        kind: the written object, in words for the message.
         is_json_patch: whether the write was a JSON patch, whose tests may have failed.
     """
     if reply.is_success:
         return Done(object=reply.body)
     text = f"{kind}: {reply.message}"
     if is_json_patch and reply.status == _INVALID:
-        # A failed test and an invalid result have the same answer. The object as it is now tells.
+        # A failed test and an invalid result have the same status; the next reconcile tells them
+        # apart by the current object.
         return TryAgain(message=text)
     if reply.status == _CONFLICT and _CHANGED_MEANWHILE in reply.message:
         return TryAgain(message=text)
@@ -88,7 +90,7 @@ def outcome_of(reply: Reply, *, kind: str, is_json_patch: bool = False) -> Outco
 
 
 def outcome_of_reading(reply: Reply, *, kind: str) -> Outcome:
-    """Say why something could not be read; what does not exist is for somebody to make."""
+    """Read the response to a failed read; a missing object is for a user to create."""
     if reply.status == _NOT_FOUND:
         return Refused(reason=Reason.APPLY_FAILED, message=f"{kind} does not exist")
     return outcome_of(reply, kind=kind)

@@ -1,8 +1,7 @@
-"""The only writer: actions become requests; what their answers mean is left to ``outcomes``.
+"""The only writer: it turns actions into requests, and ``write_results`` reads the responses.
 
-The objects of a job are written by ``child_writer``, its finalizer and status by ``job_writer``;
-deletions name the uid that they mean. Conflicts, throttling and refusals are expected and come back
-as values.
+``child_writer`` writes the objects of a job, and ``job_writer`` its finalizer and status. Deletions
+have a UID precondition. Conflicts, throttling and refusals are expected and returned as values.
 """
 
 import base64
@@ -63,21 +62,21 @@ _NOT_OURS = TryAgain(message="another replica may lead by now", after_seconds=1.
 
 
 class Writer:
-    """Carries out actions, one after another."""
+    """The writer of actions to the API server."""
 
     def __init__(self, api: KubernetesApi, *, may_write: Callable[[], bool]) -> None:
-        """Write through this connection, as long as this replica leads."""
+        """Write through this connection while this replica leads."""
         self._api = api
         self._may_write = may_write
         self._children, self._jobs = ChildWriter(api), JobWriter(api)
 
     async def apply(self, job: JobSeen, action: Writable, child: ChildSeen | None) -> Outcome:
-        """Carry out one action.
+        """Apply one action.
 
         Args:
-            job: the job that it is for.
-            action: what to do.
-            child: what we know of the object that an ``Apply`` is about.
+            job: the action's job.
+            action: the action.
+            child: the observed object of an ``Apply``, if it exists.
         """
         if not self._may_write():
             return _NOT_OURS
@@ -101,7 +100,7 @@ class Writer:
                 return await self._jobs.write(job, action)
 
     async def announce(self, job: JobSeen, event: Event) -> Outcome:
-        """Tell something on the job, as an Event."""
+        """Write an Event on the job."""
         if not self._may_write():
             return _NOT_OURS
         body = _event(job, event, now=datetime.now(UTC))
@@ -109,7 +108,7 @@ class Writer:
         return outcome_of(await self._api.request("POST", path, body=body), kind="Event")
 
     async def _annotate(self, job: JobSeen, action: AnnotatePlan) -> Outcome:
-        """Change these annotations and nothing else: the plan may be somebody else's."""
+        """Change these annotations and nothing else: the plan may be a user's."""
         body = {"metadata": {"uid": action.uid, "annotations": dict(action.annotations)}}
         path = f"{collection('HetRLPlan', job.namespace)}/{action.name}"
         reply = await self._api.request(

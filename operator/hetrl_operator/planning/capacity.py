@@ -1,7 +1,7 @@
-"""The machines that a job's pods may run on: nodes that they tolerate, less what others hold.
+"""The machines that a job's pods may run on: nodes that they tolerate, less other jobs' GPUs.
 
-Digested once a change, not once a job. Watching nodes is left to ``cache``, and who holds what to
-``reservations``.
+Fleets are computed once per change, not once per job. ``informer_cache`` holds the nodes, and
+``reservations`` the GPUs of jobs.
 """
 
 import logging
@@ -26,14 +26,14 @@ from hetrl_operator.planning.reservations import Reservations, without
 log = logging.getLogger(__name__)
 
 _MOST_REMEMBERED = 64
-"""Snapshots of hundreds of machines each; jobs that are alike share one."""
+"""Limit of cached snapshots, of hundreds of machines each; similar jobs share one."""
 
 _Tolerations = tuple[Toleration, ...]
 _Requirements = tuple[_Tolerations, ResourcesSpec]
 
 
 class FleetView(Protocol):
-    """What planning reads of the cluster; ``cache`` has it."""
+    """The part of the cluster that planning reads; ``InformerCache`` implements it."""
 
     def nodes(self) -> Iterable[Body]:
         """Return slim Nodes."""
@@ -50,7 +50,7 @@ class FleetView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What one set of tolerations makes of the nodes."""
+    """The fleet for one set of tolerations."""
 
     fleet: Fleet
     capacity: Mapping[str, int]
@@ -58,7 +58,7 @@ class _Known:
 
 @dataclass(slots=True)
 class FleetCapacity:
-    """Fleets as jobs may use them, remembered until something changes."""
+    """The fleets that jobs may use, cached until nodes or reservations change."""
 
     view: FleetView
     reservations: Reservations
@@ -70,19 +70,19 @@ class FleetCapacity:
     _reservations_version: int = -1
 
     def left_out(self, parsed: ParsedSpec) -> tuple[str, ...]:
-        """Return why nodes that a job would take are not among them, a line a reason."""
+        """Return why nodes are left out of a job's fleet, a line per reason."""
         return self._known(parsed).fleet.left_out(parsed.spec.resources)
 
     def closed(self, parsed: ParsedSpec, machines: Container[str]) -> tuple[Absence, ...]:
-        """Return those of some machines that take no new pods of a job."""
+        """Return the machines among these that take no new pods of a job."""
         return self._known(parsed).fleet.closed(parsed.spec.resources, machines)
 
     def capacity(self, parsed: ParsedSpec) -> Mapping[str, int]:
-        """Return the GPUs that there are on each machine, whoever holds them."""
+        """Return the number of GPUs of each machine, held or free."""
         return self._known(parsed).capacity
 
     def whole(self, parsed: ParsedSpec) -> ClusterSnapshot:
-        """Return what a job might use if it were alone."""
+        """Return the fleet that a job might use if no other job held GPUs."""
         fleet, requirements = self._known(parsed).fleet, _requirements(parsed)
         if requirements not in self._whole:
             _evict_oldest(self._whole)
@@ -90,7 +90,7 @@ class FleetCapacity:
         return self._whole[requirements]
 
     def digest(self, parsed: ParsedSpec) -> str:
-        """Digest the machines, prices and links that concern a job, whoever holds them."""
+        """Digest the machines, prices and links that a job may use, held or free."""
         whole, requirements = self.whole(parsed), _requirements(parsed)
         if requirements not in self._digests:
             _evict_oldest(self._digests)
@@ -98,7 +98,7 @@ class FleetCapacity:
         return self._digests[requirements]
 
     def free(self, uid: str, parsed: ParsedSpec) -> ClusterSnapshot:
-        """Return what a job may use now: the rest is held by others."""
+        """Return the fleet without the GPUs that other jobs hold."""
         whole, requirements = self.whole(parsed), _requirements(parsed)
         if self.reservations.holds(uid):
             return without(whole, self.reservations.held_by_others(uid))

@@ -1,8 +1,8 @@
-"""Machines that have no room for pods, as the scheduler says, and how long plans avoid them.
+"""Machines without room for pods, as the scheduler reports, and how long plans avoid them.
 
-What is free on a machine is known only from what HetRL gave out; pods of others and limits of the
-machine show when a pod that is pinned to it stays unschedulable. Kept in memory: after a restart
-the same pods say the same. Which pods wait for which machine is left to ``cache``.
+HetRL only knows its own reservations. Pods of other owners and limits of a machine show when a pod
+that is pinned to it stays unschedulable. The state is in memory: after a restart the same pods
+show it again. ``informer_cache`` says which pods wait for which machine.
 """
 
 from collections import Counter
@@ -17,20 +17,20 @@ from hetrl_operator.model.observed import FullMachine, FullMachinesSeen, PodSeen
 from hetrl_operator.planning.scheduler_messages import machine_words
 
 SETTLE_SECONDS = 10.0
-"""How long a pod stays unschedulable until its machine counts as full. The scheduler itself tries
-again within ten seconds of a change. Longer by as much for each machine that lacked something else
-than GPUs: a pod that fits nowhere tries a few machines of a large fleet and not all."""
+"""Time that a pod stays unschedulable until its machine counts as full. The scheduler retries
+within ten seconds of a change. The time grows by as much for each machine that lacked something
+other than GPUs: a pod that fits nowhere then tries a few machines of a large fleet, and not all."""
 
 EXCLUDED_SECONDS = 300.0
-"""How long plans avoid a machine after a pod waited for it in vain. Doubled each time that the same
-job finds it full again."""
+"""Time that plans avoid a machine after it was full. It doubles each time that the same job finds
+it full again."""
 
 MOST_EXCLUDED_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exclusion:
-    """One machine that plans of a job avoid."""
+    """A machine that plans of a job avoid, and until when."""
 
     found: FullMachine
     until: datetime
@@ -38,11 +38,11 @@ class _Exclusion:
 
 @dataclass(slots=True)
 class FullMachines:
-    """The exclusions of every job, by the job's uid."""
+    """Machines excluded from plans, by the job's uid."""
 
     _excluded: dict[str, dict[str, _Exclusion]] = field(default_factory=dict)
     _times: dict[str, Counter[str]] = field(default_factory=dict)
-    """How often a job found a machine full; the past of exclusions that have ended."""
+    """How often a job found a machine full, including exclusions that have ended."""
 
     _waiting_since: dict[str, dict[str, datetime]] = field(default_factory=dict)
     _without_room_since: dict[str, datetime] = field(default_factory=dict)
@@ -56,15 +56,14 @@ class FullMachines:
         *,
         is_placed: bool,
     ) -> FullMachinesSeen:
-        """Take in where a job's pods wait, and return where they have waited in vain.
+        """Record where a job's pods wait, and return the machines that are full.
 
         Args:
-            uid: the job's.
+            uid: the job's uid.
             pods: all pods of the job.
-            waiting: by machine, those that the scheduler cannot bind to it though nothing but room
-                is missing, as far as is known.
+            waiting: by machine, the pods that the scheduler cannot bind to it for lack of room.
             now: the time.
-            is_placed: whether the job has what it needs to run, or each of its pods has a node.
+            is_placed: whether the job runs, or each of its pods has a node.
         """
         self._expire(now)
         if not (waiting or uid in self._excluded or uid in self._without_room_since):
@@ -75,7 +74,7 @@ class FullMachines:
         for machine, found in full.items():
             self._exclude(uid, machine, found, now)
         if is_placed or not pods:
-            # A job that was suspended begins to wait anew.
+            # A suspended job starts a new wait.
             self._without_room_since.pop(uid, None)
         elif full:
             self._without_room_since.setdefault(uid, now)
@@ -87,12 +86,12 @@ class FullMachines:
     def without_full(
         self, uid: str, free: ClusterSnapshot, held: Mapping[str, int]
     ) -> ClusterSnapshot:
-        """Return what is free for a job without the machines that have no room.
+        """Return the free fleet without the machines that have no room.
 
         Args:
-            uid: the job's.
-            free: what no other job holds.
-            held: GPUs by machine that the job holds: others' pods are not on these.
+            uid: the job's uid.
+            free: the fleet without the GPUs of other jobs.
+            held: GPUs by machine that the job holds: no other pods are on these.
         """
         own, most = self._excluded.get(uid, {}), self._most_gpus(uid)
         if not own and not most:
@@ -106,7 +105,7 @@ class FullMachines:
         return replace(free, machines=tuple(machines))
 
     def closed(self, uid: str, whole: ClusterSnapshot) -> tuple[Absence, ...]:
-        """Return the machines that take no new pods of a job, which may keep what it has there."""
+        """Return the machines that take no new pods of a job; it may keep its pods there."""
         own, kinds = self._excluded.get(uid, {}), {each.name: each for each in whole.gpu_kinds}
         return tuple(
             Absence(
@@ -122,7 +121,7 @@ class FullMachines:
         )
 
     def left_out(self, uid: str, whole: ClusterSnapshot) -> tuple[str, ...]:
-        """Return why machines of a job's fleet are left out of its plans, a line a reason."""
+        """Return why machines are left out of a job's plans, a line per reason."""
         own = self._excluded.get(uid, {})
         found = {name: each.found for name, each in self._of_others(uid).items()}
         found |= {name: each.found for name, each in own.items()}
@@ -133,7 +132,7 @@ class FullMachines:
         )
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a job that is gone."""
+        """Drop the state of a deleted job."""
         for each in (self._excluded, self._times, self._waiting_since, self._without_room_since):
             each.pop(uid, None)
 
@@ -151,8 +150,8 @@ class FullMachines:
         }
 
     def _settle(self, uid: str) -> timedelta:
-        # GPUs that lack are held by others, for the planner knows how many a machine has. All else
-        # may be lacking everywhere, where the pod asks for too much.
+        # Missing GPUs are held by other pods, since the planner knows how many a machine has. Other
+        # resources may be missing everywhere, if the pod requests too much.
         excluded = self._excluded.get(uid, {}).values()
         return timedelta(seconds=SETTLE_SECONDS) * (
             1 + sum(not each.found.gpus for each in excluded)
@@ -163,7 +162,7 @@ class FullMachines:
         return min(times) + self._settle(uid) if times else None
 
     def _exclude(self, uid: str, machine: str, found: FullMachine, now: datetime) -> None:
-        """Exclude a machine from now on, for as long as pods wait for it and some time more."""
+        """Exclude a machine while pods wait for it, and for some time after that."""
         known, times = self._excluded.setdefault(uid, {}), self._times.setdefault(uid, Counter())
         if machine not in known:
             times[machine] += 1
@@ -173,7 +172,7 @@ class FullMachines:
     def _readmit(
         self, uid: str, pods: Sequence[PodSeen], waiting: Mapping[str, Sequence[PodSeen]]
     ) -> None:
-        """End the exclusions of machines that pods which waited for them are bound to after all."""
+        """End the exclusion of a machine if a pod that waited for it was bound to it."""
         bound = {(pod.node, pod.name) for pod in pods if pod.node}
         known = self._excluded.get(uid, {})
         for machine, each in tuple(known.items()):
@@ -190,17 +189,17 @@ class FullMachines:
                 del self._excluded[uid]
 
     def _next_end(self, uid: str) -> datetime | None:
-        """Return when the next exclusion ends that bears on a job's plans."""
+        """Return when the next exclusion ends that affects a job's plans."""
         ends = [each.until for each in self._excluded.get(uid, {}).values()]
         ends += [each.until for each in self._of_others(uid).values()]
         return min(ends, default=None)
 
     def _most_gpus(self, uid: str) -> dict[str, int]:
-        """Return how many GPUs of machines are free at most, as pods of other jobs have shown."""
+        """Return the upper limits of free GPUs that other jobs' pods have shown, by machine."""
         return {name: each.found.gpus - 1 for name, each in self._of_others(uid).items()}
 
     def _of_others(self, uid: str) -> dict[str, _Exclusion]:
-        """Return by machine what says most of all that other jobs learnt about its GPUs."""
+        """Return by machine the tightest limit of GPUs that other jobs have found."""
         found: dict[str, _Exclusion] = {}
         for other, known in self._excluded.items():
             for name, each in known.items() if other != uid else ():

@@ -1,7 +1,6 @@
-"""The processes in which plans are made: one question in, an answer or a trouble out.
+"""The planner's worker processes: a request goes in, an answer or an error comes out.
 
-The event loop never computes a plan. What is asked, and what becomes of the answer, is left to
-``planning``.
+The event loop never computes a plan. ``service`` makes the requests and uses the answers.
 """
 
 import asyncio
@@ -23,21 +22,21 @@ from hetrl_operator.settings import PlannerSettings
 log = logging.getLogger(__name__)
 
 _TASKS_PER_PROCESS = 200
-"""After so many plans a worker is replaced: solvers do not give all their memory back."""
+"""Plans after which a worker is replaced: solvers do not return all their memory."""
 
 _LOOK_SECONDS = 1.0
-"""How soon it is noticed that a pool has broken and forgotten a question."""
+"""Interval of the checks whether the pool has broken and lost a request."""
 
 
 @dataclass(slots=True)
 class PlannerProcesses:
-    """Worker processes, started when they are first needed and again when they die."""
+    """Worker processes, started on the first request and restarted when they die."""
 
     settings: PlannerSettings
     _pool: ProcessPool | None = None
 
     def wake(self) -> None:
-        """Have a process ready before the first job asks: its imports take seconds."""
+        """Start a process before the first request: its imports take seconds."""
         self._workers().schedule(wake)
 
     async def ask(self, request: PlanRequest) -> Answer:
@@ -46,8 +45,8 @@ class PlannerProcesses:
         pool = self._workers()
         future = pool.schedule(answer, args=(request,), timeout=timeout)
         try:
-            # The pool's own clock runs from the moment at which a process takes the question:
-            # one that hangs before that would never be stopped.
+            # The pool's timeout starts when a process takes the request: a process that hangs
+            # before that would never be stopped.
             async with asyncio.timeout(timeout + self.settings.grace_seconds):
                 found = await _answer(future, pool)
         except TimeoutError:
@@ -59,7 +58,7 @@ class PlannerProcesses:
             text = f"the planner's process died with exit code {error.exitcode}"
             return PlannerError(reason=Reason.PLANNER_FAILED, message=text)
         except BrokenProcessPool:
-            text = "the planner's process died before it took the question"
+            text = "the planner's process died before it took the request"
             return PlannerError(reason=Reason.PLANNER_FAILED, message=text)
         except MemoryError:
             text = f"the planner needed more than {self.settings.memory_mib} MiB"
@@ -75,7 +74,7 @@ class PlannerProcesses:
             await self._replace(self._pool)
 
     async def _replace(self, pool: ProcessPool) -> None:
-        """Kill a pool's processes; the next question starts others."""
+        """Kill a pool's processes; the next request starts a new pool."""
         if pool is not self._pool:
             return
         self._pool = None
@@ -99,7 +98,7 @@ async def _answer(future: Future[Any], pool: ProcessPool) -> Answer:
     """Wait for an answer.
 
     Raises:
-        BrokenProcessPool: the pool broke; of what it was given just then, it tells nothing.
+        BrokenProcessPool: the pool broke and lost the request.
 
     """
     answered = asyncio.wrap_future(future)

@@ -1,6 +1,6 @@
-"""What a planner's process is asked: values that are sent to it, and nothing that searches.
+"""The request to a planner's process, as values that can be pickled.
 
-What it answers is in ``plan_worker``; when it is asked, in ``planning``.
+``worker`` answers requests, and ``service`` makes them.
 """
 
 from dataclasses import dataclass, replace
@@ -15,22 +15,24 @@ from hetrl_operator.planning.reservations import gpus_by_machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentPlan:
-    """The plan that a job runs by, and what is asked of another one."""
+    """The plan that a job runs by, and the requirements for another one."""
 
     plan: Plan
     keeps_trainer: bool
-    """Whether trainers should stay where they are if they can."""
+    """Whether trainers should keep their machines if possible."""
 
     enough_percent: float | None = None
-    """Where something better is asked for: the gain that makes a whole plan needless."""
+    """The gain by other rollouts alone that makes a whole new plan needless; None: any plan."""
 
     closed: tuple[Absence, ...] = ()
-    """Those of its machines that take no new pods."""
+    """Machines of the plan that take no new pods."""
 
     def opened(self, free: ClusterSnapshot, *, with_rollouts: bool) -> ClusterSnapshot:
-        """Return a fleet with what the job holds of closed machines, for it to keep.
+        """Return a fleet with the GPUs that the job holds on closed machines, for it to keep.
 
-        Without its rollouts it is that of the groups which stay while rollouts change.
+        Args:
+            free: the fleet without these.
+            with_rollouts: whether to include the GPUs of the job's rollouts.
         """
         groups = [
             each
@@ -51,27 +53,27 @@ class CurrentPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What one answer is made from."""
+    """The inputs of one planner's answer."""
 
     job: JobSpec
     free: ClusterSnapshot
-    """The fleet less what other jobs hold."""
+    """The fleet without the GPUs of other jobs."""
 
     fleet: ClusterSnapshot
     left_out: tuple[str, ...]
-    """Why machines with GPUs are in neither."""
+    """Why machines with GPUs are in neither fleet."""
 
     full: tuple[str, ...] = ()
-    """Why machines without room are not in ``free``, which are in ``left_out`` as well."""
+    """The part of ``left_out`` that is machines without room; these are not in ``free``."""
 
     full_gpus: int = 0
-    """How many GPUs these have that no other job holds."""
+    """GPUs of these machines that no other job holds."""
 
     current: CurrentPlan | None = None
     """The plan that the job runs by, if it runs."""
 
     manual_plan: Plan | None = None
-    """The plan that is to be looked at; None: one is searched for."""
+    """The plan to validate; None: search for one."""
 
     fits_fleet: bool = False
-    """Whether the whole fleet is known to have a plan for the job."""
+    """Whether a plan on the whole fleet is known to exist."""

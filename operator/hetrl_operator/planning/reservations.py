@@ -1,7 +1,7 @@
-"""Which job holds which GPUs, so that no two ever get the same ones.
+"""Reservations of GPUs: no GPU is ever reserved for two jobs.
 
-Kept in memory and rebuilt from HetRLPlans at the start; the objects are the record. A plan
-is checked and reserved in one step, with nothing awaited in between.
+They are in memory and rebuilt from the HetRLPlans at the start; the objects are the record. A plan
+is checked and reserved in one step, without an await in between.
 """
 
 from collections import Counter
@@ -27,24 +27,24 @@ class Reservations:
         return uid in self._held
 
     def holds_just(self, uid: str, plan: Plan) -> bool:
-        """Tell whether a job's reservation is just what a plan takes."""
+        """Tell whether a job's reservation equals a plan's GPUs."""
         return self._held.get(uid) == gpus_by_machine(plan)
 
     def restore(self, uid: str, plan: Plan) -> None:
-        """Enter a reservation that was made before our start, without asking."""
+        """Enter a reservation from before the operator's start, without a check."""
         self._enter(uid, gpus_by_machine(plan))
 
     def conflict(self, uid: str, plan: Plan, capacity: Mapping[str, int]) -> str:
-        """Say why a plan cannot be reserved; empty when it can.
+        """Say why a plan cannot be reserved; empty if it can.
 
         Args:
-            uid: the job.
-            plan: what it wants.
-            capacity: GPUs that there are on each usable machine.
+            uid: the job's uid.
+            plan: the plan to reserve.
+            capacity: number of GPUs of each usable machine.
         """
         ours = self._held.get(uid, Counter())
         for machine, wanted in sorted(gpus_by_machine(plan).items()):
-            # What it holds it may keep, also on a machine that takes no more pods.
+            # A job may keep what it holds, also on a machine that takes no more pods.
             free = max(
                 capacity.get(machine, 0) - self._total[machine] + ours[machine], ours[machine]
             )
@@ -53,14 +53,14 @@ class Reservations:
         return ""
 
     def reserve(self, uid: str, plan: Plan, capacity: Mapping[str, int]) -> str:
-        """Reserve a plan's GPUs in place of what the job held; return the conflict instead."""
+        """Reserve a plan's GPUs in place of the job's reservation, or return the conflict."""
         conflict = self.conflict(uid, plan, capacity)
         if not conflict:
             self._enter(uid, gpus_by_machine(plan))
         return conflict
 
     def release(self, uid: str) -> bool:
-        """Give a job's GPUs back; tell whether it held any."""
+        """Release a job's GPUs; return whether it held any."""
         held = self._held.pop(uid, None)
         if held is None:
             return False
@@ -77,7 +77,7 @@ class Reservations:
         return self._total - self._held.get(uid, Counter())
 
     def keep_only(self, uids: Iterable[str]) -> tuple[str, ...]:
-        """Drop the reservations of jobs that are not there any more; return whose."""
+        """Drop the reservations of all other jobs; return their uids."""
         gone = tuple(set(self._held) - set(uids))
         for uid in gone:
             self.release(uid)
@@ -103,7 +103,7 @@ def gpus_by_machine(plan: Plan) -> Counter[str]:
 
 
 def without(fleet: ClusterSnapshot, held: Mapping[str, int]) -> ClusterSnapshot:
-    """Return a fleet with the GPUs that others hold taken out."""
+    """Return a fleet without held GPUs."""
     free = (
         replace(each, num_gpus=each.num_gpus - held.get(each.name, 0))
         for each in fleet.machines

@@ -1,4 +1,4 @@
-"""What a scheduler says of a pod that it cannot bind: about its machine, or about the pod."""
+"""Readers of scheduler messages about pods that cannot be bound."""
 
 import re
 
@@ -15,15 +15,15 @@ _OF_OTHER_NODES = re.compile(
 def is_about_machine(message: str) -> bool:
     """Tell whether a scheduler's message is about nodes.
 
-    The default scheduler counts nodes by reason. Where it refuses a pod before it looks at any, as
-    for a claim that does not exist, there is no count, and no other machine would do.
+    The default scheduler counts nodes by reason. If it rejects a pod before it checks any node, as
+    for a claim that does not exist, there is no count, and no other machine would help.
     """
     found = _SUMMARY.match(message)
     return found is None or bool(_COUNTED.match(found["reasons"]))
 
 
 def machine_words(message: str) -> str:
-    """Return what a scheduler's message says of the machine that a pod is pinned to.
+    """Return the part of a scheduler's message about the machine that a pod is pinned to.
 
     The default scheduler also counts the nodes that the pin rules out, and what preemption would
     do. Messages of another form are returned whole.

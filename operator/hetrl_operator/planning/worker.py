@@ -1,10 +1,7 @@
-"""What runs in a planner's worker process: one job, one fleet, one answer.
+"""The code of a planner's worker process: it answers one request for one job.
 
-A plan that somebody wrote is looked at here as well: whatever is in it, only this process can come
-to harm.
-
-Imported by a fresh interpreter, with no event loop and no Kubernetes in it, through
-``planner_entry``.
+Plans of users are validated here as well, so that a malformed plan can only harm this process.
+``worker_entry`` imports this module in a new interpreter, without an event loop or Kubernetes.
 """
 
 import time
@@ -23,7 +20,7 @@ from hetrl_planner.replan.validate import machine_misfits, misfits
 
 
 def answer(request: PlanRequest) -> Plan | Alternatives | Infeasible | InsufficientFreeGpus:
-    """Plan a job on what is free; if that fails, say whether others are in the way."""
+    """Plan a job on the free fleet; if that fails, say whether other jobs hold too many GPUs."""
     job, free, fleet, current = request.job, request.free, request.fleet, request.current
     if request.manual_plan:
         return _validated(request.manual_plan, request)
@@ -41,7 +38,7 @@ def answer(request: PlanRequest) -> Plan | Alternatives | Infeasible | Insuffici
 
 
 def _validated(manual_plan: Plan, request: PlanRequest) -> Plan | Infeasible | InsufficientFreeGpus:
-    """Return a plan as it is if the job can run by it; what it stands on already, it may keep."""
+    """Return a manual plan unchanged if the job can run by it; the job may keep its own GPUs."""
     free, fleet = request.free, request.fleet
     if request.current:
         free, fleet = (request.current.opened(each, with_rollouts=True) for each in (free, fleet))
@@ -60,7 +57,7 @@ def _beside(job: JobSpec, free: ClusterSnapshot, current: CurrentPlan) -> Plan |
 
 
 def _alternatives(job: JobSpec, free: ClusterSnapshot, current: CurrentPlan) -> Alternatives:
-    """Look for better rollouts, and for a whole plan where these are not good enough."""
+    """Search for better rollouts, and for a whole plan if these gain too little."""
     assert current.enough_percent is not None
     whole_fleet = current.opened(free, with_rollouts=True)
     now = predict(current.plan, whole_fleet, job) or current.plan.prediction
@@ -74,7 +71,7 @@ def _alternatives(job: JobSpec, free: ClusterSnapshot, current: CurrentPlan) -> 
 
 
 def _gains_percent(before: Prediction, after: Prediction) -> float:
-    """Return by how much faster or cheaper something is, whichever is more."""
+    """Return the gain in speed or in cost, whichever is larger."""
     faster = after.samples_per_second / before.samples_per_second - 1
     cheaper = 1 - after.dollars_per_hour / before.dollars_per_hour if before.dollars_per_hour else 0
     return 100 * max(faster, cheaper)

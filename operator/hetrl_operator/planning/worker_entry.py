@@ -1,7 +1,7 @@
-"""Where a planner's process begins, named by the operator without importing what it runs.
+"""The entry point of a planner's process; the operator imports it without the planner itself.
 
-The planner with its solvers takes 28 MiB and half a second, which the operator's own process,
-that never plans, need not spend: hence the imports within functions.
+The planner with its solvers takes 28 MiB and half a second to import. The operator's own process
+never plans and need not spend that, so the imports are within functions.
 """
 
 import resource
@@ -13,18 +13,18 @@ from hetrl_operator.planning.request import PlanRequest
 
 
 def limit_memory(memory_mib: int) -> None:
-    """Let a search that grows without end fail by itself instead of taking the operator down."""
+    """Limit the process's memory, so that a search that grows without end fails by itself."""
     limit = memory_mib * MIB
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def wake() -> None:
-    """Import all that answering needs, and do nothing else."""
+    """Import everything that an answer needs, and do nothing else."""
     from hetrl_operator.planning import worker  # noqa: F401, PLC0415
 
 
 def answer(request: PlanRequest) -> Plan | Alternatives | Infeasible | InsufficientFreeGpus:
-    """Answer with all that the planner has."""
+    """Answer a request with the planner."""
     from hetrl_operator.planning import worker  # noqa: PLC0415
 
     return worker.answer(request)

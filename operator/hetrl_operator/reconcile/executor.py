@@ -1,7 +1,7 @@
-"""A decision carried out: its status first, then step by step what follows from it.
+"""The executor: it applies a decision's status first, then its actions step by step.
 
-Who decides is ``decide``; how one object is written is left to ``apply``; how a plan is made, to
-``planning``. What happens after a step that fails, the controller says.
+``decide`` decides, ``kube.writer`` writes objects, and ``planning`` makes plans. The reconciler
+handles failed steps.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """Does what was decided for a job."""
+    """The executor of decisions."""
 
     writer: Writer
     planning: Planning
@@ -52,16 +52,16 @@ class Executor:
     queue: WorkQueue[JobKey]
     metrics: Metrics
     on_gpus_freed: Callable[[], None]
-    """Told when GPUs are free again that others may wait for."""
+    """Called when GPUs become free that other jobs may wait for."""
 
     async def apply(self, seen: Observed, decision: Decision) -> Outcome:
-        """Carry out a decision up to the first step that fails."""
+        """Apply a decision up to the first step that fails."""
         first = decision.status
         outcome = await self._do(seen, first) if first else Done(object={})
         if not isinstance(outcome, Done):
             return outcome
         self._count_replan(seen, decision)
-        # Events tell what is on record now; what follows need not wait until they are told.
+        # Events report the status that is now written; actions need not wait for them.
         async with asyncio.TaskGroup() as group:
             group.create_task(self._announce(seen, decision))
             applied = group.create_task(self._act(seen, decision.actions))
@@ -72,8 +72,8 @@ class Executor:
         for step in steps(actions):
             outcomes = await asyncio.gather(*(self._do(seen, each) for each in step))
             if any(isinstance(each, Done) and each.object for each in outcomes):
-                # What fails after this is no longer what failed before: twenty writes of which
-                # each fails once must not wait as long as one that fails twenty times.
+                # A later failure is another one: twenty writes that each fail once must not wait
+                # as long as one write that fails twenty times.
                 self.queue.forget((seen.job.namespace, seen.job.name))
             outcome = next((each for each in outcomes if not isinstance(each, Done)), outcomes[0])
             if not isinstance(outcome, Done):
@@ -86,7 +86,7 @@ class Executor:
             self.metrics.replanned(reason=last.reason, outcome=last.outcome)
 
     async def _announce(self, seen: Observed, decision: Decision) -> None:
-        """Tell what has turned, once the status that says so is written."""
+        """Write the events of changed conditions, after their status is written."""
         for event in decision.events:
             log.info(
                 "event: job=%s/%s reason=%s message=%s",
@@ -120,7 +120,7 @@ class Executor:
                 return outcome
 
     def _remember(self, seen: Observed, outcome: Outcome) -> None:
-        """Keep what we wrote until the watches show it."""
+        """Store a write as pending until the watches show it."""
         if not isinstance(outcome, Done) or not outcome.object:
             return
         body, job = outcome.object, seen.job
@@ -131,7 +131,7 @@ class Executor:
         if value is None:
             return
         self.pending_writes.wrote(place, value, owner=job.uid, resource_version=version)
-        # Should the watches not show it, what they do show counts from then on.
+        # If the watches do not show it by then, the watches' state counts.
         self.queue.add_after((job.namespace, job.name), FORGOTTEN_AFTER_SECONDS + 1)
 
 
@@ -159,7 +159,7 @@ def _kind(action: Action | WriteStatus) -> str:
 
 
 def _read(kind: str, body: Mapping[str, Any]) -> Any:
-    """Read what the API server answered to a write, as the watches would show it."""
+    """Read the object in a write's response, as the informer cache holds it."""
     if kind in CHILD_KINDS:
         return child_seen(kind, body)
     if kind == "Pod":

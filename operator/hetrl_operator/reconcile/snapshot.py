@@ -1,6 +1,6 @@
-"""What a round decides about: one job with all that bears on it, as one frozen value.
+"""The snapshot that a reconcile decides about: one job and what bears on it, as a frozen value.
 
-How a single object's body is read is left to ``observe``, what follows from it to ``decide``.
+``model.parse`` reads single objects, and ``decide`` decides.
 """
 
 from collections.abc import Sequence
@@ -43,24 +43,24 @@ from hetrl_operator.render.kueue_workload import flavor_keys
 
 @dataclass(slots=True)
 class Observer:
-    """Puts together what there is to be seen of a job.
+    """The maker of snapshots.
 
-    Kept here, by the job's uid, is what is not worth an object of its own.
+    It also keeps in-memory state by the job's uid, which no Kubernetes object stores.
     """
 
     cache: InformerCache
     planning: Planning
     queues_off: str
-    """Why labels of queues mean nothing; empty: they do."""
+    """Why queue labels are ignored; empty: they are not."""
 
     progress: dict[str, ProgressSeen] = field(default_factory=dict)
-    """What coordinators have reported last."""
+    """The coordinators' last reports."""
 
     refused_writes: dict[str, RefusedWrite] = field(default_factory=dict)
-    """What the API server has refused, until a round succeeds."""
+    """Writes that the API server refused, until a reconcile succeeds."""
 
     def observe(self, job: JobSeen, now: datetime) -> Observed:
-        """Return what there is to be seen of a job."""
+        """Return the snapshot of a job."""
         found, pods = self.cache.plans_of(job), self.cache.pods_of(job)
         plans, manual_plan = readable(found), named(job, found)
         machines = {name for each in plans for name in gpus_by_machine(each.plan)}
@@ -107,7 +107,7 @@ class Observer:
         )
 
     def holds_gpus(self, job: JobSeen) -> bool:
-        """Tell whether a job's plan counts as reserved when we start."""
+        """Tell whether a job's plan counts as reserved when the operator starts."""
         if self.cache.pods_of(job):
             return True
         if job.parsed is None or has_ended(job.status) or job.parsed.written.suspend:
@@ -117,7 +117,7 @@ class Observer:
         return job.parsed.written.planning.mode is not PlanningMode.PLAN_ONLY
 
     def forget(self, uid: str) -> None:
-        """Drop what we know of a job that is gone."""
+        """Drop the state of a deleted job."""
         self.progress.pop(uid, None)
         self.refused_writes.pop(uid, None)
 
@@ -131,7 +131,7 @@ class Observer:
         plans: Sequence[PlanSeen],
         planning: PlanningSeen,
     ) -> QueueingSeen:
-        """Add what flavors are told apart by, of the machines that a job may come to stand on."""
+        """Add the labels that distinguish flavors, of machines that the job may use."""
         if job.parsed is None or not is_queued(job, queueing):
             return queueing
         known = (*(each.plan for each in plans), *answered_plans(planning.answer))
@@ -152,7 +152,7 @@ def is_placed(job: JobSeen, plan: PlanSeen | None, pods: Sequence[PodSeen]) -> b
 def _base(
     job: JobSeen, plan: PlanSeen | None, nodes: NodesSeen, fleet: FleetSeen, now: datetime
 ) -> str:
-    """Return what another plan is wanted for while one is in force; empty where none is."""
+    """Return why another plan than the active one is wanted; empty if none is."""
     if plan is None or job.parsed is None:
         return ""
     key = planning_key(job.parsed)

@@ -1,8 +1,8 @@
-"""The work queue between what happens and what we do about it.
+"""The work queue between watch events and the workers.
 
-A key waits at most once however often it is added; added while it is worked on, it runs
-once more afterwards. Failures come back with exponential backoff per key, so one broken
-job never starves the others. What a key means is left to the workers.
+A key waits at most once, however often it is added. A key that is added while it is processed is
+processed once more. Failed keys are requeued with exponential backoff per key, so that one broken
+job never starves the others.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ Key = TypeVar("Key")
 
 
 class QueueMetrics(Protocol):
-    """What a queue counts; ``metrics.Workqueue`` shows it to Prometheus."""
+    """The metrics of a queue; ``http.metrics.Workqueue`` exports them."""
 
     def depth(self, size: int) -> None:
-        """Take the number of waiting keys."""
+        """Record the number of waiting keys."""
 
     def added(self) -> None:
         """Count a key that begins to wait."""
 
     def waited(self, seconds: float) -> None:
-        """Take how long a key waited for a worker."""
+        """Record how long a key waited for a worker."""
 
     def worked(self, seconds: float) -> None:
-        """Take how long a worker was busy with a key."""
+        """Record how long a worker was busy with a key."""
 
     def retried(self) -> None:
         """Count a key that comes back after a failure."""
@@ -52,7 +52,7 @@ class WorkQueue(Generic[Key]):
     _waiting: deque[Key] = field(default_factory=deque)
     _since: dict[Key, float] = field(default_factory=dict)
     _working: dict[Key, float] = field(default_factory=dict)
-    _again: set[Key] = field(default_factory=set)
+    _requeued: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
     _later: dict[Key, _Later] = field(default_factory=dict)
     _something: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,9 +61,9 @@ class WorkQueue(Generic[Key]):
         return len(self._waiting)
 
     def add(self, key: Key) -> None:
-        """Have a key worked on soon; no effect when it waits already."""
+        """Add a key; it has no effect if the key waits already."""
         if key in self._working:
-            self._again.add(key)
+            self._requeued.add(key)
             return
         if key in self._since:
             return
@@ -74,7 +74,7 @@ class WorkQueue(Generic[Key]):
         self.metrics.depth(len(self._waiting))
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have a key worked on after a while; of several such wishes the earliest counts."""
+        """Add a key after a delay; of several delayed adds the earliest counts."""
         at = _clock() + max(0.0, seconds)
         known = self._later.get(key)
         if known is not None:
@@ -85,7 +85,7 @@ class WorkQueue(Generic[Key]):
         self._later[key] = _Later(at=at, handle=handle)
 
     def retry(self, key: Key, *, at_least_seconds: float = 0.0) -> float:
-        """Bring a failed key back, twice as late as the last time; return the delay chosen."""
+        """Requeue a failed key with twice the last backoff; return the delay."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         backoff = min(
@@ -97,18 +97,18 @@ class WorkQueue(Generic[Key]):
         return delay
 
     def forget(self, key: Key) -> None:
-        """Start a key's backoff over, because it went well."""
+        """Reset a key's backoff after a success."""
         self._failures.pop(key, None)
 
     def drop(self, key: Key) -> None:
-        """Leave nothing behind of a key whose object is gone."""
+        """Drop the state of a key whose object is gone."""
         self.forget(key)
         later = self._later.pop(key, None)
         if later is not None:
             later.handle.cancel()
 
     async def get(self) -> Key:
-        """Wait for a key and take it; give it back with ``done``."""
+        """Wait for a key and take it; call ``done`` after processing it."""
         while not self._waiting:
             self._something.clear()
             await self._something.wait()
@@ -120,10 +120,10 @@ class WorkQueue(Generic[Key]):
         return key
 
     def done(self, key: Key) -> None:
-        """Give a key back; it waits again at once if it was added meanwhile."""
+        """Mark a key as processed; it is queued again if it was added meanwhile."""
         self.metrics.worked(_clock() - self._working.pop(key))
-        if key in self._again:
-            self._again.discard(key)
+        if key in self._requeued:
+            self._requeued.discard(key)
             self.add(key)
 
     def _due(self, key: Key) -> None:
