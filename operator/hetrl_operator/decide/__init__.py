@@ -1,8 +1,8 @@
-"""What to do next for one job: from what we saw and the time to a list of actions.
+"""Decisions for one job: functions of the observed state and the time that return actions.
 
 ``job`` is the table of contents; each policy has a file. Everything here is pure and
-level-triggered: it asks what is, never what changed, so a lost event or a crash half-way
-costs nothing but time. Reading the cluster and carrying actions out are left to others.
+level-triggered: it reads the current state, never a change, so a lost event or a crash only costs
+time. ``reconcile`` observes the cluster and applies actions.
 """
 
 from hetrl_operator.decide.job import decide

@@ -1,4 +1,4 @@
-"""How long a job may start and run, and what it was waiting for when it took too long."""
+"""Deadlines of a job: for its GPUs, its start and its run, and what it waited for."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def overrun(seen: Observed, now: "datetime") -> Overrun | None:
 
 
 def next_deadline_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return the seconds until the next deadline passes; None where none runs."""
+    """Return the seconds until the next deadline passes; None if none runs."""
     return min((each.left_seconds for each in _deadlines(seen, now)), default=None)
 
 
@@ -84,11 +84,11 @@ def _startup(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadlin
     if written.unschedulable_deadline_seconds is not None:
         if _waiting_pods(seen):
             return None
-        # Waiting for nodes had a deadline of its own; this one begins after it.
+        # The wait for nodes has its own deadline; this one begins after it.
         starts += [pod.scheduled_at for pod in seen.pods if pod.scheduled_at]
     since = max(starts)
     if seen.full_machines.since:
-        # A move away from a full machine is no new start, or one that fits nowhere starts for ever.
+        # A move from a full machine is no new start; otherwise a job that fits nowhere never fails.
         since = min(since, seen.full_machines.since)
     return _Deadline(
         reason=Reason.STARTUP_DEADLINE_EXCEEDED,
@@ -100,7 +100,7 @@ def _startup(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadlin
 
 
 def _unschedulable(seen: Observed, written: HetRLJobSpec, now: "datetime") -> _Deadline | None:
-    """Count from when a plan was asked for, or from when the first pod found no node."""
+    """Count from the request for a plan, or from when the first pod was unschedulable."""
     limit = written.unschedulable_deadline_seconds
     if limit is None:
         return None
@@ -130,7 +130,7 @@ def _waiting_pods(seen: Observed) -> list[PodSeen]:
 
 
 def _lacks_gpus(planned: Condition) -> bool:
-    """Tell a wait for GPUs from planning, which has a budget, and from a suspension just ended."""
+    """Tell whether a job waits for GPUs, and not for the planner or after a suspension."""
     return planned.reason not in {Reason.PLANNING, Reason.SUSPENDED}
 
 

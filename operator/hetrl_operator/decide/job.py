@@ -1,4 +1,4 @@
-"""One round for one job, as a table of contents of the policies."""
+"""The decision for one job, as a table of contents of the policies."""
 
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
-    """Return what to do for a job now, and when to look again."""
+    """Return what to do for a job now, and when to reconcile it again."""
     if seen.job.is_deleting and not seen.job.has_finalizer:
         return Decision()
     if not is_ours(seen.job):
         # Another controller runs it, but the finalizer is ours, as in a copy of an exported job.
         return Decision(actions=remove_finalizer(seen, now) if seen.job.is_deleting else ())
-    result = _round(seen, now, settings)
+    result = _job_decision(seen, now, settings)
     status = _status(seen, result, now)
     wakes = [each for each in result.wake_after if each is not None]
     return Decision(
@@ -51,7 +51,7 @@ def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
     )
 
 
-def _round(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecision:
+def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecision:
     if seen.job.is_deleting:
         return deleted(seen, now, settings)
     end = terminal.verdict(seen, sets_of(active_plan(seen.job, seen.plans)), now)

@@ -1,6 +1,6 @@
-"""What the policies of one round came to.
+"""The combined result of a job's policies.
 
-Which policies are asked is up to ``running`` and ``stopping``; what status says of it, to ``job``.
+``running`` and ``stopping`` select the policies, and ``job`` makes the status from the result.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hetrl_operator.model.reasons import ConditionType, Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDecision:
-    """Findings for status, actions for the cluster, and when to look again."""
+    """Findings for the status, actions, events, and when to reconcile again."""
 
     findings: tuple[Finding, ...]
     actions: tuple[Action, ...] = ()
@@ -26,10 +26,10 @@ class JobDecision:
     sets: tuple[PodSet, ...] = ()
     running: frozenset[Role] = frozenset()
     replan: LastReplan | None = None
-    """What came of a search for another plan, where that is news."""
+    """The result of a search for another plan, if it is new."""
 
     restarts: Restarts | None = None
-    """None where no failure is looked for: status keeps what it has."""
+    """The job's restarts; None if failures are not checked, and the status keeps its records."""
 
     wake_after: tuple[float | None, ...] = ()
 
@@ -40,7 +40,7 @@ def sets_of(plan: PlanSeen | None) -> tuple[PodSet, ...]:
 
 
 def acceptance(reason: str, message: str) -> Finding:
-    """Return whether the spec can be worked on, and why not."""
+    """Return condition Accepted."""
     return Finding(
         type=ConditionType.ACCEPTED,
         holds=reason == Reason.VALID,
@@ -50,7 +50,7 @@ def acceptance(reason: str, message: str) -> Finding:
 
 
 def as_before(seen: Observed, type_: str) -> Finding | None:
-    """Return what status says already, None where it does not."""
+    """Return a condition of the present status as a finding; None if it was never set."""
     known = condition(seen.job.status, type_)
     if known is None:
         return None

@@ -1,6 +1,6 @@
-"""A round of a job that is to run: planned, deployed, and watched.
+"""The decision for a job that should run: it is planned, deployed and watched.
 
-Jobs that wait, rest or end are ``stopping``'s.
+``stopping`` decides about jobs that are queued, suspended, deleted or ended.
 """
 
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def active(
     seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> JobDecision:
-    """Plan the job, and deploy it as soon as there is a plan to be run."""
+    """Plan the job, and deploy it as soon as it has a plan."""
     planned = auto.planned(seen, parsed, now)
     plan = planned.plan.plan if planned.plan else None
     quota = queueing.finding(seen, parsed, plan)
@@ -62,7 +62,7 @@ def active(
             ),
         )
     if not seen.pods and queueing.exceeds(seen, parsed, planned.plan.plan):
-        # Planned anew since it was admitted: it waits again, with what it needs now.
+        # The plan changed since the admission: the job waits again with its new requests.
         return queued(seen, parsed, accepted, now, settings)
     deployment = Deployment(
         job=seen.job,
@@ -82,18 +82,18 @@ def _deployed(
     findings: tuple[Finding, ...],
     now: "datetime",
 ) -> JobDecision:
-    """Bring the pods of a job to what its plan wants, and tell what they do."""
+    """Bring the pods of a job to its plan, and report their state."""
     sets = deployment.sets
     written = resources(seen, deployment)
     restarted = restarts(seen, sets, now)
     replaced = replacements(seen, _wanted(deployment), restarted.records, now)
-    num_ungated = remove_scheduling_gates(
+    ungated = remove_scheduling_gates(
         seen, sets, replaced, now, holds_trainers=restarted.is_pending
     )
     shown = progress(seen, now)
     roles = role_findings(seen, sets)
     is_running = any(each.holds for each in roles if each.type == ConditionType.RUNNING)
-    told = queueing.delete_orphaned(seen) or queueing.report_pods_ready(
+    workload = queueing.delete_orphaned(seen) or queueing.report_pods_ready(
         seen, is_running=is_running, now=now
     )
     return JobDecision(
@@ -109,14 +109,14 @@ def _deployed(
             *planned.actions,
             *written.actions,
             *replaced,
-            *num_ungated,
-            *told,
+            *ungated,
+            *workload,
         ),
         events=(
             *planned.events,
             *restart_events(restarted),
             *replacement_events(replaced, restarted.new),
-            *_gang_events(len(num_ungated), sets),
+            *_gang_events(len(ungated), sets),
         ),
         plan=planned.plan,
         sets=sets,
@@ -137,7 +137,7 @@ def _deployed(
 
 
 def _next_room_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return when machines may count as full, or not any more, though nothing else happens."""
+    """Return the seconds until the set of full machines may change without an event."""
     at = seen.full_machines.next_at
     return max(0.0, (at - now).total_seconds()) if at else None
 

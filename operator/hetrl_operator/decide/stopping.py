@@ -1,6 +1,6 @@
-"""A round of a job whose pods are to stop: queued, suspended, deleted or ended.
+"""The decision for a job whose pods should stop: it is queued, suspended, deleted or ended.
 
-Its GPUs are given back when nobody holds them any more, and not before.
+Its reservation is released when none of its pods holds a GPU any more, and not before.
 """
 
 from dataclasses import replace
@@ -53,7 +53,7 @@ _KEPT_OF_A_DELETED_JOB = (
 def queued(
     seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> JobDecision:
-    """Wait for the job's queue; pods that there still are stop as for a suspension."""
+    """Wait for the job's queue; existing pods stop as in a suspension."""
     stopped = _stopped(
         seen,
         parsed,
@@ -110,7 +110,7 @@ def _evicted(
 def suspended(
     seen: Observed, parsed: ParsedSpec, accepted: Finding, now: "datetime", settings: PodSettings
 ) -> JobDecision:
-    """Stop the pods, trainers after their checkpoint, and give back GPUs and quota."""
+    """Stop the pods, trainers after their checkpoint, and release GPUs and quota."""
     text = "the job is suspended"
     planned = Finding(
         type=ConditionType.PLANNED, holds=False, reason=Reason.SUSPENDED, message=text
@@ -138,7 +138,7 @@ def suspended(
 
 
 def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecision:
-    """Stop the pods as for a suspension, trainers first, and let the job go."""
+    """Stop the pods as in a suspension, trainers first, and remove the finalizer."""
     parsed = seen.job.parsed
     if parsed is None:
         return JobDecision(findings=(), actions=(RemoveFinalizer(),))
@@ -165,19 +165,21 @@ def deleted(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecisi
 def ended(
     seen: Observed, end: terminal.Verdict, now: "datetime", settings: PodSettings
 ) -> JobDecision:
-    """Keep how it ended until the job's time to live is over."""
+    """Keep the verdict until the job's time to live is over."""
     ttl = ttl_left_seconds(seen, now)
     expired = ttl is not None and ttl <= 0
     parsed, result = seen.job.parsed, JobDecision(findings=())
     if parsed:
-        told = queueing.report_finished(seen, succeeded=end.succeeded, message=end.message, now=now)
+        finished = queueing.report_finished(
+            seen, succeeded=end.succeeded, message=end.message, now=now
+        )
         result = _stopped(
             seen,
             parsed,
             running=running_roles.NO_ROLE,
             now=now,
             settings=settings,
-            last=(*told, *remove_finalizer(seen, now)),
+            last=(*finished, *remove_finalizer(seen, now)),
         )
     type_ = ConditionType.COMPLETE if end.succeeded else ConditionType.FAILED
     verdict = Finding(type=type_, holds=True, reason=end.reason, message=end.message)
@@ -213,9 +215,9 @@ def _stopped(
     settings: PodSettings,
     last: tuple[Action, ...],
 ) -> JobDecision:
-    """Stop the pods of the roles that are not needed; free the GPUs when nobody holds them.
+    """Stop the pods of roles that are not needed, and release GPUs that no pod holds.
 
-    What is done last comes after the GPUs: whom a queue admits then can be planned on them.
+    The last actions come after the release: jobs that a queue admits then can use the GPUs.
     """
     holds_gpus = any(pod.role is not Role.COORDINATOR for pod in seen.pods)
     if seen.planning.is_reserved and not holds_gpus:
@@ -249,7 +251,7 @@ def _stopped(
 
 
 def _without_plan(seen: Observed, running: frozenset[Role]) -> tuple[Delete, ...]:
-    """Stop pods whose plan somebody has deleted: what their sets looked like, nobody knows."""
+    """Stop pods whose plan was deleted, so that their pod sets are unknown."""
     stopping = {
         child_name(seen.job.name, pod.pod_set) for pod in seen.pods if pod.role not in running
     }

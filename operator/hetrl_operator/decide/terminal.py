@@ -1,7 +1,7 @@
-"""Whether a job has ended, and why: by its own word, by its pods, or by a deadline.
+"""The verdict on a job: whether it has ended, and why: by its report, its pods or a deadline.
 
-The coordinator says twice how a run ended, in a report to us and by the end of its process,
-so that a lost message never leaves a job hanging.
+The coordinator reports the end of a run twice, in a message and by its exit code, so that a lost
+message never leaves a job hanging.
 """
 
 import re
@@ -35,7 +35,7 @@ _REASON_FIRST = re.compile(r"^(?P<reason>[A-Z][A-Za-z0-9]{2,60}): (?P<message>.+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a job ended."""
+    """The end of a job."""
 
     succeeded: bool
     reason: str
@@ -43,7 +43,7 @@ class Verdict:
 
 
 def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdict | None:
-    """Return how the job ended; None while it has not. The first verdict stands for ever."""
+    """Return how the job ended; None while it has not. The first verdict is final."""
     written = _written(seen)
     if written or seen.job.parsed is None:
         return written

@@ -1,6 +1,6 @@
-"""Which of the plans that there are a job follows, and which one it names.
+"""The selection of a job's active plan and of its manual plan among the existing plans.
 
-What is to follow from that is left to ``plans``, and for a plan that is named to ``manual_plan``.
+``auto`` and ``manual`` decide what to do with them.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ Found = PlanSeen | UnreadablePlan
 
 
 def active_plan(job: JobSeen, plans: Iterable[PlanSeen]) -> PlanSeen | None:
-    """Return the plan that a job follows, or is to be started by.
+    """Return the plan that a job follows, or will start with.
 
-    Of the plans that were made for it, that is the newest one that is not past. A plan that
-    somebody else wrote, or that is gone back to, is followed from when the status says so: that is
-    written once its GPUs are the job's.
+    It is the newest plan that was made for the job and is not archived. A user's plan, or an
+    archived plan that the job returns to, is active once the status names it, which is after its
+    GPUs are reserved.
     """
     plans = tuple(plans)
     known = job.status.plan.name if job.status.plan else ""
@@ -25,15 +25,15 @@ def active_plan(job: JobSeen, plans: Iterable[PlanSeen]) -> PlanSeen | None:
     if has_manual_plan(job):
         return followed or made
     if made is None and followed and followed.made_for != job.uid:
-        # A job that was Manual goes on by its plan until there is another.
+        # A job that was Manual keeps its plan until there is another.
         return followed
     return made
 
 
 def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
-    """Return the plan that was made last: times are whole seconds, so they alone do not tell.
+    """Return the newest plan: the one that no other replaces, as times are whole seconds.
 
-    Two that replace each other, as where a name comes back, are told by their times after all.
+    If two plans replace each other, as after a name was used again, the times decide.
     """
     plans = tuple(plans)
     replaced = {each.replaces for each in plans}
@@ -42,17 +42,17 @@ def newest(plans: Iterable[PlanSeen]) -> PlanSeen | None:
 
 
 def made_for(job: JobSeen, plans: Iterable[PlanSeen]) -> tuple[PlanSeen, ...]:
-    """Return the plans that are ours to delete."""
+    """Return the plans that the operator made for a job, and may delete."""
     return tuple(each for each in plans if each.made_for == job.uid)
 
 
 def has_manual_plan(job: JobSeen) -> bool:
-    """Tell whether a job runs by a plan that it names."""
+    """Tell whether a job is in mode Manual and names its plan."""
     return job.parsed is not None and job.parsed.written.planning.mode is PlanningMode.MANUAL
 
 
 def named(job: JobSeen, plans: Iterable[Found]) -> Found | None:
-    """Return the plan that a job names; None where it names none, or there is none."""
+    """Return the plan that a job names; None if it names none, or the plan does not exist."""
     if job.parsed is None or not has_manual_plan(job):
         return None
     name = job.parsed.written.planning.plan_ref
@@ -60,17 +60,17 @@ def named(job: JobSeen, plans: Iterable[Found]) -> Found | None:
 
 
 def base_of(manual_plan: Found | None) -> str:
-    """Return what the planner's word on a plan is about; empty where there is none to look at."""
+    """Return the base of the validation of a manual plan; empty if it cannot be validated."""
     return (
         f"given/{manual_plan.name}/{manual_plan.uid}" if isinstance(manual_plan, PlanSeen) else ""
     )
 
 
 def readable(plans: Iterable[Found]) -> tuple[PlanSeen, ...]:
-    """Return the plans that mean something."""
+    """Return the readable plans."""
     return tuple(each for each in plans if isinstance(each, PlanSeen))
 
 
 def unreadable(plans: Iterable[Found]) -> tuple[UnreadablePlan, ...]:
-    """Return those that do not."""
+    """Return the unreadable plans."""
     return tuple(each for each in plans if isinstance(each, UnreadablePlan))

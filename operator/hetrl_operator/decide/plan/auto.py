@@ -1,4 +1,4 @@
-"""Which plan a job follows, and what to do until there is one, or a better answer to its spec."""
+"""Planning of a job: its active plan, or the actions that lead to one."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from hetrl_operator.decide.plan.active_plan import active_plan, has_manual_plan
 from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import drift, next_search_at
 from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal
-from hetrl_operator.decide.plan.replan import give_way
+from hetrl_operator.decide.plan.replan import replan
 from hetrl_operator.model.actions import Action, Apply, ReleaseGpus, ReserveGpus, StartPlanning
 from hetrl_operator.model.observed import (
     InsufficientFreeGpus,
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
-    """Return the plan that a job follows, or what brings it nearer to one."""
+    """Return the plan that a job follows, or the actions that lead to one."""
     if has_manual_plan(seen.job):
         return manual.planned(seen, parsed, now)
     known = active_plan(seen.job, seen.plans)
     if known and not _plan_cache(seen, known) and not seen.pods:
-        # Nothing stands on it any more: the job was changed while it was suspended.
+        # No pod uses it any more: the job was changed while it was suspended.
         why = "the planning fields of the job changed"
         return _search(
             seen, parsed, now, cleaning=history.archive(seen, parsed, (known,), now, why=why)
@@ -61,14 +61,14 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
         now=now,
     )
     if drifts:
-        return give_way(seen, parsed, kept, drifts, now)
+        return replan(seen, parsed, kept, drifts, now)
     search_at = next_search_at(seen.job, known, seen.fleet, now)
     left = (search_at - now).total_seconds() if search_at else None
     return replace(kept, wake_after_seconds=left)
 
 
 def plan_status(plan: PlanSeen) -> PlanStatus:
-    """Return what status shows of a plan."""
+    """Return the status's summary of a plan."""
     prediction = plan.plan.prediction
     return PlanStatus(
         name=plan.name,
@@ -97,7 +97,7 @@ def _unreserved(
     cleaning: tuple[Action, ...],
     now: "datetime",
 ) -> Planned:
-    """Keep the plan that the job waits in its queue with, unless its machines are not there."""
+    """Keep the plan of a job that waits in its queue, unless its machines are gone."""
     if seen.planning.conflict:
         return _lost(seen, parsed, known, now, why="its machines are not there any more")
     return Planned(plan=known, finding=ready(known), actions=cleaning)
@@ -110,7 +110,7 @@ def _reserve(
     cleaning: tuple[Action, ...],
     now: "datetime",
 ) -> Planned:
-    """Take the plan's GPUs again, as after a resume; another plan where they are gone."""
+    """Reserve the plan's GPUs again, as after a resume; search again if they are taken."""
     if seen.planning.conflict and not seen.pods:
         return _lost(seen, parsed, known, now, why="its GPUs went to another job meanwhile")
     return Planned(
@@ -121,7 +121,7 @@ def _reserve(
 def _lost(
     seen: Observed, parsed: ParsedSpec, known: PlanSeen, now: "datetime", *, why: str
 ) -> Planned:
-    """Put a plan away that cannot be had, and say what it is that it lacks."""
+    """Archive a plan that cannot be reserved, and say what it lacks."""
     return Planned(
         plan=None,
         finding=not_yet(Reason.PLANNING, seen.planning.conflict),
@@ -136,7 +136,7 @@ def _search(
     unreserved = waits(seen.job, seen.queueing)
     is_for_this = not planning.answer_base
     if unreserved and planning.answer_key != planning.key:
-        # No reservation will tell that it came too late: it is about another fleet.
+        # No reservation will detect that the answer is outdated: it is about another fleet.
         is_for_this = False
     if planning.is_running and not planning.answer_base:
         return Planned(plan=None, finding=not_yet(Reason.PLANNING, "a plan is being made"))
@@ -157,7 +157,7 @@ def _search(
             )
         case _:
             finding = not_yet(Reason.PLANNING, "a plan is being made")
-            # What was held for an earlier answer is nobody's, unless pods stand on it.
+            # The reservation for an earlier answer is released, unless pods use it.
             free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
             start = StartPlanning(key=planning.key, unreserved=unreserved)
             return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
@@ -166,7 +166,7 @@ def _search(
 def _commit(
     seen: Observed, parsed: ParsedSpec, plan: Plan, cleaning: tuple[Action, ...]
 ) -> Planned:
-    """Reserve the GPUs, then write the plan; the next round finds it and goes on."""
+    """Reserve the GPUs, then write the plan; the next reconcile continues with it."""
     impossible = obstacles(plan, parsed.spec)
     if impossible:
         finding = refusal(Infeasible(reasons=impossible))
@@ -185,7 +185,7 @@ def _commit(
     reserve = () if waiting else (ReserveGpus(plan=plan),)
     return Planned(
         plan=None,
-        # In the words of before: that a plan was found is told when it is there to be looked at.
+        # The message stays: the plan is announced when its object exists.
         finding=not_yet(Reason.PLANNING, "a plan is being made"),
         actions=(*cleaning, *reserve, Apply(manifest=manifest)),
     )

@@ -1,7 +1,7 @@
-"""When the planner is asked again after it ended without an answer.
+"""The backoff of searches that ended without an answer.
 
-What it said of a job, that nothing fits, stands until the job or the fleet changes; a process that
-died said nothing, and may do better the next time.
+An answer that no plan fits holds until the job or the fleet changes. A planner process that died
+gave no answer, and may succeed the next time.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 15.0
 MOST_SECONDS = 1800.0
-"""Ours. A search that hangs keeps a worker for its whole time while other jobs wait, so the pauses
-grow well beyond that."""
+"""Limit of the backoff; our choice. A search that hangs blocks a worker for its whole time while
+other jobs wait, so the backoff grows well beyond that."""
 
 JITTER = 0.2
-"""Jobs that failed together, as with the operator's pod, do not come back together."""
+"""Jitter: jobs that failed together do not retry together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How long the planner is not asked again."""
+    """The time until the planner is tried again."""
 
     until: "datetime"
     left_seconds: float
@@ -36,7 +36,7 @@ class Backoff:
 
 
 def backoff(seen: Observed, now: "datetime") -> Backoff | None:
-    """Return the pause that a failed search is in; None where the planner may be asked."""
+    """Return the backoff of a failed search; None if the planner may be tried now."""
     planning = seen.planning
     if planning.answered_at is None or not isinstance(planning.answer, PlannerError):
         return None
@@ -49,10 +49,10 @@ def backoff(seen: Observed, now: "datetime") -> Backoff | None:
 
 
 def backoff_seconds(uid: str, num_failures: int) -> float:
-    """Return how long is waited after so many failures in a row, 1 or more.
+    """Return the backoff after a number of consecutive failures, at least 1.
 
-    It doubles with each. The jitter follows from the job, so that every look at it comes to the
-    same time.
+    It doubles with each failure. The jitter is a function of the job, so that every reconcile
+    computes the same time.
     """
     # The exponent is bounded, so that no number overflows.
     seconds = min(MOST_SECONDS, FIRST_SECONDS * 2.0 ** min(num_failures - 1, 30))

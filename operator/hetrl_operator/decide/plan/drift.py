@@ -1,7 +1,7 @@
-"""Whether a running job's plan still answers what it was made for.
+"""Drift of a running job's plan: reasons why another plan should replace it.
 
-Asked twice in a round: before observing, because what a new plan would be made from is dear
-to digest, and while deciding. Whether a better plan is worth the move is ``adoption``'s.
+It is computed twice in a reconcile: before observing, because the digest of a new plan's inputs is
+costly, and while deciding. ``replan_cost`` says whether a better plan is worth the move.
 """
 
 from collections.abc import Collection, Iterable
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SETTLE_SECONDS = 5.0
-"""From a change of the fleet to the search: nodes seldom come or go alone. Ours."""
+"""Delay from a change of the fleet to the search, since nodes seldom change alone; our choice."""
 
 _FINAL = frozenset({ReplanOutcome.UNCHANGED, ReplanOutcome.TOO_LITTLE, ReplanOutcome.NO_PLAN})
-"""What is not asked again for the same fleet: the answer would be the same."""
+"""Outcomes after which the same fleet is not searched again: the answer would be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Why a plan should give way to another."""
+    """A reason to replace a plan by another."""
 
     reason: str
     """A ``ReplanReason``."""
 
     why: str
     base: str
-    """The plan and what made it doubtful: answers for another base are not for this."""
+    """The plan and its problem: an answer for another base does not apply."""
 
     keeps_trainer: bool
-    """Whether trainers should stay where they are if they can."""
+    """Whether trainers should keep their machines if possible."""
 
     @property
     def must_pay(self) -> bool:
-        """Whether another plan is only moved to where that pays."""
+        """Whether another plan is adopted only if the gain pays for the move."""
         return self.reason == ReplanReason.FLEET_CHANGED
 
 
@@ -55,14 +55,14 @@ def drift(
     fleet: FleetSeen,
     now: "datetime",
 ) -> Drift | None:
-    """Return why a plan should give way; None where it should not.
+    """Return why another plan should replace this one; None if none should.
 
     Args:
         job: whose plan it is.
-        plan: the plan in force.
+        plan: the active plan.
         spec_key: digest of the planning fields as they are now.
-        nodes: what is wrong with the plan's machines.
-        fleet: what another plan would be made for.
+        nodes: problems of the plan's machines.
+        fleet: the fleet for another plan.
         now: the time.
     """
     if job.parsed is None:
@@ -96,10 +96,10 @@ def drift(
 def next_search_at(
     job: JobSeen, plan: PlanSeen, fleet: FleetSeen, now: "datetime"
 ) -> "datetime | None":
-    """Return when something better may be looked for, now at the earliest.
+    """Return when a search for a better plan may start, now at the earliest.
 
-    None where nobody would: the fleet is the plan's, the job does not run or does not want it, or
-    the last answer for this fleet would come again.
+    None if no search is needed: the fleet has not changed, the job does not run or disables replans
+    on changes, or the last answer for this fleet is final.
     """
     if job.parsed is None or fleet.differs_since is None or not plan.fleet:
         return None
@@ -112,7 +112,7 @@ def next_search_at(
         is_about_this = last.fleet_hash == fleet.key and last.plan == plan.name
         if is_about_this and last.outcome in _FINAL:
             return None
-        # One that was adopted and is not in force yet was refused half-way: no time to lose.
+        # An adopted plan that is not active yet was refused half-way; it is retried at once.
         if not (is_about_this and last.outcome == ReplanOutcome.ADOPTED):
             times.append(last.time + cooldown)
     return max(now, *times)
@@ -154,7 +154,7 @@ def _why(name: str, lost: Collection[str], nodes: NodesSeen) -> str:
 
 
 def _loses_trainers(name: str, lost: Collection[str], nodes: NodesSeen) -> bool:
-    """Tell whether trainers on a machine must move: from a full one only those that wait for it."""
+    """Tell whether trainers on a machine must move; on a full one, only those that wait for it."""
     if name in lost or name in nodes.leaving:
         return True
     return Role.TRAINER in nodes.full[name].roles

@@ -1,7 +1,7 @@
-"""Plans of the past: which are kept, what is written on them, and which go.
+"""A job's previous plans: which are archived, with which annotations, and which are deleted.
 
-Only plans that were made for the job are kept or deleted. On somebody else's is written that it is
-in force, and that is taken off again.
+Only plans that were made for the job are archived or deleted. A user's plan only gets an annotation
+while it is active.
 """
 
 from collections.abc import Iterable
@@ -26,24 +26,23 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 LIMIT = 2
-"""Plans of the past that are kept where spec.planning.historyLimit is unset: the last one, and what
-that took the place of."""
+"""Archived plans that are kept if spec.planning.historyLimit is unset: the last two."""
 
 MOST_CHARACTERS = 1024
-"""Of why a plan was replaced."""
+"""Limit of the annotation with the reason for a plan's replacement."""
 
 
 def follow(
     seen: Observed, parsed: ParsedSpec, known: PlanSeen, now: "datetime", *, runs: bool
 ) -> tuple[Action, ...]:
-    """Write down that a job follows a plan, and put its others away.
+    """Mark the plan that a job follows, and archive its others.
 
     Args:
         seen: the job.
         parsed: its spec.
         known: the plan.
         now: the time.
-        runs: whether its GPUs are the job's; else it is only there to be looked at, or waits.
+        runs: whether its GPUs are reserved; else the job is only planned, or waits in a queue.
     """
     others = [
         each
@@ -66,20 +65,20 @@ def archive(
     why: str,
     by: PlanSeen | None = None,
 ) -> tuple[Action, ...]:
-    """Make plans past ones, and delete the oldest of these that are too many.
+    """Archive plans, and delete the oldest archived ones above the limit.
 
     Args:
         seen: the job.
         parsed: its spec.
-        plans: those that it followed until now; others' are left alone.
+        plans: the plans that it followed until now; users' plans are left alone.
         now: the time.
-        why: what is written on them, unless the other plan or the status says more of it.
-        by: the plan that it follows from now on, if there is one yet.
+        why: the annotated reason, unless the new plan or the status has a better one.
+        by: the plan that it follows from now on, if it exists yet.
     """
     ours = made_for(seen.job, seen.plans)
     leaving = [each for each in made_for(seen.job, plans) if not each.is_past]
     past = [each for each in ours if each.is_past and each.name != parsed.written.planning.plan_ref]
-    # The newest first: those that are put away now come before all others.
+    # The newest first: plans that are archived now come before all others.
     past.sort(key=lambda each: (each.replaced_at or now, each.name), reverse=True)
     limit = parsed.written.planning.history_limit
     most = LIMIT if limit is None else limit
@@ -91,12 +90,12 @@ def archive(
 
 
 def clear(seen: Observed) -> tuple[Action, ...]:
-    """Take off somebody else's plans that they are in force: the job is about to go."""
+    """Remove the active annotation from users' plans, before the job is deleted."""
     return _unmarked(seen, but=None)
 
 
 def free_name(seen: Observed, key: str) -> str:
-    """Return a name for a plan that no plan of the job has: what was asked before may come back."""
+    """Return an unused name for a plan: earlier inputs, and so their name, may come back."""
     taken = {each.name for each in seen.plans}
     names = (plan_name(seen.job.name, key, each) for each in range(1, MOST_NAMESAKES + 1))
     return next(each for each in names if each not in taken)
@@ -124,9 +123,9 @@ def _unmarked(seen: Observed, *, but: PlanSeen | None) -> tuple[AnnotatePlan, ..
 
 
 def _why(job: JobSeen, plan: PlanSeen, by: PlanSeen | None) -> str:
-    """Return what was decided about a plan's place, as far as that is written somewhere."""
-    # The other plan first: it is there, while a list may be older than the status. Not one that
-    # is gone back to: what it says is of the first time.
+    """Return the recorded reason for a plan's replacement; empty if there is none."""
+    # The new plan comes first: a listed status may be older. A plan that the job returns to is
+    # skipped, since its reason is of the first time.
     if by and not by.is_past and by.replaces == plan.name and by.replaces_because:
         return by.replaces_because
     last = job.status.last_replan

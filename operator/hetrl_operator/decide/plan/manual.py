@@ -1,7 +1,7 @@
-"""A job that runs by the plan that it names: mode Manual. Nothing is searched.
+"""Planning of a job in mode Manual: it runs by the plan that it names, without a search.
 
-The plan is looked at first, by the planner's processes. What a job runs by is kept whatever befalls
-it: that it is doubtful is told, and another plan is its owner's to name.
+The planner's processes validate the plan first. The job keeps its active plan in any case: problems
+are reported, and its owner may name another plan.
 """
 
 from dataclasses import replace
@@ -31,11 +31,11 @@ from hetrl_operator.model.reasons import Reason
 if TYPE_CHECKING:
     from datetime import datetime
 
-_VALIDATING = "the plan is being looked at"
+_VALIDATING = "the plan is being validated"
 
 
 def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
-    """Return the plan that a Manual job follows, or what brings it nearer to the one it names."""
+    """Return the plan that a Manual job follows, or the actions that lead to the one it names."""
     current = active_plan(seen.job, seen.plans)
     if current and seen.pods:
         return _running(seen, parsed, current, now)
@@ -43,7 +43,7 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
 
 
 def _starting(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
-    """Look at the plan before anything stands on it, and take its GPUs."""
+    """Validate the plan before any pod uses it, and reserve its GPUs."""
     manual_plan = named(seen.job, (*seen.plans, *seen.unreadable))
     if not isinstance(manual_plan, PlanSeen):
         reason, text = _missing(parsed, manual_plan)
@@ -89,7 +89,7 @@ def _running(seen: Observed, parsed: ParsedSpec, current: PlanSeen, now: "dateti
     )
     manual_plan = named(seen.job, (*seen.plans, *seen.unreadable))
     is_followed = manual_plan is not None and manual_plan.uid == current.uid
-    # What is held may be another plan's, named for a moment and then no more.
+    # The reservation may be of another plan that was named only for a moment.
     if not seen.planning.is_reserved or (is_followed and not seen.planning.holds_manual_plan):
         return replace(kept, actions=(*kept.actions, ReserveGpus(plan=current.plan)))
     if not isinstance(manual_plan, PlanSeen):
@@ -112,11 +112,11 @@ def _running(seen: Observed, parsed: ParsedSpec, current: PlanSeen, now: "dateti
 
 
 def _doubted(seen: Observed, kept: Planned, manual_plan: PlanSeen, now: "datetime") -> Planned:
-    """Say why the plan should give way; whether it fits the spec is asked when that changes."""
+    """Report why the plan should be replaced; validate it again after a change of the spec."""
     found = drift(
         seen.job,
         manual_plan,
-        # Neither a changed spec nor a changed fleet asks for another plan here.
+        # Neither a changed spec nor a changed fleet requires another plan in this mode.
         spec_key=manual_plan.planned_for,
         nodes=seen.nodes,
         fleet=FleetSeen(),
@@ -142,7 +142,7 @@ def _doubted(seen: Observed, kept: Planned, manual_plan: PlanSeen, now: "datetim
 def start_validation(
     seen: Observed, manual_plan: PlanSeen, *, current: PlanSeen | None, unreserved: bool
 ) -> StartPlanning:
-    """Have a plan looked at; what the job stands on already it may keep."""
+    """Return the request to validate a plan; the job may keep the GPUs of its current one."""
     return StartPlanning(
         key=seen.planning.key,
         base=base_of(manual_plan),
@@ -157,7 +157,7 @@ def _is_validating(seen: Observed, manual_plan: PlanSeen) -> bool:
 
 
 def _missing(parsed: ParsedSpec, manual_plan: UnreadablePlan | None) -> tuple[str, str]:
-    """Say why there is nothing to look at."""
+    """Return the reason and message for a manual plan that does not exist or cannot be read."""
     name = parsed.written.planning.plan_ref
     if manual_plan:
         return (
@@ -180,5 +180,5 @@ def _refused(manual_plan: PlanSeen, answer: Infeasible | InsufficientFreeGpus) -
 
 
 def _released(seen: Observed) -> tuple[Action, ...]:
-    """Give back what is held for a plan that is not followed, unless pods stand on it."""
+    """Release the reservation of a plan that is not followed, unless pods use it."""
     return (ReleaseGpus(),) if seen.planning.is_reserved and not seen.pods else ()

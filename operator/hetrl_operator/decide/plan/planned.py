@@ -1,4 +1,4 @@
-"""Where planning stands for a job, as a value, and how condition Planned puts it."""
+"""The state of planning for a job, as a value, and its condition Planned."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -13,26 +13,26 @@ from hetrl_operator.model.reasons import ConditionType, Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Where planning stands for a job."""
+    """The state of planning for a job."""
 
     plan: PlanSeen | None
-    """The plan to follow now; None while there is none, or its GPUs are not ours yet."""
+    """The plan to follow now; None while there is none, or its GPUs are not reserved yet."""
 
     finding: Finding
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     drift: str = ""
-    """Why the plan should give way, and why it has not yet; empty where it should not."""
+    """Why another plan should replace it, and why none has yet; empty if none should."""
 
     replan: LastReplan | None = None
-    """What came of the search for another plan, where that is news."""
+    """The result of a search for another plan, if it is new."""
 
     wake_after_seconds: float | None = None
-    """When to look again though nothing has happened; None: only when something has."""
+    """Delay after which to reconcile again without an event; None: only after an event."""
 
 
 def ready(known: PlanSeen) -> Finding:
-    """Say of a job that it has a plan."""
+    """Return condition Planned of a job that has a plan."""
     plan = known.plan
     message = (
         f"{known.name}: {plan.num_gpus} GPUs, {plan.prediction.step_seconds:.3g} s a step and "
@@ -48,12 +48,12 @@ def ready(known: PlanSeen) -> Finding:
 
 
 def not_yet(reason: str, message: str) -> Finding:
-    """Say why a job has no plan."""
+    """Return condition Planned of a job that has no plan, with the reason."""
     return Finding(type=ConditionType.PLANNED, holds=False, reason=reason, message=message)
 
 
 def refusal(answer: Infeasible | InsufficientFreeGpus) -> Finding:
-    """Say of a job that it has no plan because there is none."""
+    """Return condition Planned of a job for which no plan was found."""
     match answer:
         case Infeasible(reasons=reasons):
             return not_yet(Reason.INFEASIBLE, "; ".join(reasons))

@@ -1,4 +1,4 @@
-"""Which pods would be others under another plan. What that costs is ``adoption``'s."""
+"""The pods that differ between two plans. ``replan_cost`` computes the cost of the move."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ from hetrl_operator.model.pods import WORKERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """The pods that stop and start between two plans, but for the coordinator's."""
+    """The pods that stop and start between two plans, without the coordinator's."""
 
     moves_trainer: bool
-    """Whether the trainers start anew; they do together or not at all."""
+    """Whether the trainers restart; all of them do, or none."""
 
     num_started: int
-    """Pods that start, on other machines or as others than they were."""
+    """Pods that start, on other machines or with other settings."""
 
     num_stopped: int
     stopped_share: float
-    """Of the rollouts' GPUs: those on which nothing is generated any more as it was. Or of those
-    that score, where more of these stop: what is not scored is not trained on."""
+    """Share of the rollouts' GPUs that stop generating, or of the inference workers' GPUs if that
+    is larger: trajectories that are not scored cannot be trained on."""
 
     stopped_concurrency: int
-    """Trajectories that the rollouts which stop may be generating."""
+    """Trajectories that the stopping rollouts may be generating."""
 
     num_rollouts_before: int
     num_rollouts_after: int
@@ -38,7 +38,7 @@ class Moves:
 
 
 def moves(old: Plan, new: Plan) -> Moves:
-    """Return what changes for pods when one plan takes another's place."""
+    """Return how the pods change when one plan replaces another."""
     before, after = pod_sets(old), pod_sets(new)
     trainers = [[each for each in sets if each.role is Role.TRAINER] for sets in (before, after)]
     there, wanted = _workers(before), _workers(after)
@@ -61,7 +61,7 @@ def moves(old: Plan, new: Plan) -> Moves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Worker:
-    """What a worker's pod is; another one is another pod."""
+    """The identity of a worker's pod: a changed value is another pod."""
 
     role: Role
     machine: str
@@ -69,7 +69,7 @@ class _Worker:
     concurrency: int
     shape: tuple[tuple[int, Task, int, int], ...]
     asks: tuple[Task, ...]
-    """What the plan has inference workers do."""
+    """Tasks of the plan's inference workers."""
 
 
 _Workers = dict[tuple[str, int], _Worker]
@@ -80,7 +80,7 @@ def _workers(sets: tuple[PodSet, ...]) -> _Workers:
     for pods in sets:
         if pods.role not in WORKERS:
             continue
-        # One pod's rows of the rank table are its shape, as in what restarts pods.
+        # One pod's rows of the rank table are its shape, as in ``render.restart``.
         shape = tuple(
             (rank.local_gpu, rank.task, rank.stage, rank.tensor_rank)
             for rank in pods.ranks

@@ -1,7 +1,7 @@
-"""How a running job comes to another plan, or why it keeps the one that it has.
+"""Replans of a running job: it adopts another plan, or keeps its own with a reason.
 
-The job goes on by its plan until the other's GPUs are reserved. Each search ends with a record in
-the status and an event, whatever came of it; the record is what the next search waits for.
+The job keeps its plan until the other's GPUs are reserved. Each search ends with a record in the
+status and an event, whatever its outcome. The next search waits for the record's cooldown.
 """
 
 from dataclasses import dataclass, replace
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MOST_CHARACTERS = 1024
-"""Of a record's message."""
+"""Limit of a record's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """One look at the search for another plan."""
+    """The state of a search for another plan."""
 
     seen: Observed
     parsed: ParsedSpec
@@ -49,8 +49,8 @@ class _Search:
     drifts: Drift
     now: "datetime"
 
-    def goes_on(self, what: str, *, after_seconds: float | None = None) -> Planned:
-        """Keep the plan for now, and say so where that is not as it should be."""
+    def keep_plan(self, what: str, *, after_seconds: float | None = None) -> Planned:
+        """Keep the plan for now, and report drift if the plan has a problem."""
         # A plan that might only be better is no reason to call a job degraded.
         drift = "" if self.drifts.must_pay else f"{self.drifts.why}; {what}"
         return replace(self.kept, drift=drift, wake_after_seconds=after_seconds)
@@ -66,22 +66,22 @@ class _Search:
         )
 
     def is_news(self, record: LastReplan) -> bool:
-        """Tell whether the status does not say so yet."""
+        """Tell whether the status lacks this record."""
         last = self.seen.job.status.last_replan
         return last is None or record.model_copy(update={"time": last.time}) != last
 
 
-def give_way(
+def replan(
     seen: Observed, parsed: ParsedSpec, kept: Planned, drifts: Drift, now: "datetime"
 ) -> Planned:
-    """Look for another plan while the job goes on by the one that it has."""
+    """Search for another plan while the job keeps its own."""
     assert kept.plan
     search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
     planning = seen.planning
     if planning.answer_base != drifts.base:
         return _started(search)
     if planning.is_running:
-        return search.goes_on("another plan is being made")
+        return search.keep_plan("another plan is being made")
     if drifts.must_pay and planning.answer_fleet != seen.fleet.key:
         return _outdated(search)
     match planning.answer:
@@ -108,9 +108,9 @@ def move_to(
     *,
     validation: StartPlanning,
 ) -> Planned:
-    """Bring a running job to the plan that it names, once that was looked at and fits.
+    """Move a running job to the plan that it names, once that was validated.
 
-    The plan returned is that one from when its GPUs are the job's.
+    The returned plan is the named one as soon as its GPUs are reserved.
     """
     assert kept.plan
     why = f"spec.planning.planRef names {manual_plan.name}"
@@ -120,7 +120,7 @@ def move_to(
     search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
     planning = seen.planning
     if planning.is_running and planning.answer_base == drifts.base:
-        return search.goes_on("it is being looked at")
+        return search.keep_plan("it is being validated")
     match planning.answer if planning.answer_base == drifts.base else None:
         case Plan():
             return _handed_over(search, manual_plan)
@@ -132,12 +132,12 @@ def move_to(
             found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
             return replace(found, wake_after_seconds=wait.left_seconds)
         case _:
-            found = search.goes_on("it is being looked at")
+            found = search.keep_plan("it is being looked at")
             return replace(found, actions=(*found.actions, validation))
 
 
 def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
-    """Take the GPUs of the plan that is named; with them it is the one in force."""
+    """Reserve the GPUs of the named plan; it is the active plan from then on."""
     more = exceeds(search.seen, search.parsed, manual_plan.plan)
     if more:
         return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
@@ -148,7 +148,7 @@ def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
     if search.seen.planning.holds_manual_plan:
         found = replace(search.kept, plan=manual_plan, finding=ready(manual_plan), drift="")
     else:
-        found = search.goes_on("its GPUs are being reserved")
+        found = search.keep_plan("its GPUs are being reserved")
         found = replace(found, actions=(*found.actions, ReserveGpus(plan=manual_plan.plan)))
     if not search.is_news(record):
         return found
@@ -171,12 +171,12 @@ def _started(search: _Search) -> Planned:
         keeps_trainer=search.drifts.keeps_trainer,
         enough_percent=replan.min_improvement_percent if search.drifts.must_pay else None,
     )
-    found = search.goes_on("another plan is being made")
+    found = search.keep_plan("another plan is being made")
     return replace(found, actions=(*found.actions, start))
 
 
 def _outdated(search: _Search) -> Planned:
-    """Drop an answer for a fleet that is not there any more; ask again after the cooldown."""
+    """Drop an answer for an outdated fleet; search again after the cooldown."""
     last, answered_at = search.seen.job.status.last_replan, search.seen.planning.answered_at
     if last and answered_at and last.time >= answered_at.replace(microsecond=0):
         return _started(search)
@@ -184,8 +184,8 @@ def _outdated(search: _Search) -> Planned:
 
 
 def _kept(search: _Search, outcome: str, message: str) -> Planned:
-    """Keep the plan, and tell why where that is news."""
-    found, record = search.goes_on(message), search.record(outcome, message)
+    """Keep the plan, and record the reason if it is new."""
+    found, record = search.keep_plan(message), search.record(outcome, message)
     if not search.is_news(record):
         return found
     text = f"{search.drifts.why}: {message}"
@@ -196,12 +196,12 @@ def _kept(search: _Search, outcome: str, message: str) -> Planned:
 
 
 def _better(search: _Search, found: Alternatives) -> Planned:
-    """Move to the first alternative that pays: the ones that move less come first."""
+    """Move to the first alternative that pays; alternatives with fewer moves come first."""
     old = search.known.plan
     ways = [(plan, moves(old, plan)) for plan in found.plans]
     ways = [(plan, each) for plan, each in ways if not each.is_none]
     if not ways:
-        text = "nothing better was found than the plan in force"
+        text = "nothing better was found than the active plan"
         return _kept(search, ReplanOutcome.UNCHANGED, text)
     inputs = _replan_inputs(search)
     evaluated = [
@@ -217,7 +217,7 @@ def _better(search: _Search, found: Alternatives) -> Planned:
 
 
 def _moved(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> Planned:
-    """Reserve the other GPUs and write the plan; the next round finds it and follows it."""
+    """Reserve the other GPUs and write the plan; the next reconcile follows it."""
     impossible = obstacles(plan, search.parsed.spec)
     if impossible:
         return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
@@ -240,12 +240,12 @@ def _moved(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> 
         name=free_name(search.seen, planning.answer_key),
         is_active=True,
     )
-    found = search.goes_on("another plan is being written")
+    found = search.keep_plan("another plan is being written")
     found = replace(
         found, actions=(*found.actions, ReserveGpus(plan=plan), Apply(manifest=manifest))
     )
     if not search.is_news(record):
-        # Told already: what was to follow was refused, and is tried again.
+        # It is recorded already: a later write was refused, and is tried again.
         return found
     events = _change_events(change, f"{search.drifts.why}: {text}")
     return replace(found, events=events, replan=record)
@@ -297,7 +297,7 @@ def _replan_inputs(search: _Search) -> ReplanInputs:
 
 
 def _required_rate(spec: JobSpec, search: _Search, steps_left: int) -> float | None:
-    """Return how many samples a second suffice; None: as many as can be."""
+    """Return the sufficient rate in samples per second; None: the highest possible one."""
     match spec.planning.objective:
         case MinimiseCost(required_samples_per_second=required):
             return required

@@ -1,7 +1,7 @@
-"""Whether another plan is worth the move: what it gains against what the change costs.
+"""The evaluation of a replan: the gain of another plan against the cost of the move.
 
-Gains and costs are counted in what the job wants: samples where it wants many, dollars where it
-wants a rate for little. Which plan is asked about, and what follows, is ``replans``'.
+Gains and costs are in the unit of the job's objective: samples for throughput, dollars for a
+required rate at low cost. ``replan`` selects the plans and uses the result.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from hetrl_operator.decide.plan.pod_diff import Moves
 from hetrl_operator.model.reasons import ReplanOutcome
 
 START_SECONDS = 60.0
-"""From a pod's deletion to its successor's process, where the image is there. Ours."""
+"""Time from a pod's deletion to its successor's process, with a cached image; our estimate."""
 
 READ_BYTES_PER_SECOND = 1 * GIGA
-"""At which a trainer's pod reads its part of a checkpoint: a network disk's. Ours."""
+"""Rate at which a trainer reads its part of a checkpoint from a network disk; our estimate."""
 
 SAME_RATE = 0.01
-"""Share by which rates may differ and still count as the same: cost models know no better."""
+"""Share by which rates may differ and still count as equal: cost models are not more precise."""
 
 _HOUR = 3600.0
 
 
 class Unit(StrEnum):
-    """What gains and costs are counted in."""
+    """The unit of gains and costs."""
 
     SAMPLES = "samples"
     DOLLARS = "dollars"
@@ -35,7 +35,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanInputs:
-    """What of a job weighs against a move."""
+    """The values of a job that the evaluation of a replan needs."""
 
     replan: Replan
     batch_size: int
@@ -44,55 +44,55 @@ class ReplanInputs:
     steps_done: int = 0
     steps_left: int
     required_rate: float | None = None
-    """Samples a second that suffice; None: as many as can be."""
+    """Sufficient rate in samples per second; None: the highest possible one."""
 
     keeps_checkpoints: bool = True
-    """Whether a trainer that stops can go on from where it was."""
+    """Whether a restarted trainer can resume from a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanEvaluation:
-    """The arithmetic of one move. Costs and gain are in ``unit``."""
+    """The gain and cost of one move, in ``unit``."""
 
     unit: Unit
     before: float
-    """Samples a second, or dollars an hour, if the job stays as it is."""
+    """Samples per second, or dollars per hour, of the active plan."""
 
     after: float
     window_seconds: float
-    """In which the other plan gains: from the end of the change."""
+    """Time in which the other plan gains, from the end of the change."""
 
     cost_of_starts: float
-    """What is not generated, or trained, while pods start."""
+    """Work that is lost while pods start."""
 
     cost_of_weights: float
-    """The same while weights and checkpoints are read."""
+    """Work that is lost while weights and checkpoints are read."""
 
     cost_of_lost_work: float
-    """What had been begun and is begun again."""
+    """Work that was begun and must be repeated."""
 
     least_percent: float
 
     @property
     def gain_per_second(self) -> float:
-        """What is gained in a second of the window."""
+        """The gain in a second of the window."""
         if self.unit is Unit.SAMPLES:
             return self.after - self.before
         return (self.before - self.after) / _HOUR
 
     @property
     def gain(self) -> float:
-        """What is gained in the whole window."""
+        """The gain in the whole window."""
         return self.gain_per_second * self.window_seconds
 
     @property
     def cost(self) -> float:
-        """What the change costs."""
+        """The cost of the change."""
         return self.cost_of_starts + self.cost_of_weights + self.cost_of_lost_work
 
     @property
     def improvement_percent(self) -> float:
-        """The gain as a share of what is."""
+        """The gain as a percentage of the active plan's value."""
         if self.before <= 0:
             return 100.0 if self.gain_per_second > 0 else 0.0
         gained = self.after - self.before if self.unit is Unit.SAMPLES else self.before - self.after
@@ -133,12 +133,12 @@ class ReplanEvaluation:
 def evaluate(
     current: Prediction, new: Plan, *, moves: Moves, inputs: ReplanInputs
 ) -> ReplanEvaluation:
-    """Return what moving to another plan gains and costs.
+    """Return the gain and cost of a move to another plan.
 
-    The gain counts from the end of the change until the fleet is taken to change again, or until
-    the job's end. During the change rollouts that stop generate nothing; a trainer that moves
-    stops everything, and half a step with it on average. Without a claim for checkpoints all steps
-    are lost. Half of what a rollout was generating is.
+    The gain counts from the end of the change until the end of the stability window or of the job.
+    During the change, stopped rollouts generate nothing. A trainer that moves stops everything, and
+    loses half a step on average, or all steps without a claim for checkpoints. A stopped rollout
+    loses half of its trajectories.
 
     Args:
         current: the active plan's prediction on the fleet as it is now.
@@ -155,7 +155,7 @@ def evaluate(
     left_seconds = inputs.steps_left * inputs.batch_size / rate
     window = min(float(inputs.replan.stability_window_seconds), left_seconds)
     unit = _unit(current, new.prediction, inputs)
-    # A sample is worth what the job pays for one now.
+    # A sample is valued at its current cost.
     value = 1.0 if unit is Unit.SAMPLES else current.dollars_per_hour / _HOUR / rate
     in_samples = unit is Unit.SAMPLES
     return ReplanEvaluation(
@@ -171,7 +171,7 @@ def evaluate(
 
 
 def _unit(current: Prediction, new: Prediction, inputs: ReplanInputs) -> Unit:
-    """Count in samples while these are short, in dollars where there are enough of them."""
+    """Return samples while the rate is below the required one, and dollars otherwise."""
     before, after = current.samples_per_second, new.samples_per_second
     needed = before if inputs.required_rate is None else inputs.required_rate
     suffices = min(before, after) >= needed * (1 - SAME_RATE)
@@ -188,7 +188,7 @@ def _lost_samples(moves: Moves, inputs: ReplanInputs) -> float:
 
 
 def _reading_seconds(new: Plan) -> float:
-    """Return how long the fullest GPU's weights and optimizer take from the checkpoint."""
+    """Return the time to read the weights and optimizer of the GPU with the most bytes."""
     most = max(
         (
             group.memory.weights_bytes + group.memory.optimizer_bytes
