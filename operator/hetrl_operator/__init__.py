@@ -1,5 +1,5 @@
 """The Kubernetes side: observe, decide, apply.
 
-kopf is the event loop here, not the architecture: handlers only feed a queue. ``observe``
-is the only reader and ``apply`` the only writer; what lies between them is pure.
+kopf is the event loop here, not the architecture: handlers only feed a queue. ``model.parse`` is
+the only reader and ``kube.writer`` the only writer; decisions between them are pure functions.
 """

@@ -50,18 +50,18 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    # kopf tells every event that it hands over; we tell what we make of them.
+    # kopf logs every event that it dispatches; we log our own actions instead.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     collect_rarely()
     asyncio.run(run(settings))
 
 
 async def run(settings: Settings) -> None:
-    """Serve, wait until we lead, then watch and work until we are told to stop."""
+    """Serve, wait until this replica leads, then watch and reconcile until a signal stops it."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     initial_sync, ready, stop = InitialSync(), asyncio.Event(), asyncio.Event()
-    # Until kopf runs, which then listens itself.
+    # kopf handles signals itself once it runs.
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
     async with contextlib.AsyncExitStack() as stack:
@@ -107,7 +107,7 @@ async def _connected(
 
 
 def _election(settings: Settings, api: KubernetesApi) -> LeaderElection | None:
-    """Return our part in the election; its requests never queue behind those of jobs."""
+    """Return the leader election; its connection is not rate-limited together with jobs'."""
     ours = settings.election
     if ours is None:
         return None
@@ -121,7 +121,7 @@ def _election(settings: Settings, api: KubernetesApi) -> LeaderElection | None:
 
 
 async def _acquired(election: LeaderElection, stop: asyncio.Event) -> bool:
-    """Wait until we lead; false when we are to stop before that."""
+    """Wait until this replica leads; return False if it must stop before that."""
     acquiring, stopping = asyncio.create_task(election.acquire()), asyncio.create_task(stop.wait())
     await asyncio.wait({acquiring, stopping}, return_when=asyncio.FIRST_COMPLETED)
     acquired = acquiring.done()
@@ -135,7 +135,7 @@ async def _acquired(election: LeaderElection, stop: asyncio.Event) -> bool:
 
 async def _renew(election: LeaderElection) -> None:
     await election.renew()
-    # At once: an orderly end takes time in which another replica acts already.
+    # Exit at once: during a graceful shutdown another replica would act already.
     os._exit(1)
 
 
@@ -149,11 +149,11 @@ async def _lead(
     ready: asyncio.Event,
     stop: asyncio.Event,
 ) -> None:
-    """Watch and work until we are told to stop."""
+    """Watch and reconcile until a signal stops the process."""
     metrics.leads.set(1)
     hooks.queues_off = await why_off(api, is_wanted=settings.kueue)
     work = asyncio.create_task(_work(settings, hooks, metrics, ready))
-    # Without workers there is no operator: kopf stops as well, and the pod is restarted.
+    # Without workers the operator is useless: kopf stops as well, and the pod restarts.
     work.add_done_callback(lambda _: stop.set())
     try:
         await _watch(settings, hooks, initial_sync, ready=ready, stop=stop)
@@ -167,7 +167,7 @@ async def _lead(
 
 
 def _not_ready(election: LeaderElection | None, initial_sync: InitialSync) -> str:
-    """Say why we cannot take our part; one who waits for the lead takes part as well."""
+    """Say why this replica is not ready; empty if it is. A standby replica can be ready."""
     if election and not election.leads():
         return "" if election.has_seen_lease() else "the lease has not been read yet"
     return (
@@ -188,7 +188,7 @@ async def _watch(
     initial_sync.install()
     kopf_registry = kopf.OperatorRegistry()
     handlers.register(kopf_registry, hooks)
-    # As kopf.operator does, but for the time that an end may take.
+    # As kopf.operator does, except for the time limit of a shutdown.
     existing, ending = asyncio.all_tasks(), GracefulShutdown()
     tasks = await kopf.spawn_tasks(
         registry=kopf_registry,

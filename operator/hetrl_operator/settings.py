@@ -1,6 +1,6 @@
-"""What the operator is told by its environment, read once in ``__main__``.
+"""The operator's settings from environment variables, read once in ``__main__``.
 
-Each part goes to those who need it; nobody else reads the environment.
+Each part is passed to its users; no other module reads the environment.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ _PROGRESS_PORT = "HETRL_PROGRESS_PORT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
-    """What the pods of every job have in common on this cluster."""
+    """Settings of the pods of every job on this cluster."""
 
     images: Mapping[Role, str]
-    """Image by role, where a job names none."""
+    """Default images by role."""
 
     pull_policy: str = "IfNotPresent"
     progress_url: str = ""
-    """``https://host:port`` of our progress endpoint as pods reach it; empty: pods do not
-    report, and progress is learnt from the end of the coordinator only."""
+    """``https://host:port`` of the progress endpoint for pods; empty: pods do not report, and only
+    the coordinator's end shows progress."""
 
     progress_authority: str = ""
-    """PEM that our endpoint's certificate is checked against."""
+    """PEM of the authority of the endpoint's certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class PlannerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSettings:
-    """Where we listen."""
+    """Ports of the operator's endpoints."""
 
     metrics_port: int = 8080
     """Metrics, healthz and readyz, in plain HTTP."""
@@ -54,50 +54,51 @@ class EndpointSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """How much we ask of the API server."""
+    """Limits of requests to the API server."""
 
     requests_per_second: int = 500
     requests_at_once: int = 1000
-    """After a quiet time; on average it is ``requests_per_second``."""
+    """Burst of requests after a quiet time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionSettings:
-    """Who we are among the replicas."""
+    """The identity of this replica in leader election."""
 
     namespace: str
-    """Where the Lease is."""
+    """Namespace of the Lease."""
 
     lease: str
     pod: str
-    """Name of our pod, or whatever tells us from the other replicas."""
+    """Name of this replica's pod, or another name that is unique among the replicas."""
 
     address: str
-    """Where the others reach us; empty: they do not."""
+    """``host:port`` for the other replicas; empty: they cannot reach this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that the environment decides."""
+    """All settings of the operator."""
 
     pods: PodSettings
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     endpoints: EndpointSettings = field(default_factory=EndpointSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     election: ElectionSettings | None = None
-    """None: we are the only replica, and act at once."""
+    """None: this is the only replica, and acts at once."""
 
     namespaces: tuple[str, ...] = ()
     """Namespaces to serve; none: all of them."""
 
     kueue: bool = False
-    """Whether jobs with a label of a queue wait in it."""
+    """Whether jobs with a queue label wait in that queue."""
 
     workers: int = 32
-    """Jobs that are worked on at once; writes wait for the API server most of the time."""
+    """Concurrent reconciles; most of their time they wait for the API server."""
 
     watch_silence_seconds: int = 70
-    """After so long without a word a watch counts as dead. The API server speaks once a minute."""
+    """Time without an event after which a watch counts as dead. The API server sends a bookmark
+    every minute."""
 
     log_level: str = "INFO"
 

@@ -1,6 +1,6 @@
-"""What Prometheus is told of each job: where it stands, what it holds, what its plan expects.
+"""Prometheus metrics of each job: its state, its GPUs and its plan's predictions.
 
-One set of series a job, which end with it. `hetrl run` shows its one job by the same names.
+Each job has one set of series, which end with it. `hetrl run` exports the same names for its job.
 """
 
 from collections import Counter as Count
@@ -32,18 +32,18 @@ class PodsShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobShown:
-    """A job as its series show it."""
+    """The values of a job's series."""
 
     phase: str
     plan: Plan | None = None
-    """The plan in force."""
+    """The active plan."""
 
     is_paid: bool = False
-    """Whether the plan's GPUs are held for the job."""
+    """Whether the plan's GPUs are reserved for the job."""
 
     pods: tuple[PodsShown, ...] = ()
     conditions: Mapping[str, bool] = field(default_factory=dict)
-    """Type to whether it holds."""
+    """Whether each condition is true, by type."""
 
     restarts: int = 0
     startup_seconds: float | None = None
@@ -79,7 +79,7 @@ def _startup_seconds(status: JobStatus) -> float | None:
 
 
 class _Gauges:
-    """A gauge whose label values are all given anew each time."""
+    """A gauge whose set of label values is replaced on each update."""
 
     def __init__(
         self, name: str, help_: str, labels: tuple[str, ...], registry: CollectorRegistry
@@ -89,7 +89,7 @@ class _Gauges:
 
     def show(self, job: JobName, values: Mapping[tuple[str, ...], float]) -> None:
         shown = self._shown.get(job, {})
-        # To find a series takes the library longer than most rounds' other work.
+        # A lookup of a series takes the library longer than most reconciles' other work.
         if shown == values:
             return
         for labels in shown.keys() - values.keys():

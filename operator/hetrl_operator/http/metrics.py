@@ -109,7 +109,7 @@ class Metrics:
             registry=registry,
         )
         for outcome in ("Plan", "Infeasible"):
-            # From 0 on: a rate would not see the first of each.
+            # Starts at 0: a rate would not see the first of each.
             self._solves.labels(outcome=outcome)
         self._replans = Counter(
             "hetrl_replans",
@@ -123,7 +123,7 @@ class Metrics:
                 self._replans.labels(reason=reason, outcome=outcome)
         self._last_event_at = Gauge(
             "hetrl_operator_watch_last_event_timestamp_seconds",
-            "When a watch last told something, as Unix time.",
+            "When a watch last had an event, as Unix time.",
             ["resource"],
             registry=registry,
         )
@@ -139,7 +139,7 @@ class Metrics:
         info.labels(version=version("hetrl")).set(1)
 
     def reconciled(self, *, result: str, seconds: float) -> None:
-        """Count one round."""
+        """Count one reconcile."""
         self._reconciles.labels(result=result).inc()
         self._reconcile_seconds.observe(seconds)
 
@@ -148,7 +148,7 @@ class Metrics:
         self._requests.labels(method=method, code=str(code)).inc()
 
     def throttled(self, seconds: float) -> None:
-        """Take how long a request waited for its turn."""
+        """Record how long a request waited for the rate limiter."""
         self._throttled.inc(seconds)
 
     def watched(self, *, resource: str, type_: str) -> None:
@@ -173,19 +173,19 @@ class Metrics:
         self._jobs.show((namespace, name), shown)
 
     def drop_job(self, namespace: str, name: str) -> None:
-        """Forget a job that is gone, so that its series end."""
+        """Drop the series of a deleted job."""
         self._jobs.drop((namespace, name))
 
 
 class _FleetGpus(Collector):
-    """Counts GPUs when it is asked: nodes change far more often than somebody looks."""
+    """A collector that counts GPUs at each scrape: nodes change far more often than that."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.nodes: Callable[[], Iterable[Mapping[str, Any]]] = tuple
         registry.register(self)
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Say what there will be, so that nobody registers the name again."""
+        """Describe the metric, so that its name cannot be registered twice."""
         yield GaugeMetricFamily(
             "hetrl_fleet_gpus", "GPUs of the cluster's nodes, by GPU kind.", labels=["pool"]
         )

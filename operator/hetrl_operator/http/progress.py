@@ -1,7 +1,7 @@
-"""The endpoint to which coordinators report: TLS, and only for a job's own coordinator.
+"""The endpoint for progress reports, with TLS and only for a job's own coordinator.
 
-A report carries a service-account token that is good for us alone and bound to its pod.
-The API server says whose it is; here is only checked that this pod coordinates that job.
+A report carries a service-account token for this audience only, bound to its pod. The API server
+verifies it; this module checks that the pod is the job's coordinator.
 """
 
 import json
@@ -31,7 +31,7 @@ MAX_REPORT_BYTES = 256 * 1024
 """A report names every process of a run: 2,000 of them fit."""
 
 TRUSTED_SECONDS = 60.0
-"""How long a token that was reviewed once is not asked about again."""
+"""Time for which the review of a token is cached."""
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
@@ -40,7 +40,7 @@ _BEARER = "Bearer "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whom a token belongs to."""
+    """The owner of a token."""
 
     namespace: str
     pod_uid: str
@@ -48,14 +48,14 @@ class Caller:
 
 @dataclass(slots=True)
 class Reviews:
-    """Asks the API server about tokens, and remembers its answers for a minute."""
+    """The API server's reviews of tokens, cached for a minute."""
 
     api: KubernetesApi
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, tuple[float, Caller]] = field(default_factory=dict)
 
     async def caller(self, token: str) -> Caller | None:
-        """Return whom a token belongs to; None where it is not good for us."""
+        """Return the owner of a token; None if the token is not valid for us."""
         digest = sha256(token.encode()).hexdigest()
         now = self.clock()
         self._known = {key: each for key, each in self._known.items() if each[0] > now}

@@ -1,7 +1,7 @@
-"""From a job and its plan to manifests: JSON in, JSON out, and the same for the same input.
+"""Manifests of a job and its plan, as JSON; equal inputs give equal manifests.
 
-Each kind of object has a file. Whether and when an object is written is ``decide``'s;
-certificates are made where they are written, because they are not a function of the plan.
+Each kind of object has a file. ``decide`` decides whether an object is written. The writer makes
+certificates, since they are not a function of the plan.
 """
 
 from hetrl_operator.render.children import certificates, children, identity

@@ -1,7 +1,7 @@
-"""All objects of a job, in the order in which they are to be written.
+"""All objects of a job, in the order of their writes.
 
-Every manifest carries a digest of itself, so that an object that already is as it should
-be is not written again.
+Every manifest has an annotation with its own digest, so that an unchanged object is not written
+again.
 """
 
 import json
@@ -52,10 +52,10 @@ def certificates(deployment: Deployment) -> IssueCertificates:
 
 
 def identity(deployment: Deployment) -> str:
-    """Return the digest of what the certificates are issued for.
+    """Return the digest of the names and roles that the certificates cover.
 
-    A Secret that an earlier release wrote has none for inference workers, and no authority's key
-    is kept to issue them with: a plan that has such workers has certificates of its own.
+    A Secret of an earlier release has no certificate for inference workers, and no authority's key
+    is kept to issue one. So a plan with such workers gets new certificates.
     """
     workers = [str(Role.INFERENCE)] if inference_tasks(deployment.sets) else []
     names = certificates(deployment).dns_names
@@ -75,7 +75,7 @@ def _signed(manifest: dict[str, Any]) -> Manifest:
 
 
 def _fields(value: Any) -> Any:
-    """Leave out the values of a manifest, but for lists: their items are told apart by values."""
+    """Return a manifest without its values, except in lists: values distinguish their items."""
     if isinstance(value, Mapping):
         return {name: _fields(each) for name, each in value.items()}
     return value if isinstance(value, list | tuple) else None

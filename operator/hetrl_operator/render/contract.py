@@ -33,7 +33,7 @@ def progress_path(namespace: str, name: str) -> str:
 
 
 def launch(deployment: Deployment, pods: PodSet) -> Launch:
-    """Return what the pods of one set are told."""
+    """Return the launch contract of a pod set."""
     job, spec = deployment.job, deployment.parsed.spec
     rollouts = [each for each in deployment.sets if each.generates]
     checkpoints = checkpoint_path(deployment)
@@ -80,10 +80,10 @@ def launch(deployment: Deployment, pods: PodSet) -> Launch:
 
 
 def _max_concurrent(deployment: Deployment) -> int:
-    """Return a limit that rollouts added later do not meet.
+    """Return a limit that rollouts added later do not reach.
 
-    Each pod keeps to its own concurrency, and the bound on staleness never lends more than
-    the batches that it spans.
+    Each pod observes its own concurrency, and the staleness bound never leases more than the
+    batches that it spans.
     """
     algorithm = deployment.parsed.spec.algorithm
     planned = sum(each.num_pods * each.concurrency for each in deployment.sets if each.generates)

@@ -1,4 +1,4 @@
-"""What every manifest of a job is rendered from, and the names that they share."""
+"""The inputs of a job's manifests, and the names that they share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ RENDEZVOUS_PORT = 7402
 INFERENCE_PORT = 7403
 METRICS_PORT = 9090
 MORE_METRICS = {Role.ROLLOUT: ("metrics-rollout", 9091), Role.INFERENCE: ("metrics-scores", 9092)}
-"""Where a program shows its series that runs beside a pod's own; no port's name has 16 letters."""
+"""Metrics ports of a pod's second program; a port's name has at most 15 letters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """One job with its plan, as it is to stand in the cluster."""
+    """The desired deployment of one job with its plan."""
 
     job: JobSeen
     parsed: ParsedSpec
     plan: PlanSeen
     sets: tuple[PodSet, ...]
     running: frozenset[Role]
-    """Roles whose pods are to exist; of the others the sets stand empty."""
+    """Roles whose pods should exist; the sets of other roles have no replicas."""
 
     settings: PodSettings
 

@@ -1,7 +1,7 @@
-"""What tells the objects of a deployment from those that stand, remembered between rounds.
+"""Digests of a deployment's objects, cached between reconciles.
 
-A job is looked at dozens of times while its pods come up, and nearly always its objects are as
-they should be: to see that, nothing need be rendered anew.
+A job is reconciled dozens of times while its pods start, and nearly always its objects are as
+desired. The cached digests show that without rendering.
 """
 
 from collections.abc import Hashable, Mapping
@@ -15,26 +15,26 @@ from hetrl_operator.render.deployment import Deployment
 from hetrl_operator.render.restart import restart_hash
 
 _MOST_PER_SPEC = 4
-"""Plans and roles of a job change; what it was before its last replans is not asked for again."""
+"""Cached deployments per spec: plans and roles of a job change, and older ones are not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """Digests of what a deployment consists of; few bytes, where manifests are many."""
+    """Digests of a deployment's objects; they are much smaller than the manifests."""
 
     objects: Mapping[tuple[str, str], str]
-    """By kind and name, in the order in which they are to be written."""
+    """Manifest digests by kind and name, in the order of writes."""
 
     restarts: Mapping[str, str]
-    """By pod set: what its pods are replaced for when it changes."""
+    """Restart digests by pod set; a changed digest replaces its pods."""
 
 
 _remembered: dict[int, dict[Hashable, Digests]] = {}
-"""By the id of the wish, for as long as it lives; the least recently used is first."""
+"""Digests by the id of a parsed spec while it lives; the least recently used is first."""
 
 
 def digests(deployment: Deployment) -> Digests:
-    """Return the digests of a deployment, from memory where it was asked for lately."""
+    """Return the digests of a deployment, from the cache if possible."""
     known, key = _of(deployment.parsed), _key(deployment)
     found = known.pop(key, None) or _rendered(deployment)
     known[key] = found
@@ -44,23 +44,23 @@ def digests(deployment: Deployment) -> Digests:
 
 
 def _of(parsed: ParsedSpec) -> dict[Hashable, Digests]:
-    """Return what is remembered of a wish.
+    """Return the cached digests of a parsed spec.
 
-    It is told by its identity: to compare all that was asked takes as long as to render it.
+    The key is the object's identity: a comparison of specs would take as long as rendering.
     """
     found = _remembered.get(id(parsed))
     if found is None:
         found = _remembered[id(parsed)] = {}
-        # An id may be given again, so this must be gone before.
+        # An id may be used again, so the entry must be removed with its object.
         finalize(parsed, _remembered.pop, id(parsed), None).atexit = False
     return found
 
 
 def _key(deployment: Deployment) -> Hashable:
-    """Return all else that rendering reads.
+    """Return a key of all other inputs of rendering.
 
-    Of the job that is its identity alone, for its status changes all the time. Of the plan it is
-    its uid: what a HetRLPlan says cannot change. Settings are one object as long as we run.
+    The job counts by its identity, since its status changes all the time. The plan counts by its
+    uid, since a HetRLPlan's spec cannot change. Settings are one object for the whole process.
     """
     job, plan = deployment.job, deployment.plan
     return (
@@ -73,7 +73,7 @@ def _key(deployment: Deployment) -> Hashable:
 
 
 class _Same:
-    """An object that equals itself alone, and is kept, so that no other can take its place."""
+    """A key that equals only the same object, and keeps it alive so that its id stays unique."""
 
     __slots__ = ("_kept",)
 

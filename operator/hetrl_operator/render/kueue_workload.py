@@ -1,7 +1,7 @@
-"""The Workload of a job: what its plan asks of a queue.
+"""The Workload of a job: the pods that its plan requests of a queue.
 
-One pod set for each role on each GPU kind, so that Kueue counts each kind by its own flavor.
-Whether and when it is written is left to ``decide.queueing``.
+It has a pod set for each role on each GPU kind, so that Kueue counts each kind in its own flavor.
+``decide.kueue.queueing`` decides when it is written.
 """
 
 import json
@@ -26,7 +26,7 @@ Labels = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedPodSet:
-    """Pods that Kueue cannot tell apart, and how many of them a plan has."""
+    """Equal pods for Kueue, and how many of them a plan has."""
 
     name: str
     count: int
@@ -36,7 +36,7 @@ class RequestedPodSet:
 
 
 def flavor_keys(parsed: ParsedSpec) -> frozenset[str]:
-    """Return the node labels that flavors may be told apart by for a job."""
+    """Return the node labels that may distinguish flavors for a job."""
     pools = parsed.written.resources.pools
     return frozenset({PRODUCT_LABEL, *(key for each in pools for key in each.node_selector)})
 
@@ -44,12 +44,12 @@ def flavor_keys(parsed: ParsedSpec) -> frozenset[str]:
 def requested_pod_sets(
     parsed: ParsedSpec, sets: Iterable[PodSet], labels: Labels
 ) -> tuple[RequestedPodSet, ...]:
-    """Return what a plan asks of a queue.
+    """Return the pod sets that a plan requests of a queue.
 
     Args:
         parsed: the job's spec.
         sets: the pod sets of its plan.
-        labels: of the plan's machines, those that flavors may be told apart by.
+        labels: labels of the plan's machines that may distinguish flavors.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for pods in sets:

@@ -1,8 +1,8 @@
-"""What a running pod must be replaced for when it changes: a digest on its template.
+"""The restart digest of a pod: a running pod is replaced if its template's digest changes.
 
-Made of what users write and of the pod's own place in the plan, not of the rendered manifest:
-a new release of the operator, or one worker more, must not restart anything. Fields at their
-defaults are left out, so a field that a release adds changes no digest.
+It covers the fields that users write and the pod's own place in the plan, not the rendered
+manifest: a new release of the operator, or one more worker, must not restart anything. Fields with
+default values are left out, so that a new field of a release changes no digest.
 """
 
 import json
@@ -18,7 +18,7 @@ from hetrl_operator.render.deployment import Deployment
 
 
 def restart_hash(deployment: Deployment, pods: PodSet) -> str:
-    """Return the digest of what the pods of one set were started with."""
+    """Return the restart digest of a pod set."""
     parts = {**_runtime(deployment, pods), **_plan(deployment, pods)}
     if pods.role in {Role.COORDINATOR, Role.TRAINER}:
         written = deployment.parsed.written

@@ -1,8 +1,8 @@
 """The certificates of one job: an authority of its own and a leaf for each role.
 
-A function of a seed, the names and the time: the same input gives the same bytes. The
-authority's key is never kept, so nobody can issue a further certificate for the job.
-Where the files go is left to those who call: a Secret, or a folder of ``hetrl run``.
+They are a function of a seed, the names and the time: equal inputs give equal bytes. The
+authority's key is never stored, so that no further certificate can be issued for the job. The
+caller stores the files: in a Secret, or in a folder of ``hetrl run``.
 """
 
 import datetime
@@ -37,7 +37,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Everything that a job's processes need to trust each other, and nobody else."""
+    """The authority and leaves with which a job's processes trust only each other."""
 
     authority: bytes
     leaves: tuple[tuple[Role, Leaf], ...]

@@ -1,8 +1,8 @@
-"""When a job may run that names a queue of Kueue, and what its Workload is told.
+"""Decisions about jobs in a queue of Kueue: their Workload, its status and condition QuotaReserved.
 
-A job is planned first, on the whole fleet: the queue decides whose turn it is, and what it decides
-about is what the plan takes. Until the Workload is admitted nothing is reserved and no pod is made;
-once it is evicted the job stops as for a suspension, and gives the quota back when no pod is left.
+A job is planned first, on the whole fleet, and its Workload requests what the plan takes. Until the
+Workload is admitted, nothing is reserved and no pod is made. Once it is evicted, the job stops as
+in a suspension, and returns the quota when no pod is left.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def is_ours(job: JobSeen) -> bool:
-    """Tell whether we are the controller that ``spec.managedBy`` names."""
+    """Tell whether ``spec.managedBy`` names this operator."""
     return job.parsed is None or job.parsed.written.managed_by == MANAGER
 
 
 def is_queued(job: JobSeen, queueing: QueueingSeen) -> bool:
-    """Tell whether a queue has a say in when a job runs; one that is only planned takes nothing."""
+    """Tell whether a job runs only if a queue admits it; a job of mode PlanOnly needs no quota."""
     if queueing.off or not job.queue or job.parsed is None:
         return False
     return job.parsed.written.planning.mode is not PlanningMode.PLAN_ONLY
@@ -48,14 +48,14 @@ def waits(job: JobSeen, queueing: QueueingSeen) -> bool:
 
 
 def requested(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[RequestedPodSet, ...]:
-    """Return what a plan asks of the job's queue."""
+    """Return the pod sets that a plan requests of the job's queue."""
     return requested_pod_sets(parsed, pod_sets(plan), seen.queueing.machine_labels)
 
 
 def exceeds(seen: Observed, parsed: ParsedSpec, plan: Plan) -> str:
-    """Say what a plan takes that the Workload does not ask for; empty where nothing, or no queue.
+    """Say which pods of a plan exceed the Workload's requests; empty if none, or without a queue.
 
-    A plan that takes less than was admitted is covered: pods cannot be taken off a Workload.
+    A plan with fewer pods than admitted is covered: pods cannot be removed from a Workload.
     """
     workload = seen.queueing.workload
     if workload is None or not is_queued(seen.job, seen.queueing):
@@ -80,12 +80,12 @@ def answered_plans(answer: Answer | None) -> tuple[Plan, ...]:
 
 
 def sync_workload(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[Action, ...]:
-    """Bring the Workload of a job without pods to what its plan asks, and its quota back."""
+    """Bring the Workload of a job without pods to its plan's requests, or return its quota."""
     workload, wanted = seen.queueing.workload, requested(seen, parsed, plan)
     if workload is None:
         return () if too_many(wanted) else (submission(seen.job, parsed, wanted),)
     if workload.queue != seen.job.queue or exceeds(seen, parsed, plan):
-        # What a Workload asks for cannot be changed, nor its queue while it holds quota.
+        # A Workload's requests cannot change, nor its queue while it holds quota.
         return return_quota(seen)
     if workload.is_evicted and workload.holds_quota:
         return (_requeue(workload),)
@@ -93,7 +93,7 @@ def sync_workload(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[Actio
 
 
 def return_quota(seen: Observed) -> tuple[Action, ...]:
-    """Delete the Workload of a job that has no pods and is not to have any."""
+    """Delete the Workload of a job that has no pods and should have none."""
     workload = seen.queueing.workload
     return () if workload is None or seen.pods else (_deletion(workload),)
 
@@ -105,7 +105,7 @@ def delete_orphaned(seen: Observed) -> tuple[Action, ...]:
 
 
 def report_pods_ready(seen: Observed, *, is_running: bool, now: "datetime") -> tuple[Action, ...]:
-    """Tell an admitted Workload whether its pods are ready, in Kueue's words."""
+    """Update condition PodsReady of an admitted Workload."""
     workload = seen.queueing.workload
     if workload is None or not workload.is_admitted:
         return ()
@@ -126,7 +126,7 @@ def report_pods_ready(seen: Observed, *, is_running: bool, now: "datetime") -> t
 def report_finished(
     seen: Observed, *, succeeded: bool, message: str, now: "datetime"
 ) -> tuple[Action, ...]:
-    """Tell the Workload of a job that has ended and has no pods: its quota is free from then."""
+    """Update condition Finished of an ended job's Workload once it has no pods; it frees quota."""
     workload = seen.queueing.workload
     if workload is None or seen.pods:
         return ()
@@ -142,7 +142,7 @@ def report_finished(
 
 
 def finding(seen: Observed, parsed: ParsedSpec, plan: Plan | None) -> tuple[Finding, ...]:
-    """Return condition QuotaReserved of a job that is to run, if it names a queue."""
+    """Return condition QuotaReserved of a job that should run, if it names a queue."""
     if not seen.job.queue:
         return ()
     if seen.queueing.off:
@@ -161,12 +161,12 @@ def finding(seen: Observed, parsed: ParsedSpec, plan: Plan | None) -> tuple[Find
 
 
 def returned() -> Finding:
-    """Return condition QuotaReserved of a job that is not to run."""
+    """Return condition QuotaReserved of a job that should not run."""
     return _quota(Reason.QUOTA_RETURNED, "no quota is held")
 
 
 def waiting_suspended(seen: Observed) -> tuple[Finding, ...]:
-    """Return condition Suspended of a job without pods that waits to go on, if it ever ran."""
+    """Return condition Suspended of a job that ran before and waits in its queue."""
     if condition(seen.job.status, ConditionType.SUSPENDED) is None:
         return ()
     text = "no pod is left; the job goes on when its queue admits it again"
@@ -201,7 +201,7 @@ def _pending(workload: WorkloadSeen) -> Finding:
 
 
 def _taken_back(evicted: WorkloadCondition, quota: WorkloadCondition | None) -> Finding:
-    """Say why until the next admission: who looks only when the pods are gone wants to know too."""
+    """Return the reason of the eviction; it stays until the next admission."""
     preempted = evicted.reason == kueue_api.Reason.PREEMPTED
     text = evicted.message if preempted else f"{evicted.reason}: {evicted.message}"
     if quota and not quota.holds and quota.message and quota.message != evicted.message:
@@ -214,9 +214,9 @@ def _quota(reason: str, message: str, *, holds: bool = False) -> Finding:
 
 
 def _requeue(workload: WorkloadSeen) -> RequeueWorkload:
-    """Take an evicted Workload's admission back, as Kueue's own integrations do for their jobs.
+    """Clear an evicted Workload's admission, as Kueue's own integrations do for their jobs.
 
-    The eviction itself stays on it until the next admission, and so does its place in the queue.
+    Its condition Evicted and its place in the queue stay until the next admission.
     """
     evicted = workload.condition(kueue_api.ConditionType.EVICTED)
     assert evicted, "only an evicted Workload is requeued"
@@ -264,7 +264,7 @@ def _deletion(workload: WorkloadSeen) -> Delete:
 
 
 def _pods_ready_reason(known: WorkloadCondition | None, *, is_running: bool) -> str:
-    """Return the word by which Kueue tells a start from a recovery: each has its own time-out."""
+    """Return Kueue's reason for a start or for a recovery: each has its own time-out."""
     recovery = {kueue_api.Reason.WAIT_FOR_RECOVERY, kueue_api.Reason.RECOVERED}
     was_ready = known is not None and (known.holds or known.reason in recovery)
     if is_running:
@@ -276,7 +276,7 @@ def _pods_ready_reason(known: WorkloadCondition | None, *, is_running: bool) -> 
 def _update(
     workload: WorkloadSeen, type_: str, *, reason: str, holds: bool, message: str, now: "datetime"
 ) -> tuple[Action, ...]:
-    """Write a condition of ours where it says something else, beside the others of ours."""
+    """Write one of our conditions if it changes, together with our others."""
     ours = (kueue_api.ConditionType.PODS_READY, kueue_api.ConditionType.FINISHED)
     written: Mapping[str, WorkloadCondition] = {
         each.type: each for each in workload.conditions if each.type in ours
@@ -285,7 +285,7 @@ def _update(
     if known and (known.holds, known.reason) == (holds, reason):
         return ()
     since = known.since if known and known.holds == holds else now.replace(microsecond=0)
-    told = WorkloadCondition(
+    new = WorkloadCondition(
         type=type_,
         holds=holds,
         reason=reason,
@@ -293,7 +293,7 @@ def _update(
         since=since,
         generation=workload.generation,
     )
-    conditions = {**written, type_: told}
+    conditions = {**written, type_: new}
     bodies = tuple(each.body() for each in conditions.values())
     return (UpdateWorkloadStatus(name=workload.name, uid=workload.uid, conditions=bodies),)
 

@@ -132,7 +132,7 @@ def move_to(
             found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
             return replace(found, wake_after_seconds=wait.left_seconds)
         case _:
-            found = search.keep_plan("it is being looked at")
+            found = search.keep_plan("it is being validated")
             return replace(found, actions=(*found.actions, validation))
 
 

@@ -1,8 +1,8 @@
-"""Which failures of pods are news, and what the job's policy answers to each.
+"""New failures of pods, and the responses of the job's failure policy.
 
-A failure is news until a restart of its role is recorded after the pod was made, or a
-restart of the pod after it failed. Status keeps these records, so that each failure is
-answered and counted once, whoever looks.
+A failure is new until a restart of its role is recorded after the pod's creation, or a restart of
+the pod after the failure. The status keeps these records, so that each failure is handled and
+counted once, also after a change of the leader.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failure that nothing was done about yet."""
+    """A failure without a recorded response."""
 
     pod: PodSeen
     at: "datetime"
     exit_code: int | None = None
-    """None where the pod was lost whole."""
+    """The exit code; None if the whole pod was lost."""
 
     reason: str
     """In Kubernetes' words, or PodLost."""
 
     words: str = ""
-    """What the process said last."""
+    """The last output of the process."""
 
     def __str__(self) -> str:
         ended = self.reason if self.exit_code is None else f"ended with {self.exit_code}"
@@ -43,17 +43,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a failure is answered with."""
+    """The failure policy's response to a failure."""
 
     failure: Failure
     action: FailureAction
     rule: FailureRule | None = None
     name: str = ""
-    """The rule's, as people know it; empty where none fitted."""
+    """The name or index of the rule; empty if no rule matched."""
 
 
 def failures(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Failure, ...]:
-    """Return the failures that are news, the first that happened first."""
+    """Return the new failures in the order of their times."""
     pods = tuple(present(seen.pods, sets).values())
     found = [*(_ended(pod) for pod in pods), *_lost(pods, sets)]
     news = (each for each in found if each and not _is_known(each, seen.job.status))
@@ -61,7 +61,7 @@ def failures(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Failure, ...]:
 
 
 def response(failure: Failure, policy: FailurePolicy, *, num_trainers: int) -> Response:
-    """Return what follows a failure: the first rule that fits, or what is usual for its role."""
+    """Return the action of the first matching rule, or the default of the pod's role."""
     for number, rule in enumerate(policy.rules_by_role or ()):
         if _fits(rule, failure):
             name = rule.name or f"rules[{number}]"
@@ -74,10 +74,10 @@ def response(failure: Failure, policy: FailurePolicy, *, num_trainers: int) -> R
 
 
 def _as_possible(action: FailureAction, role: Role, *, num_trainers: int) -> FailureAction:
-    """Return the action itself, or what it takes for a gang of trainers.
+    """Return the action itself, or the restart of the role for a gang of trainers.
 
-    Data-parallel trainers meet once; a newcomer cannot join the others, and they cannot go
-    on without it. A single trainer needs nobody: its container restarts in place.
+    Data-parallel trainers form their process group once: a new pod cannot join it, and the others
+    cannot continue without it. A single trainer's container restarts in place.
     """
     is_gang = role is Role.TRAINER and num_trainers > 1
     if action is FailureAction.RESTART_POD and is_gang:
@@ -103,7 +103,7 @@ def _ended(pod: PodSeen) -> Failure | None:
 
 
 def _lost(pods: tuple[PodSeen, ...], sets: tuple[PodSet, ...]) -> tuple[Failure, ...]:
-    """Return the newcomers among trainers that have met: each stands for one that was lost."""
+    """Return a failure for each gated trainer that replaces a lost member of a running gang."""
     if num_wanted(sets, Role.TRAINER) == 1:
         return ()
     trainers = [pod for pod in pods if pod.role is Role.TRAINER]
@@ -119,7 +119,7 @@ def _lost(pods: tuple[PodSeen, ...], sets: tuple[PodSet, ...]) -> tuple[Failure,
 
 def _is_known(failure: Failure, status: JobStatus) -> bool:
     if status.restarts and not status.recent_restarts:
-        # An earlier release counted without keeping records; what is well again was counted.
+        # An earlier release counted restarts without records; the restart of a ready pod counted.
         return failure.pod.is_ready
     return any(_covers(each, failure) for each in status.recent_restarts)
 

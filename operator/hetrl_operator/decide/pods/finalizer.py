@@ -1,7 +1,7 @@
-"""How a job that may hold GPUs is let go: our finalizer stays until its pods have stopped.
+"""The job's finalizer: it stays until the pods of a deleted job have stopped.
 
-Without it the pods of a deleted job would go all at once: a trainer could not write its last
-checkpoint, and its GPUs would be promised to others while it still holds them.
+Without it the pods of a deleted job would be deleted at once: a trainer could not write its last
+checkpoint, and its GPUs would be reserved for others while it still holds them.
 """
 
 from typing import TYPE_CHECKING
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 def add_finalizer(seen: Observed) -> tuple[Action, ...]:
-    """Return what must be done before a job holds anything: GPUs, or a place in a queue."""
+    """Add the finalizer before a job holds GPUs or a place in a queue."""
     return () if seen.job.has_finalizer else (AddFinalizer(),)
 
 
 def remove_finalizer(seen: Observed, now: "datetime") -> tuple[Action, ...]:
-    """Return what lets a job go that should have no pods; nothing while it has some."""
+    """Remove the finalizer of a job that should have no pods, once it has none."""
     is_free = not seen.pods or is_overdue(seen, now)
     return (RemoveFinalizer(),) if seen.job.has_finalizer and is_free else ()
 
 
 def is_overdue(seen: Observed, now: "datetime") -> bool:
-    """Tell whether a deleted job has waited for its pods for long enough."""
+    """Tell whether a deleted job's release deadline has passed."""
     left = left_seconds(seen, now)
     return left is not None and left <= 0
 
 
 def left_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return how long a deleted job still waits for its pods; None where it is not deleted."""
+    """Return the seconds until a deleted job's release deadline; None if it is not deleted."""
     if seen.job.deleted_at is None or seen.job.parsed is None:
         return None
     limit = seen.job.parsed.written.release_deadline_seconds
@@ -40,7 +40,7 @@ def left_seconds(seen: Observed, now: "datetime") -> float | None:
 
 
 def forced(seen: Observed, now: "datetime") -> tuple[Event, ...]:
-    """Announce that a job is let go though pods are left."""
+    """Announce that the finalizer is removed though pods are left."""
     if not seen.pods or not seen.job.has_finalizer or not is_overdue(seen, now):
         return ()
     left = ", ".join(sorted(pod.name for pod in seen.pods))

@@ -1,7 +1,7 @@
-"""When gated pods may start: all together the first time, trainers together always.
+"""Gang scheduling: gated pods start together the first time, and trainers always do.
 
-Until every pod of the job exists nothing holds a GPU, so a job that cannot be complete
-never keeps others from starting.
+Until every pod of the job exists, no pod holds a GPU, so that an incomplete job never keeps others
+from starting.
 """
 
 from typing import TYPE_CHECKING
@@ -25,15 +25,15 @@ def remove_scheduling_gates(
     *,
     holds_trainers: bool = False,
 ) -> tuple[RemoveSchedulingGate, ...]:
-    """Return the gates to lift now, each with the machine that its pod belongs on.
+    """Return the gates to remove now, each with its pod's machine.
 
     Args:
         seen: the job.
         sets: its pod sets.
-        leaving: pods that are being replaced in this round.
-        now: against which a node counts as lost: nothing is sent there.
-        holds_trainers: whether a restart of the gang is still to be decided: a newcomer that
-            starts before would be one that nobody waits for.
+        leaving: pods that are replaced in this reconcile.
+        now: the time, for lost nodes: no pod is sent there.
+        holds_trainers: whether a restart of the gang is pending: a new trainer that starts before
+            it would wait for the others without end.
     """
     gone = {each.uid for each in leaving}
     pods = {place: pod for place, pod in present(seen.pods, sets).items() if pod.uid not in gone}
@@ -57,7 +57,7 @@ def remove_scheduling_gates(
 
 
 def _trainers_complete(pods: dict[tuple[str, int], PodSeen], sets: tuple[PodSet, ...]) -> bool:
-    """Tell whether all trainers are there, and the coordinator that they begin with."""
+    """Tell whether all trainers and the coordinator exist."""
     there = [pod.role for pod in pods.values()]
     return all(
         there.count(role) == num_wanted(sets, role) for role in (Role.TRAINER, Role.COORDINATOR)
@@ -65,10 +65,10 @@ def _trainers_complete(pods: dict[tuple[str, int], PodSeen], sets: tuple[PodSet,
 
 
 def _hostname(seen: Observed, pods: PodSet, ordinal: int) -> str:
-    """Name the machine of an ordinal where the set has several.
+    """Return the hostname for an ordinal's pod if the set has several machines; else empty.
 
-    They are not interchangeable even when they are alike: how many pods each takes is part
-    of the plan, and the rest of a machine may belong to another set or job.
+    Equal machines are not interchangeable: the number of pods on each is part of the plan, and the
+    rest of a machine may belong to another set or job.
     """
     if len(set(pods.machines)) == 1:
         return ""

@@ -1,7 +1,7 @@
-"""Which pods are deleted so that their StatefulSets make them anew, and why.
+"""Replacement of pods: which are deleted so that their StatefulSets recreate them, and why.
 
-Trainers go together, for they meet once. Workers go a few of a role at a time where they could go
-on, and at once where they are of no use as they are.
+Trainers are replaced together, since they form one process group. Workers that can continue are
+replaced a few of a role at a time; useless ones are replaced at once.
 """
 
 from collections.abc import Container, Mapping
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 AT_ONCE = 4
-"""At most this part of a role's workers is missing while outdated ones are replaced: Kubernetes'
-default for Deployments."""
+"""Divisor for the workers of a role that may be missing during replacement: at most a quarter, as
+in Kubernetes' Deployments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What pods are compared with."""
+    """The desired state of pods."""
 
     sets: tuple[PodSet, ...]
     restart_hashes: Mapping[str, str]
-    """By pod set: what its pods are to be started with."""
+    """Restart digests by pod set."""
 
 
 def replacements(
@@ -53,7 +53,7 @@ def replacements(
 
 
 def on_lost_nodes(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
-    """Return the pods on nodes that stay away. No kubelet will ever confirm their end."""
+    """Return the pods on lost nodes; no kubelet will confirm their end."""
     return tuple(
         Delete(
             kind="Pod",
@@ -68,7 +68,7 @@ def on_lost_nodes(seen: Observed, now: "datetime") -> tuple[Delete, ...]:
 
 
 def is_lost(seen: Observed, node: str, now: "datetime") -> bool:
-    """Tell whether a node has been away for longer than the job allows."""
+    """Tell whether a node has not answered for longer than the job allows."""
     since, parsed = seen.lost_nodes.get(node), seen.job.parsed
     if since is None or parsed is None:
         return False
@@ -76,7 +76,7 @@ def is_lost(seen: Observed, node: str, now: "datetime") -> bool:
 
 
 def next_loss_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return when the next node that is away counts as lost; None where none is away."""
+    """Return the seconds until the next silent node counts as lost; None if there is none."""
     if seen.job.parsed is None:
         return None
     limit = timedelta(seconds=seen.job.parsed.written.failure_policy.node_lost_seconds)
@@ -85,13 +85,13 @@ def next_loss_seconds(seen: Observed, now: "datetime") -> float | None:
 
 
 def next_stuck_seconds(seen: Observed, now: "datetime") -> float | None:
-    """Return when the next worker that starts counts as stuck; None where none does."""
+    """Return the seconds until the next starting worker counts as stuck; None if none starts."""
     left = [_stuck_after_seconds(seen, pod, now) for pod in seen.pods]
     return min((each for each in left if each is not None and each > 0), default=None)
 
 
 def events(deletes: tuple[Delete, ...], records: tuple[Restart, ...]) -> tuple[Event, ...]:
-    """Announce what no record announces."""
+    """Announce replacements without a record."""
     if any(each.action == FailureAction.RESTART_JOB for each in records):
         return ()
     return tuple(
@@ -105,7 +105,7 @@ _RECORDED = "a failure asked for it"
 
 
 def _restarted(seen: Observed, wanted: Wanted, records: tuple[Restart, ...]) -> tuple[Delete, ...]:
-    """Return the pods that a recorded restart is about."""
+    """Return the pods that a recorded restart replaces."""
     return tuple(
         _delete(pod, why=_RECORDED)
         for pod in present(seen.pods, wanted.sets).values()
@@ -116,7 +116,7 @@ def _restarted(seen: Observed, wanted: Wanted, records: tuple[Restart, ...]) -> 
 def _is_meant(record: Restart, pod: PodSeen) -> bool:
     if record.action == FailureAction.RESTART_POD:
         return False
-    # One that was gated then has not started with what is to be restarted.
+    # A pod that was gated at that time is no part of what has to restart.
     if pod.scheduled_at is None or pod.scheduled_at >= record.time:
         return False
     return record.action == FailureAction.RESTART_JOB or record.role == pod.role
@@ -147,7 +147,7 @@ def _outdated_workers(seen: Observed, wanted: Wanted) -> tuple[Delete, ...]:
 
 
 def _outdated(seen: Observed, wanted: Wanted, pods: PodSet, pod: PodSeen) -> str:
-    """Say in what a pod is not what its place asks for; empty where it is."""
+    """Say why a pod is outdated; empty if it is not."""
     machine = pods.machines[pod.ordinal]
     if machine and not pod.may_be_on(machine, hostname=seen.hostnames.get(machine, machine)):
         return f"its place is on {machine} now"
@@ -161,7 +161,7 @@ def _whole_gang(trainers: list[PodSeen], outdated: Mapping[str, str]) -> tuple[D
     whys = [outdated[pod.uid] for pod in trainers if pod.uid in outdated]
     if not whys:
         return ()
-    # Those that are not outdated and still wait for the others have nothing to lose.
+    # Gated trainers that are not outdated need no replacement.
     return tuple(
         _delete(pod, why=outdated.get(pod.uid, whys[0]))
         for pod in trainers
@@ -184,7 +184,7 @@ def _workers(
     pods: list[PodSeen], outdated: Mapping[str, str], leaving: Container[str]
 ) -> tuple[Delete, ...]:
     old = sorted((pod for pod in pods if pod.uid in outdated), key=lambda pod: pod.name)
-    # One whose machine is about to go will stop anyway, and without a word.
+    # A worker on a leaving machine will stop anyway, without a message.
     useless = [pod for pod in old if not pod.is_ready or pod.node in leaving]
     working = [pod for pod in old if pod.is_ready and pod.node not in leaving]
     missing = sum(not pod.is_ready for pod in pods)

@@ -1,4 +1,4 @@
-"""Which objects of a job are written, and which are in the way."""
+"""Writes of a job's objects, and conflicts with other objects."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What is to be written for a job, and whether that is all."""
+    """The pending writes of a job's objects, with condition ResourcesCreated."""
 
     finding: Finding
     actions: tuple[Action, ...] = ()
@@ -50,14 +50,14 @@ def resources(seen: Observed, deployment: Deployment) -> Resources:
 
 
 def refused(seen: Observed) -> tuple[Finding, ...]:
-    """Return condition ResourcesCreated where the last write was refused, as that of a plan."""
+    """Return condition ResourcesCreated if the last write was refused."""
     if seen.refused_write is None:
         return ()
     return (_finding(seen.refused_write.reason, seen.refused_write.message),)
 
 
 def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
-    """Write only the StatefulSets that still stand: the other objects go with their job."""
+    """Write only the existing StatefulSets: the other objects are deleted with their job."""
     existing = {
         (each.kind, each.name): each
         for each in seen.children
@@ -71,7 +71,7 @@ def stops(seen: Observed, deployment: Deployment) -> tuple[Action, ...]:
 
 
 def _writes(deployment: Deployment, keys: set[_Key]) -> tuple[Apply, ...]:
-    """Render the objects that are to be written, if there are any."""
+    """Render the objects to write, if there are any."""
     if not keys:
         return ()
     return tuple(

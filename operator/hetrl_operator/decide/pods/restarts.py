@@ -1,8 +1,7 @@
-"""The restarts that failures ask for: recorded, counted, and limited.
+"""Restarts after failures: recorded, counted and limited.
 
-A record says when it was decided; pods of that role made before are to be replaced, which
-``replacements`` sees to. A record is only written when it can be told from the pods' times,
-which have whole seconds.
+A record has the time of its decision. ``replacements`` replaces pods of that role that are older. A
+record is only written if its time differs from the pods' times, which have whole seconds.
 """
 
 from dataclasses import dataclass
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MOST_CHARACTERS = 512
-"""Of a record's reason, so that a hundred of them stay small."""
+"""Limit of a record's reason, so that a hundred records stay small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
-    """The records of a job, those of this round among them."""
+    """The records of a job, including those of this reconcile."""
 
     records: tuple[Restart, ...] = ()
     new: tuple[Restart, ...] = ()
     count: int = 0
-    """Restarts that count towards ``spec.failurePolicy.maxRestarts``, ever."""
+    """All restarts that count towards ``spec.failurePolicy.maxRestarts``."""
 
     wake_after_seconds: float | None = None
-    """When the records can be written that must wait; None: none must."""
+    """Delay until pending records can be written; None: none is pending."""
 
     @property
     def is_pending(self) -> bool:
@@ -45,7 +44,7 @@ class Restarts:
 
 
 def responses(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Response, ...]:
-    """Return what the failures that are news are answered with."""
+    """Return the responses to the new failures."""
     if seen.job.parsed is None:
         return ()
     policy = seen.job.parsed.written.failure_policy
@@ -54,12 +53,12 @@ def responses(seen: Observed, sets: tuple[PodSet, ...]) -> tuple[Response, ...]:
 
 
 def unchanged(status: JobStatus) -> Restarts:
-    """Return the records as they are written."""
+    """Return the status's records."""
     return Restarts(records=status.recent_restarts, count=status.restarts or 0)
 
 
 def restarts(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Restarts:
-    """Return the records with one for each role or pod that is to start again."""
+    """Return the records, with a new one for each role or pod that must restart."""
     known = unchanged(seen.job.status)
     news = responses(seen, sets)
     if not news:
@@ -76,7 +75,7 @@ def restarts(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Resta
 
 
 def excess(seen: Observed, found: Restarts, now: "datetime") -> str:
-    """Say which limit of the failure policy is passed; empty where none is."""
+    """Say which limit of the failure policy is exceeded; empty if none is."""
     assert seen.job.parsed
     policy = seen.job.parsed.written.failure_policy
     own_limits = {
@@ -109,15 +108,15 @@ def events(found: Restarts) -> tuple[Event, ...]:
         FailureAction.REPLAN: EventReason.ROLE_RESTARTED,
         FailureAction.RESTART_JOB: EventReason.JOB_RESTARTED,
     }
-    told = []
+    announced = []
     for each in found.new:
         reason = reasons.get(FailureAction(each.action))
         if reason == EventReason.ROLE_RESTARTED and each.role == Role.TRAINER:
             reason = EventReason.TRAINER_RESTARTED
         if reason:
             text = f"{each.action} of {each.role}: {each.reason}"
-            told.append(Event(reason=reason, message=text, is_warning=True))
-    return tuple(told)
+            announced.append(Event(reason=reason, message=text, is_warning=True))
+    return tuple(announced)
 
 
 def counts(role: str, action: str) -> bool:
@@ -140,7 +139,7 @@ def _is_counted(each: Response) -> bool:
 
 
 def _first_of_each(news: tuple[Response, ...]) -> tuple[Response, ...]:
-    """Return one response for each pod or role that starts again: what fell first."""
+    """Return the first response for each pod or role that restarts."""
     whole = [each for each in news if each.action is FailureAction.RESTART_JOB]
     if whole:
         return (whole[0],)

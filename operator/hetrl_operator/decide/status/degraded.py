@@ -1,4 +1,4 @@
-"""What a running job's owner should know though nothing has failed."""
+"""Condition Degraded: problems of a running job that are no failures."""
 
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role

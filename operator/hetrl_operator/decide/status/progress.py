@@ -1,4 +1,4 @@
-"""When a report of the coordinator reaches the status: at once if it matters, else seldom."""
+"""Progress in the status: a coordinator's final report is written at once, others seldom."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SHORTEST_SECONDS = 15.0
-"""Between two writes of progress: with 1,000 jobs that still is 67 writes a second."""
+"""Minimum time between two writes of progress: 1,000 jobs then make 67 writes a second."""
 
 
 def progress(seen: Observed, now: "datetime") -> Progress | None:

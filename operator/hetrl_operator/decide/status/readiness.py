@@ -1,4 +1,4 @@
-"""Whether each role is ready, and the numbers that status shows of it."""
+"""Readiness of each role, and the pod counts in the status."""
 
 from dataclasses import replace
 

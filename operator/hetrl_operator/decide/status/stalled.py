@@ -1,4 +1,4 @@
-"""Whether steps follow each other: condition Progressing. A stall is told, and nothing done."""
+"""Condition Progressing: a stalled job is reported, and nothing is restarted."""
 
 from typing import TYPE_CHECKING
 
