@@ -1,4 +1,4 @@
-"""What the API server says it was asked: its audit log, from a moment on."""
+"""Requests from the API server's audit log, from a moment on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AuditLog:
 
 
 def creates(entries: list[Entry]) -> Counter[str]:
-    """Count by ``resource/namespace/name`` how often the API server made an object anew."""
+    """Count by ``resource/namespace/name`` how often the API server recreated an object."""
     return Counter(
         f"{each.resource}/{each.namespace}/{each.name}"
         for each in entries

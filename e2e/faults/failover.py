@@ -34,7 +34,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Two operators on one cluster, told apart by their users."""
+    """Two operators on one cluster, distinguished by their users."""
 
     operators: dict[str, Operator]
     api: Api
@@ -51,8 +51,8 @@ class Replicas:
         """
         life = Life(api=self.api, namespace=NAMESPACE, pool=pool_of(0), name=name)
         old = self.leader()
-        standing_by = next(user for user in self.operators if user != old)
-        eventually(self.operators[standing_by].is_ready, what="the other replica stands by")
+        standby = next(user for user in self.operators if user != old)
+        eventually(self.operators[standby].is_ready, what="the other replica stands by")
         audit = self.audit.now()
         life.create()
         eventually(lambda: life.objects("statefulsets"), what="the job is being created")
@@ -64,7 +64,7 @@ class Replicas:
         first = min(
             each.at
             for each in entries
-            if each.user == standing_by and each.at > killed_at and each.resource != "leases"
+            if each.user == standby and each.at > killed_at and each.resource != "leases"
         )
         twice = tuple(place for place, count in creates(entries).items() if count > 1)
         life.delete()
@@ -78,7 +78,7 @@ class Replicas:
 
 @contextmanager
 def replicas(cluster: Cluster, folder: Path) -> Iterator[Replicas]:
-    """Lend two replicas."""
+    """Yield two replicas."""
     assert cluster.state
     folder.mkdir(parents=True, exist_ok=True)
     cluster.apply(json.dumps(namespace_manifest(NAMESPACE)))

@@ -81,7 +81,7 @@ class Proxy:
         self._thread.join(timeout=30)
 
     def use(self, script: Script) -> None:
-        """Begin anew: another script, an empty record, counts from 1."""
+        """Reset the proxy: another script, an empty record, counts from 1."""
         self._loop.call_soon_threadsafe(self._begin, script)
 
     def _begin(self, script: Script) -> None:

@@ -1,4 +1,4 @@
-"""Whether an operator that has converged leaves everything alone."""
+"""The check that a converged operator writes nothing."""
 
 from __future__ import annotations
 

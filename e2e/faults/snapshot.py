@@ -1,4 +1,4 @@
-"""What of a cluster must be the same after every disturbance: all but identity and time."""
+"""The state that must be equal after every disturbance: everything but identity and time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VOLATILE = {
 }
 _HASHES = re.compile(r'("hetrl\.dev/(?:[a-z-]+-hash|identity)": ")[^"]+')
 _MOST_CHANGES = 12
-"""Lines that are told of one object."""
+"""Limit of reported lines of one object."""
 
 _TIMES = re.compile(r'("hetrl\.dev/replaced-at": ")[^"]+')
 

@@ -26,7 +26,7 @@ CONVERGE_SECONDS = 60.0
 """Until a state counts as final though it is not what it should be."""
 
 _SPURIOUS = "Event"
-"""Told once more after a crash is better than not at all: events are no state."""
+"""Events may repeat after a crash: they are no state, and a repeated one beats a lost one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Story:
 
     record: tuple[Answered, ...]
     creates: Counter[str]
-    """By ``kind/name`` of what the operator wrote: how often the API server made it anew."""
+    """By ``kind/name`` of what the operator wrote: how often the API server recreated it."""
 
     seconds: float
     exit_codes: tuple[int, ...] = ()
@@ -77,18 +77,18 @@ class Lane:
             self._undisturbed = self.live(nothing)
         return self._undisturbed
 
-    def live(self, script: Script, *, anew: bool = False) -> Story:
+    def live(self, script: Script, *, with_start: bool = False) -> Story:
         """Play one life under a script, each stage until all is as it would be undisturbed.
 
         Args:
             script: what befalls the operator's requests.
-            anew: whether the operator starts under the script as well, with its lists and watches.
+            with_start: whether the operator starts under the script as well, with its lists and watches.
         """
         eventually(self.operator.is_ready, what="the operator is ready")
         life = Life(api=self.api, namespace=self.namespace, pool=pool_of(self.number))
         deaths, codes = self.operator.num_deaths, len(self.operator.exit_codes)
         self.proxy.use(script)
-        if anew:
+        if with_start:
             self.operator.kill()
         started = time.monotonic()
         states = {}
@@ -145,7 +145,7 @@ def violations(undisturbed: Story, disturbed: Story) -> list[str]:
 
 @contextmanager
 def lane(cluster: Cluster, number: int, folder: Path) -> Iterator[Lane]:
-    """Lend an operator behind a proxy, on nodes that `label_lanes` gave it."""
+    """Yield an operator behind a proxy, on nodes that `label_lanes` labelled for it."""
     assert cluster.state
     folder.mkdir(parents=True, exist_ok=True)
     user = cluster.kubeconfig_for(f"{USER}-{number}", groups=("system:masters",))

@@ -11,7 +11,7 @@ from aiohttp import ClientResponse, web
 from e2e.faults.fault import Fault
 
 _LOST = 3
-"""Events that are lost before a stream ends: intermediate states that nobody sees."""
+"""Events that are lost before a stream ends: intermediate states that stay unseen."""
 
 _ENDS = {Fault.WATCH_GONE: 410, Fault.WATCH_ERROR: 500}
 

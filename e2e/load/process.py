@@ -1,4 +1,4 @@
-"""What a process takes of the machine, read from /proc; its children are told apart."""
+"""The resource use of a process, read from /proc; its children are counted separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may befall a job, as values, and sequences of it from a seed."""
+"""Steps that may happen to a job, as values, and sequences of them from a seed."""
 
 from __future__ import annotations
 

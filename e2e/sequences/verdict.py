@@ -1,4 +1,4 @@
-"""Whether a job that much has befallen is as one that was just created with its spec."""
+"""The comparison of a job after a sequence with one that was just created with its spec."""
 
 from __future__ import annotations
 

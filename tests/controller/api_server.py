@@ -1,4 +1,4 @@
-"""What tests ask of a job on a real API server, and what a kubelet would say of its pods.
+"""Queries of a job on a real API server, and a kubelet's reports about its pods, for tests.
 
 Nodes are kwok's, whose pods only pretend to run; their ends and troubles are written as a
 kubelet writes them.

@@ -146,7 +146,7 @@ class ClusterModel:
 
     @property
     def followed(self) -> PlanSeen:
-        """The plan in force."""
+        """The active plan."""
         plan = active_plan(self.job, self.plans.values())
         assert plan
         return plan
@@ -365,7 +365,7 @@ class ClusterModel:
         self.job = replace(self.job, deleted_at=self.now)
         self.is_gone = not self.job.has_finalizer
 
-    def told(self, reason: str) -> list[str]:
+    def messages_of(self, reason: str) -> list[str]:
         """The messages of the events of a reason."""
         return [each.message for each in self.events if each.reason == reason]
 
@@ -389,7 +389,7 @@ class ClusterModel:
             self._sync()
 
     def store_plan(self, body: dict[str, Any]) -> PlanSeen:
-        """Let there be a HetRLPlan, whoever wrote it."""
+        """Create a HetRLPlan of any author."""
         seen = plan_seen(body)
         assert isinstance(seen, PlanSeen)
         self.plan_bodies[seen.name], self.plans[seen.name] = body, seen

@@ -278,7 +278,7 @@ def operator_on(cluster: Cluster, folder: Path) -> Iterator[OperatorProcess]:
 
 @contextmanager
 def namespace_for(cluster: Cluster, test: str) -> Iterator[Namespace]:
-    """Lend a fresh namespace that is named after a test."""
+    """Yield a new namespace that is named after a test."""
     name = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_"))[:50].strip("-")
     with namespace_of(cluster, name) as found:
         yield found
@@ -286,7 +286,7 @@ def namespace_for(cluster: Cluster, test: str) -> Iterator[Namespace]:
 
 @contextmanager
 def namespace_of(cluster: Cluster, name: str) -> Iterator[Namespace]:
-    """Lend a fresh namespace; its jobs are gone afterwards, so that their GPUs are free."""
+    """Yield a new namespace; its jobs are deleted afterwards, so that their GPUs are free."""
     level = "pod-security.kubernetes.io/enforce"
     body = {
         "apiVersion": "v1",

@@ -81,7 +81,7 @@ class Queue:
         self.say("Evicted", reason=reason, message=message)
 
     def deactivate(self) -> None:
-        """Let nobody admit it any more."""
+        """Deactivate the Workload, so that it is not admitted any more."""
         assert self.body
         self.body["spec"]["active"] = False
         self.evict("Deactivated", "The workload is deactivated")

@@ -1,4 +1,4 @@
-"""Which test reaches what the status contract promises: a table that ``test_reasons`` checks.
+"""The tests that reach each word of the status contract: a table that ``test_reasons`` checks.
 
 Each name is a test on a real API server.
 """
@@ -28,9 +28,9 @@ REASONS = {
     Reason.PLANNING: "test_what_passes_within_moments_is_written_too",
     Reason.INFEASIBLE: "test_a_job_that_fits_nowhere_says_every_reason_and_makes_no_pods",
     Reason.INSUFFICIENT_FREE_GPUS: "test_a_second_job_waits_for_the_gpus_of_the_first",
-    Reason.SOLVER_TIMEOUT: "test_a_planner_in_trouble_is_told_and_asked_again",
-    Reason.PLANNER_FAILED: "test_a_planner_in_trouble_is_told_and_asked_again",
-    Reason.PLAN_NOT_FOUND: "test_a_plan_is_looked_at_edited_approved_and_run_by",
+    Reason.SOLVER_TIMEOUT: "test_planner_error_is_reported_and_retried",
+    Reason.PLANNER_FAILED: "test_planner_error_is_reported_and_retried",
+    Reason.PLAN_NOT_FOUND: "test_plan_is_read_edited_approved_and_run_by",
     Reason.PLAN_DOES_NOT_FIT: "test_a_plan_that_does_not_fit_says_by_which_field",
     Reason.WAITING_FOR_QUOTA: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
     Reason.ADMITTED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
@@ -44,9 +44,9 @@ REASONS = {
     Reason.APPLYING: "test_what_passes_within_moments_is_written_too",
     Reason.CONFLICT: "test_object_that_is_about_to_be_gone_is_waited_for",
     Reason.NAME_TAKEN: "test_objects_of_others_outlive_jobs_that_continue_when_names_are_free",
-    Reason.FORBIDDEN: "test_an_object_that_is_refused_is_told_with_the_reason",
-    Reason.QUOTA_EXCEEDED: "test_an_object_that_is_refused_is_told_with_the_reason",
-    Reason.APPLY_FAILED: "test_an_object_that_is_refused_is_told_with_the_reason",
+    Reason.FORBIDDEN: "test_refused_object_is_reported_with_the_reason",
+    Reason.QUOTA_EXCEEDED: "test_refused_object_is_reported_with_the_reason",
+    Reason.APPLY_FAILED: "test_refused_object_is_reported_with_the_reason",
     Reason.ALL_READY: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     Reason.MIN_READY: "test_enough_rollouts_are_ready_though_not_all",
     Reason.STARTING: "test_a_trainer_that_is_not_ready_says_why",
@@ -89,11 +89,11 @@ REASONS = {
 EVENTS = {
     EventReason.PLAN_STARTED: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     EventReason.PLAN_SUCCEEDED: "test_a_job_says_what_holds_from_its_plan_to_its_end",
-    EventReason.PLAN_INFEASIBLE: "test_a_planner_in_trouble_is_told_and_asked_again",
+    EventReason.PLAN_INFEASIBLE: "test_planner_error_is_reported_and_retried",
     EventReason.REPLAN_REJECTED: "test_pods_on_a_cordoned_machine_run_on",
     EventReason.REPLANNED: "test_scaling_adds_and_removes_rollouts_and_touches_nothing_else",
     EventReason.INVALID_SPEC: "test_what_cannot_be_worked_on_is_announced",
-    EventReason.FAILED_TO_APPLY: "test_an_object_that_is_refused_is_told_with_the_reason",
+    EventReason.FAILED_TO_APPLY: "test_refused_object_is_reported_with_the_reason",
     EventReason.QUEUED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
     EventReason.ADMITTED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
     EventReason.EVICTED: "test_a_job_waits_is_admitted_evicted_and_admitted_again",
@@ -104,9 +104,7 @@ EVENTS = {
     EventReason.TRAINER_RESTARTED: "test_trainers_restart_together_and_rollouts_stay",
     EventReason.ROLE_RESTARTED: "test_a_failure_restarts_what_its_rule_says",
     EventReason.JOB_RESTARTED: "test_a_failure_restarts_what_its_rule_says",
-    EventReason.POD_REPLACED: (
-        "test_a_rollout_that_stays_stuck_is_replaced_while_the_others_go_on"
-    ),
+    EventReason.POD_REPLACED: ("test_stuck_rollout_is_replaced_while_the_others_run"),
     EventReason.SCALED_ROLLOUT: "test_scaling_adds_and_removes_rollouts_and_touches_nothing_else",
     EventReason.CHECKPOINT_REQUESTED: (
         "test_suspending_asks_for_a_checkpoint_before_anything_else_stops"
@@ -116,7 +114,7 @@ EVENTS = {
     EventReason.COMPLETED: "test_a_job_says_what_holds_from_its_plan_to_its_end",
     EventReason.FAILED: "test_a_run_longer_than_its_deadline_fails_and_frees_its_gpus",
     EventReason.TTL_EXPIRED: "test_a_finished_job_is_deleted_when_its_time_is_over",
-    EventReason.RELEASE_FORCED: "test_a_deleted_job_is_let_go_at_its_deadline_whatever_is_left",
+    EventReason.RELEASE_FORCED: "test_finalizer_is_removed_at_the_deadline_whatever_is_left",
 }
 
 DEADLINES = {
@@ -125,7 +123,7 @@ DEADLINES = {
     "progressDeadlineSeconds": "test_a_job_without_steps_stalls_and_nothing_else_happens",
     "activeDeadlineSeconds": "test_a_run_longer_than_its_deadline_fails_and_frees_its_gpus",
     "ttlSecondsAfterFinished": "test_a_finished_job_is_deleted_when_its_time_is_over",
-    "releaseDeadlineSeconds": "test_a_deleted_job_is_let_go_at_its_deadline_whatever_is_left",
+    "releaseDeadlineSeconds": "test_finalizer_is_removed_at_the_deadline_whatever_is_left",
     "nodeLostSeconds": "test_a_rollouts_lost_node_is_replaced_by_another_and_the_trainer_stays",
     "windowSeconds": "test_more_restarts_than_allowed_fail_the_job",
 }

@@ -1,4 +1,4 @@
-"""What is written over what, on a real API server and without an operator beside it."""
+"""Writes over other writes, on a real API server and without an operator beside it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

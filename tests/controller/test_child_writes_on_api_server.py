@@ -1,4 +1,4 @@
-"""What writes of a job's objects create, change and leave alone on a real API server."""
+"""Writes of a job's objects on a real API server: created, changed and untouched objects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -171,7 +171,7 @@ def owner(kind: str, name: str, uid: str, **more: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Existing:
     """An object with the labels of a job's child, and what is said of it."""
 
     owners: Callable[[JobSeen], list[dict[str, Any]]]
@@ -179,19 +179,19 @@ class Standing:
     said: str
 
 
-STANDINGS = {
-    "labels": Standing(lambda _: [], Reason.NAME_TAKEN, "no owner reference"),
-    "another": Standing(
+EXISTING = {
+    "labels": Existing(lambda _: [], Reason.NAME_TAKEN, "no owner reference"),
+    "another": Existing(
         lambda _: [owner("HetRLJob", "another-a", "another-uid", controller=True)],
         Reason.NAME_TAKEN,
         "it belongs to HetRLJob another-a",
     ),
-    "earlier": Standing(
+    "earlier": Existing(
         lambda job: [owner("HetRLJob", job.name, "earlier-uid", controller=True)],
         Reason.CONFLICT,
         "earlier HetRLJob",
     ),
-    "guest": Standing(
+    "guest": Existing(
         lambda job: [owner("HetRLJob", job.name, job.uid)],
         Reason.NAME_TAKEN,
         "no owner reference of this job",
@@ -199,17 +199,17 @@ STANDINGS = {
 }
 
 
-@pytest.mark.parametrize("case", STANDINGS)
+@pytest.mark.parametrize("case", EXISTING)
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
 async def test_owner_of_an_existing_object_decides_whether_it_is_written(
     api: KubernetesApi, writer: Writer, kind: str, case: str
 ) -> None:
-    standing = STANDINGS[case]
+    existing = EXISTING[case]
     job = await a_stored_job(api, f"{case}-{kind.lower()}")
     action = write_of(kind, job)
     name = name_written(action)
     # The garbage collector deletes what an absent job owns; a finalizer keeps it here.
-    metadata = {"ownerReferences": standing.owners(job), "finalizers": ["example.com/kept"]}
+    metadata = {"ownerReferences": existing.owners(job), "finalizers": ["example.com/kept"]}
     labels = of_child(job.name, job.uid)
     await create(api, foreign(kind, name, labels=labels, **metadata))
 
@@ -217,12 +217,12 @@ async def test_owner_of_an_existing_object_decides_whether_it_is_written(
 
     assert isinstance(refused, Refused)
     is_deleting = "being deleted" in refused.message
-    assert refused.reason == (Reason.CONFLICT if is_deleting else standing.reason)
-    assert is_deleting or standing.said in refused.message
+    assert refused.reason == (Reason.CONFLICT if is_deleting else existing.reason)
+    assert is_deleting or existing.said in refused.message
     found = await read(api, kind, name)
     assert found["data"] == foreign(kind, name)["data"]
     owners = found["metadata"].get("ownerReferences", [])
-    assert [each["uid"] for each in owners] == [each["uid"] for each in standing.owners(job)]
+    assert [each["uid"] for each in owners] == [each["uid"] for each in existing.owners(job)]
 
 
 async def test_known_object_that_was_replaced_by_another_is_not_written(

@@ -163,7 +163,7 @@ def test_end_of_a_sidecar_is_not_the_jobs(containers: tuple[dict[str, Any], ...]
         ),
     ],
 )
-def test_trouble_of_a_container_is_told_as_its_own(pod: PodSeen, said: str) -> None:
+def test_trouble_of_a_container_is_reported_as_its_own(pod: PodSeen, said: str) -> None:
     assert trouble(pod) == said
 
 

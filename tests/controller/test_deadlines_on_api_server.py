@@ -9,7 +9,7 @@ from tests.controller.operator_process import Namespace, OperatorProcess, a_job,
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-def test_a_rollout_that_stays_stuck_is_replaced_while_the_others_go_on(space: Namespace) -> None:
+def test_stuck_rollout_is_replaced_while_the_others_run(space: Namespace) -> None:
     before = start(space, rollout={"replicas": 2}, startupDeadlineSeconds=3)
     stuck = pod_of(space, "rollout")
 

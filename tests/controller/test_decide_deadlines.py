@@ -122,7 +122,7 @@ def test_a_job_whose_steps_follow_each_other_never_stalls() -> None:
         cluster.settle()
         assert reason_of(cluster, ConditionType.PROGRESSING) == Reason.STEP_ADVANCED
 
-    assert not cluster.told(EventReason.STALLED)
+    assert not cluster.messages_of(EventReason.STALLED)
 
 
 def test_reports_of_the_same_step_are_no_progress() -> None:
@@ -142,7 +142,7 @@ def test_reports_of_the_same_step_are_no_progress() -> None:
     assert stalled
     assert (stalled.status, stalled.reason) == ("False", Reason.STALLED)
     assert stalled.message.endswith("it waits for rollouts")
-    assert cluster.told(EventReason.STALLED) == [stalled.message]
+    assert cluster.messages_of(EventReason.STALLED) == [stalled.message]
     cluster.progress = a_report(8, received_at=cluster.now)
     cluster.settle()
     assert reason_of(cluster, ConditionType.PROGRESSING) == Reason.STEP_ADVANCED

@@ -52,7 +52,7 @@ def test_another_number_of_rollouts_touches_no_pod_that_stays(machines: tuple[st
     assert same(before, after) == before.keys() & after.keys()
     assert cluster.job.status.phase == "Running"
     assert cluster.job.status.restarts == 0
-    assert cluster.told(EventReason.SCALED_ROLLOUT) == [f"2 -> {len(machines)} rollout pods"]
+    assert cluster.messages_of(EventReason.SCALED_ROLLOUT) == [f"2 -> {len(machines)} rollout pods"]
     assert len(cluster.plans) == 2
     assert cluster.past == [name for name in cluster.plans if name != cluster.followed.name]
 
@@ -201,7 +201,7 @@ def test_pods_on_a_lost_node_are_replaced_by_force_after_its_time() -> None:
     }
     assert cluster.job.status.phase == "Running"
     assert same(before, uids(cluster)) == before.keys() - {f"{ROLLOUT}-1"}
-    assert "l4-1 does not answer" in cluster.told(EventReason.REPLANNED)[0]
+    assert "l4-1 does not answer" in cluster.messages_of(EventReason.REPLANNED)[0]
 
 
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
@@ -232,7 +232,7 @@ def test_a_trainers_lost_node_moves_the_gang_to_another() -> None:
     assert {pod.node for pod in trainers} == {"a100-7"}
     assert uids(cluster, Role.ROLLOUT) == rollouts
     assert cluster.job.status.phase == "Running"
-    assert "from its last checkpoint" in cluster.told(EventReason.REPLANNED)[0]
+    assert "from its last checkpoint" in cluster.messages_of(EventReason.REPLANNED)[0]
 
 
 @pytest.mark.parametrize("stuck", [f"{ROLLOUT}-1", f"{INFERENCE}-1"])
@@ -246,7 +246,7 @@ def test_a_worker_that_stays_stuck_is_replaced_once_in_its_time(stuck: str) -> N
     cluster.settle()
 
     assert before.keys() - same(before, uids(cluster)) == {stuck}
-    assert len(cluster.told(EventReason.POD_REPLACED)) == 1
+    assert len(cluster.messages_of(EventReason.POD_REPLACED)) == 1
 
 
 def test_a_rule_asks_for_another_plan() -> None:
@@ -262,7 +262,7 @@ def test_a_rule_asks_for_another_plan() -> None:
     assert cluster.job.status.phase == "Running"
     assert (
         "a rule of spec.failurePolicy asks for another plan"
-        in (cluster.told(EventReason.REPLANNED)[0])
+        in (cluster.messages_of(EventReason.REPLANNED)[0])
     )
     asked = [each for each in cluster.written if isinstance(each, StartPlanning)]
     assert not asked[-1].keeps_trainer

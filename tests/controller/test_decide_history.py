@@ -1,4 +1,4 @@
-"""Plans of the past: which are kept, what they say of themselves, and which go."""
+"""Archived plans: which are kept, their annotations, and which are deleted."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_lower_limit_deletes_the_oldest() -> None:
     assert cluster.past == followed[1:]
 
 
-def test_a_plan_says_whether_it_is_in_force_and_why_it_was_replaced() -> None:
+def test_plan_says_whether_it_is_active_and_why_it_was_replaced() -> None:
     cluster = a_running_job()
     before = scale(cluster, 3)
 
@@ -64,7 +64,7 @@ def test_a_plan_says_whether_it_is_in_force_and_why_it_was_replaced() -> None:
     assert "2 -> 3 rollout pods" in past[REPLACED_BECAUSE]
 
 
-def test_only_the_plan_in_force_is_one_that_v0_1_0_would_see() -> None:
+def test_only_the_active_plan_is_one_that_v0_1_0_would_see() -> None:
     cluster = a_running_job()
     for number in (3, 4):
         scale(cluster, number)
@@ -102,7 +102,7 @@ def test_a_plan_of_an_earlier_release_is_marked_and_nothing_else_changes() -> No
     assert uids(cluster) == before
 
 
-def test_a_plan_that_was_only_to_be_looked_at_is_run_by_without_another_search() -> None:
+def test_plan_of_mode_plan_only_is_run_by_without_another_search() -> None:
     cluster = a_cluster(a_job(planning={"mode": "PlanOnly"}), a_plan())
     cluster.settle()
     planned = cluster.followed

@@ -153,12 +153,12 @@ def test_who_scores_is_changed_for_all_at_once(machines: tuple[str, ...], said: 
 
     assert cluster.job.status.phase == "Running"
     assert len(uids(cluster, Role.INFERENCE)) == len(machines)
-    # Of one authority with the newcomers, or with nobody.
+    # Both must have certificates of the same authority.
     assert not set(before.values()) & set(uids(cluster).values())
     assert cluster.certificates_issued == 2
-    assert said in cluster.told(EventReason.REPLANNED)[0]
-    is_told = condition(cluster.job.status, ConditionType.INFERENCE_READY) is not None
-    assert is_told is bool(machines)
+    assert said in cluster.messages_of(EventReason.REPLANNED)[0]
+    has_condition = condition(cluster.job.status, ConditionType.INFERENCE_READY) is not None
+    assert has_condition is bool(machines)
     assert cluster.job.status.restarts == 0
 
 

@@ -43,12 +43,12 @@ def test_job_writes_and_deletes_nothing_while_a_name_is_not_free(
     cluster.settle()
 
     assert reason_of(cluster, ConditionType.RESOURCES_CREATED) == reason
-    assert cluster.told(EventReason.FAILED_TO_APPLY)
+    assert cluster.messages_of(EventReason.FAILED_TO_APPLY)
     assert not [each for each in cluster.written[before:] if isinstance(each, Apply | Delete)]
 
 
 @pytest.mark.parametrize("is_queued", [False, True])
-def test_refused_write_is_told_of_a_job_that_has_no_plan_yet(*, is_queued: bool) -> None:
+def test_refused_write_is_reported_for_a_job_without_a_plan(*, is_queued: bool) -> None:
     cluster = a_cluster(a_queued_job() if is_queued else a_job(), a_plan())
     cluster.queue = Queue() if is_queued else None
     refused_write = RefusedWrite(

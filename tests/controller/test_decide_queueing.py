@@ -1,4 +1,4 @@
-"""A job that names a queue: when it may run, and what its Workload is told."""
+"""A job in a queue: when it may run, and the conditions of its Workload."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ def reserved(actions: list[Action]) -> list[ReserveGpus]:
     return [each for each in actions if isinstance(each, ReserveGpus)]
 
 
-def test_a_queued_job_is_planned_on_paper_and_holds_nothing() -> None:
+def test_queued_job_is_planned_without_a_reservation() -> None:
     cluster, _ = a_waiting_job()
 
     assert cluster.job.status.phase == "Queued"
@@ -63,7 +63,7 @@ def test_a_queued_job_is_planned_on_paper_and_holds_nothing() -> None:
     ]
     assert not cluster.children
     assert not cluster.pods
-    assert cluster.told(EventReason.QUEUED)
+    assert cluster.messages_of(EventReason.QUEUED)
 
 
 def test_a_workload_asks_for_each_role_on_each_gpu_kind() -> None:
@@ -281,7 +281,7 @@ def test_fewer_rollouts_than_were_admitted_need_no_other_admission() -> None:
     assert queue.num_made == 1
 
 
-def test_a_job_that_is_planned_anew_while_it_waits_asks_anew() -> None:
+def test_job_that_is_planned_again_while_it_waits_requests_again() -> None:
     cluster, queue = a_waiting_job()
     cluster.answer = a_plan(rollouts=("l4-0", "l4-0", "l4-1"))
 
@@ -313,7 +313,7 @@ def test_without_kueue_a_label_is_ignored_out_loud() -> None:
     assert found
     assert (found.status, found.reason) == ("False", Reason.QUEUE_IGNORED)
     assert "kueue.x-k8s.io/queue-name=team is ignored" in found.message
-    assert cluster.told(EventReason.QUEUE_IGNORED)
+    assert cluster.messages_of(EventReason.QUEUE_IGNORED)
     assert cluster.job.status.phase == "Deploying"
 
 
@@ -326,7 +326,7 @@ def test_a_job_without_the_label_takes_no_notice_of_kueue() -> None:
     assert cluster.job.status.phase == "Deploying"
 
 
-def test_a_plan_of_too_many_kinds_of_pods_is_told_with_the_limit() -> None:
+def test_plan_of_too_many_kinds_of_pods_is_reported_with_the_limit() -> None:
     queue = Queue()
     queue.labels = {f"l4-{number}": {"zone": str(number)} for number in range(8)}
     plan = a_plan(rollouts=tuple(f"l4-{number}" for number in range(8)))

@@ -1,4 +1,4 @@
-"""What a job's status says of pods that are awaited."""
+"""Conditions of a job whose pods are not ready yet."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a job that may hold GPUs is let go, on the model of a cluster."""
+"""The finalizer of a job that may hold GPUs, on the model of a cluster."""
 
 from dataclasses import replace
 
@@ -49,10 +49,10 @@ def test_a_deleted_job_stops_its_trainers_first_and_goes() -> None:
     assert not cluster.pods
     assert cluster.planning
     assert not cluster.planning.is_reserved
-    assert not cluster.told(EventReason.RELEASE_FORCED)
+    assert not cluster.messages_of(EventReason.RELEASE_FORCED)
 
 
-def test_a_deleted_job_is_let_go_when_its_time_is_over() -> None:
+def test_finalizer_of_a_deleted_job_is_removed_at_its_deadline() -> None:
     cluster = a_running_job(a_job(releaseDeadlineSeconds=120))
     cluster.delete_job()
     cluster.sets_do_nothing = True
@@ -65,7 +65,7 @@ def test_a_deleted_job_is_let_go_when_its_time_is_over() -> None:
     cluster.settle()
 
     assert cluster.is_gone
-    assert len(cluster.told(EventReason.RELEASE_FORCED)) == 1
+    assert len(cluster.messages_of(EventReason.RELEASE_FORCED)) == 1
 
 
 def test_what_was_deleted_with_the_job_is_not_made_again() -> None:

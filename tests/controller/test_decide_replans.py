@@ -81,10 +81,10 @@ def test_a_better_plan_is_adopted_with_its_arithmetic_when_the_cooldown_is_over(
     cluster.settle()
 
     assert last(cluster) == (ReplanReason.FLEET_CHANGED, ReplanOutcome.ADOPTED)
-    (told,) = cluster.told(EventReason.REPLANNED)
-    assert told.startswith("the fleet has changed: 128 -> 192 samples/s")
-    assert "gains 64 samples/s (128 -> 192) over 1740 s = 111" in told
-    assert told.endswith("adopted")
+    (message,) = cluster.messages_of(EventReason.REPLANNED)
+    assert message.startswith("the fleet has changed: 128 -> 192 samples/s")
+    assert "gains 64 samples/s (128 -> 192) over 1740 s = 111" in message
+    assert message.endswith("adopted")
     assert len(uids(cluster, Role.ROLLOUT)) == 3
     assert before.items() <= uids(cluster).items()
 
@@ -118,9 +118,9 @@ def test_what_does_not_pay_is_rejected_with_its_arithmetic(
     move(cluster, seconds=COOLDOWN_SECONDS)
 
     assert last(cluster) == (ReplanReason.FLEET_CHANGED, outcome)
-    (told,) = cluster.told(EventReason.REPLAN_REJECTED)
-    assert said in told
-    assert "costs" in told
+    (message,) = cluster.messages_of(EventReason.REPLAN_REJECTED)
+    assert said in message
+    assert "costs" in message
     assert uids(cluster) == before
     assert condition(cluster.job.status, ConditionType.DEGRADED).reason == Reason.AS_PLANNED  # type: ignore[union-attr]
 
@@ -137,7 +137,7 @@ def test_what_was_rejected_is_not_searched_again_for_the_same_fleet() -> None:
     move(cluster, "a third one", seconds=COOLDOWN_SECONDS)
 
     assert searches(cluster) == 2
-    assert len(cluster.told(EventReason.REPLAN_REJECTED)) == 2
+    assert len(cluster.messages_of(EventReason.REPLAN_REJECTED)) == 2
 
 
 def test_what_was_too_dear_is_weighed_again_after_the_cooldown_without_a_search() -> None:
@@ -193,7 +193,7 @@ def test_a_search_that_finds_nothing_else_says_so(plans: tuple[Plan, ...], outco
     move(cluster, seconds=COOLDOWN_SECONDS)
 
     assert last(cluster)[1] == outcome
-    assert len(cluster.told(EventReason.REPLAN_REJECTED)) == 1
+    assert len(cluster.messages_of(EventReason.REPLAN_REJECTED)) == 1
 
 
 def test_other_rollouts_come_before_another_trainer_though_that_gains_more() -> None:
@@ -215,7 +215,7 @@ def test_a_trainer_moves_where_other_rollouts_do_not_pay_and_that_does() -> None
     move(cluster, seconds=COOLDOWN_SECONDS)
 
     assert len(uids(cluster, Role.TRAINER)) == 2
-    assert "the trainer moves" in cluster.told(EventReason.REPLANNED)[0]
+    assert "the trainer moves" in cluster.messages_of(EventReason.REPLANNED)[0]
 
 
 def test_a_job_that_does_not_want_it_stays() -> None:
@@ -270,7 +270,7 @@ def test_an_answer_for_a_fleet_that_is_gone_is_dropped_and_asked_for_again() -> 
     assert last(cluster)[1] == ReplanOutcome.ADOPTED
 
 
-def test_an_adoption_that_was_cut_short_goes_on_at_once_and_is_told_once() -> None:
+def test_adoption_that_was_cut_short_continues_at_once_and_is_reported_once() -> None:
     cluster = a_long_job()
     cluster.pass_time(seconds=COOLDOWN_SECONDS)
     cluster.answer = alternatives(faster(a_plan(rollouts=OTHER_L4S), 1.5))
@@ -284,10 +284,10 @@ def test_an_adoption_that_was_cut_short_goes_on_at_once_and_is_told_once() -> No
     cluster.settle()
 
     assert len(uids(cluster, Role.ROLLOUT)) == 3
-    assert cluster.told(EventReason.REPLANNED) == []
+    assert cluster.messages_of(EventReason.REPLANNED) == []
 
 
-def test_a_planner_in_trouble_is_told_and_asked_again_after_the_cooldown() -> None:
+def test_planner_error_is_reported_and_retried_after_the_cooldown() -> None:
     cluster = a_long_job()
     cluster.answer = PlannerError(reason=Reason.PLANNER_FAILED, message="it died")
 
@@ -323,7 +323,7 @@ def test_a_machine_that_is_about_to_go_is_left_at_once_whether_it_pays_or_not(wh
     cluster.settle()
 
     assert last(cluster) == (ReplanReason.NODE_LEAVING, ReplanOutcome.ADOPTED)
-    assert f"l4-1: {why}" in cluster.told(EventReason.REPLANNED)[0]
+    assert f"l4-1: {why}" in cluster.messages_of(EventReason.REPLANNED)[0]
     after = uids(cluster)
     assert {name for name in before if before[name] != after[name]} == {"math-rollout-l4-0-1"}
 
@@ -354,7 +354,7 @@ def test_a_trainers_machine_that_is_about_to_go_gives_the_planner_a_free_hand() 
     assert {pod.node for pod in cluster.pods.values() if pod.role is Role.TRAINER} == {"a100-7"}
 
 
-def test_nowhere_to_go_is_told_once_and_asked_again_when_the_fleet_changes() -> None:
+def test_infeasible_replan_is_reported_once_and_retried_when_the_fleet_changes() -> None:
     cluster = a_running_job(rollouts=("l4-0", "l4-1"))
     cluster.answer = Infeasible(reasons=("no GPU is left",))
 
@@ -364,7 +364,9 @@ def test_nowhere_to_go_is_told_once_and_asked_again_when_the_fleet_changes() -> 
     cluster.settle()
 
     assert last(cluster) == (ReplanReason.NODE_LEAVING, ReplanOutcome.NO_PLAN)
-    assert cluster.told(EventReason.REPLAN_REJECTED) == ["l4-1: being deleted: no GPU is left"]
+    assert cluster.messages_of(EventReason.REPLAN_REJECTED) == [
+        "l4-1: being deleted: no GPU is left"
+    ]
     cluster.answer = a_plan(rollouts=("l4-0", "l4-2"))
     cluster.move_fleet("larger")
     cluster.settle()

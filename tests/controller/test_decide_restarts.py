@@ -1,4 +1,4 @@
-"""What follows failures on the model of a cluster: restarts, their limits, the policy's rules."""
+"""Failures on the model of a cluster: restarts, their limits and the policy's rules."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_lost_rollouts_never_fail_a_job() -> None:
     assert cluster.job.status.restarts == 0
 
 
-def test_a_replaced_rollout_starts_while_the_others_go_on() -> None:
+def test_replaced_rollout_starts_while_the_others_run() -> None:
     cluster = a_running_job()
     others = {pod.uid for name, pod in cluster.pods.items() if name != "math-rollout-l4-0-1"}
 
@@ -276,16 +276,16 @@ def test_a_gang_that_falls_together_is_one_restart() -> None:
     cluster.settle()
 
     assert cluster.job.status.restarts == 1
-    assert len(cluster.told(EventReason.TRAINER_RESTARTED)) == 1
+    assert len(cluster.messages_of(EventReason.TRAINER_RESTARTED)) == 1
 
 
-def test_a_newcomer_among_trainers_waits_until_their_restart_is_decided() -> None:
+def test_new_trainer_waits_for_the_decision_about_the_gangs_restart() -> None:
     cluster = with_policy(trainers=2)
     before = uids(cluster, Role.TRAINER)
     cluster.pass_time(seconds=5)
     cluster.kill(f"{TRAINER}-0")
 
-    # Within the second in which the newcomer was made, a record could not be told from it.
+    # A record within the second of the new pod's creation would have the same time.
     assert not [
         each
         for each in cluster.round(after_seconds=0.1)
@@ -299,7 +299,7 @@ def test_a_newcomer_among_trainers_waits_until_their_restart_is_decided() -> Non
     assert cluster.job.status.restarts == 1
 
 
-def test_a_restart_that_was_recorded_is_carried_out_by_whoever_comes_next() -> None:
+def test_recorded_restart_is_applied_by_the_next_leader() -> None:
     cluster = with_policy({"role": "trainer", "action": "RestartRole"})
     before = uids(cluster)
     cluster.pass_time(seconds=5)

@@ -1,4 +1,4 @@
-"""A planner that ended without an answer is asked again, after pauses that grow."""
+"""A planner that ended without an answer is tried again with a growing backoff."""
 
 from itertools import pairwise
 
@@ -101,7 +101,7 @@ def test_a_job_goes_on_once_the_planner_answers() -> None:
     cluster.settle()
 
     assert cluster.job.status.phase == "Running"
-    assert len(cluster.told(EventReason.PLAN_INFEASIBLE)) == 1
+    assert len(cluster.messages_of(EventReason.PLAN_INFEASIBLE)) == 1
 
 
 def test_a_running_job_waits_as_well_and_goes_on_meanwhile() -> None:

@@ -1,4 +1,4 @@
-"""What follows failures on a real API server: restarts, rules, limits."""
+"""Failures on a real API server: restarts, rules and limits."""
 
 from typing import Any
 

@@ -88,8 +88,11 @@ def test_inference_workers_are_deployed_and_one_that_is_lost_comes_back_alone(
     }.items()
     assert f"*.sums.{space.name}.svc" in names_of_certificate(space, "inference.crt")
     for name in space.names("configmaps"):
-        told = json.loads(space.get("configmap", name)["data"]["launch.json"])
-        assert (told["inference_tasks"], told["inference_port"]) == (["ReferenceInference"], 7403)
+        contract = json.loads(space.get("configmap", name)["data"]["launch.json"])
+        assert (contract["inference_tasks"], contract["inference_port"]) == (
+            ["ReferenceInference"],
+            7403,
+        )
 
     space.cluster.kubectl("delete", "-n", space.name, "pod", SECOND, "--wait=false")
 

@@ -51,7 +51,7 @@ def delete(space: Namespace, kind: str, *names: str) -> None:
 
 
 def wake(space: Namespace, job: str) -> None:
-    """Have a job looked at now: a deletion of objects that are not ours is not watched."""
+    """Have a job reconciled now: a deletion of objects that are not ours is not watched."""
     space.cluster.kubectl("annotate", "-n", space.name, "hetrljob", job, "example.com/look=now")
 
 

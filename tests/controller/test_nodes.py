@@ -1,4 +1,4 @@
-"""What nodes say of themselves: who keeps new pods away, who must be left, who only waits."""
+"""Taints and notices of nodes: which repel new pods, which evict pods, and which only wait."""
 
 from typing import Any
 

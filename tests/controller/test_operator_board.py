@@ -21,7 +21,7 @@ from tests.controller.operator_process import (
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 CHOICE = {"namespace": "hetrl-system", "pod": "hetrl-0"}
-PATIENCE_SECONDS = 240.0
+TIMEOUT_SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ async def prometheus(
 async def test_every_panel_of_the_operator_has_data(
     space: Namespace, prometheus: Prometheus
 ) -> None:
-    ends_at = time.monotonic() + PATIENCE_SECONDS
+    ends_at = time.monotonic() + TIMEOUT_SECONDS
     while not await prometheus.choices(OPERATOR_BOARD):
         assert time.monotonic() < ends_at, "the operator is not scraped"
         time.sleep(0.5)

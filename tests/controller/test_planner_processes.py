@@ -77,7 +77,7 @@ async def test_a_process_that_dies_while_it_has_nothing_to_do_is_replaced(
         assert isinstance(await answer_of(processes), Plan)
 
 
-async def test_a_question_that_a_breaking_pool_forgets_is_told_as_a_death(
+async def test_request_that_a_broken_pool_lost_ends_as_a_death(
     processes: PlannerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(await answer_of(processes), Plan)

@@ -1,4 +1,4 @@
-"""What planning says of a job: which digests, and when."""
+"""The state of planning for a job: its digests, and when they change."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -86,7 +86,7 @@ def test_a_plan_that_answers_the_job_needs_no_digest_of_the_fleet() -> None:
     assert planning().seen(job, plan).key == ""
 
 
-def test_a_job_that_was_changed_after_its_plan_can_be_planned_anew() -> None:
+def test_job_that_was_changed_after_its_plan_can_be_planned_again() -> None:
     job = a_job()
     stale = replace(a_plan_seen(job), planned_for="of-another-wish")
 

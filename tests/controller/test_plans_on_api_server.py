@@ -1,4 +1,4 @@
-"""Plans as a team works with them on a real API server: looked at, approved, kept, gone back to."""
+"""A team's work with plans on a real API server: read, approved, kept and returned to."""
 
 from itertools import pairwise
 
@@ -36,7 +36,7 @@ def listed(space: Namespace) -> dict[str, list[str]]:
     return {name: columns for name, *columns in cut}
 
 
-def test_a_plan_is_looked_at_edited_approved_and_run_by(space: Namespace) -> None:
+def test_plan_is_read_edited_approved_and_run_by(space: Namespace) -> None:
     space.apply(a_job(planning=ONLY_PLANNED))
     space.wait_for_phase("Planned")
     proposed = followed(space)
@@ -53,12 +53,12 @@ def test_a_plan_is_looked_at_edited_approved_and_run_by(space: Namespace) -> Non
     space.wait_for_phase("Running")
 
     assert followed(space) == "approved"
-    eventually(lambda: annotations(space, "approved").get(ACTIVE_FOR), what="it is in force")
+    eventually(lambda: annotations(space, "approved").get(ACTIVE_FOR), what="it is active")
     assert listed(space)["approved"][:2] == ["", "sums"]
     assert "ownerReferences" not in space.get("hetrlplan", "approved")["metadata"]
 
     space.cluster.kubectl("delete", "-n", space.name, "hetrljob", "sums", "--timeout=120s")
-    eventually(lambda: ACTIVE_FOR not in annotations(space, "approved"), what="nobody runs by it")
+    eventually(lambda: ACTIVE_FOR not in annotations(space, "approved"), what="no job runs by it")
     assert space.get("hetrlplan", "approved")["spec"] == spec
     eventually(lambda: space.names("hetrlplans") == [], what="the job's own plan is gone")
 
@@ -103,5 +103,5 @@ def test_plans_of_the_past_are_kept_and_gone_back_to(space: Namespace) -> None:
     eventually(lambda: len(uids(space, "-rollout-")) == 2, what="two rollouts")
     space.wait_for_phase("Running")
     assert before.items() <= uids(space).items()
-    eventually(lambda: annotations(space, first).get(ACTIVE_FOR), what="it is in force")
+    eventually(lambda: annotations(space, first).get(ACTIVE_FOR), what="it is active")
     assert PLANNED_FOR not in annotations(space, second)

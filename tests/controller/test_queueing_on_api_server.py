@@ -57,7 +57,7 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _stored_as_v1beta2(body: dict[str, Any]) -> dict[str, Any]:
-    """Without Kueue nobody converts what is stored as another version."""
+    """Without Kueue nothing converts objects that are stored as another version."""
     for version in body["spec"]["versions"]:
         version["storage"] = version["name"] == "v1beta2"
     return body

@@ -1,4 +1,4 @@
-"""How jobs are suspended and let go on a real API server, their checkpoints first."""
+"""Suspension and deletion of jobs on a real API server, with checkpoints first."""
 
 import os
 import subprocess
@@ -92,7 +92,7 @@ def test_a_deleted_job_stops_its_trainers_first_and_then_goes(space: Namespace) 
     eventually(lambda: not space.get("pods")["items"], what="the pods are gone")
 
 
-def test_a_deleted_job_is_let_go_at_its_deadline_whatever_is_left(space: Namespace) -> None:
+def test_finalizer_is_removed_at_the_deadline_whatever_is_left(space: Namespace) -> None:
     start(space, releaseDeadlineSeconds=4)
     trainer = pod_of(space, "trainer")
 

@@ -91,7 +91,7 @@ def test_remembered_digests_are_those_of_the_manifests(changes: dict[str, Any]) 
     assert digests(first) != digests(second)
 
 
-def test_a_status_does_not_have_digests_made_anew() -> None:
+def test_changed_status_does_not_compute_digests_again() -> None:
     deployment = a_deployment()
     later = replace(deployment, job=replace(deployment.job, status=JobStatus(phase=Phase.RUNNING)))
 

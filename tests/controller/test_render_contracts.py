@@ -1,4 +1,4 @@
-"""Contracts: what each pod is told of its own work and of the others."""
+"""Launch contracts: each pod's own work, and what it knows of the other pods."""
 
 from dataclasses import replace
 
@@ -94,7 +94,7 @@ def test_every_contract_says_what_inference_workers_are_asked_and_where_they_lis
     ]
 
 
-def test_every_pod_is_told_where_traces_go() -> None:
+def test_every_pod_gets_the_endpoint_of_traces() -> None:
     traces = {"endpoint": "http://otel-collector.monitoring:4318", "sampleRatio": 0.1}
     deployment = a_deployment(runtime={"telemetry": {"traces": traces}})
 
@@ -103,8 +103,8 @@ def test_every_pod_is_told_where_traces_go() -> None:
         (a_deployment(), None),
     ):
         maps = of_kind(children(contracts), "ConfigMap").values()
-        told = {from_json(each["data"]["launch.json"]).traces for each in maps}
-        assert told == {expected}
+        endpoints = {from_json(each["data"]["launch.json"]).traces for each in maps}
+        assert endpoints == {expected}
 
 
 def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> None:
@@ -113,11 +113,11 @@ def test_rollouts_added_later_are_not_held_back_by_the_number_at_the_start() -> 
 
     launch = from_json(maps["math-coordinator"]["data"]["launch.json"])
 
-    # The bound never lends more than the three batches that it spans.
+    # The bound never leases more than the three batches that it spans.
     assert launch.max_concurrent == 3 * 64
 
 
-def test_the_coordinator_is_told_where_to_report() -> None:
+def test_coordinator_gets_the_address_of_its_reports() -> None:
     maps = of_kind(children(a_deployment()), "ConfigMap")
 
     launch = from_json(maps["math-coordinator"]["data"]["launch.json"])

@@ -188,7 +188,7 @@ def test_images_come_from_the_job_or_else_from_the_operator() -> None:
         pytest.param({"trainer": "mine:1", "inference": "mine:2"}, "mine:2", id="its-own"),
     ],
 )
-def test_inference_workers_run_in_the_trainers_image_unless_told_otherwise(
+def test_inference_workers_run_in_the_trainers_image_by_default(
     images: dict[str, str], image: str
 ) -> None:
     deployment = a_deployment(plan=APART, runtime={"images": images})

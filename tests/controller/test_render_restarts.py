@@ -79,7 +79,7 @@ def test_pods_are_restarted_for_what_concerns_them_and_nothing_else(
         pytest.param((), {Role.TRAINER}, id="none"),
     ],
 )
-def test_all_trainers_are_restarted_for_a_critic_that_is_split_anew(
+def test_all_trainers_restart_for_another_split_of_the_critic(
     critics: tuple[str, ...], restarted: set[Role]
 ) -> None:
     before, after = (

@@ -184,9 +184,9 @@ def test_a_cheaper_pool_is_moved_to_only_when_it_pays(
     reason = (
         EventReason.REPLANNED if outcome == ReplanOutcome.ADOPTED else EventReason.REPLAN_REJECTED
     )
-    told = tells(space, reason)
-    assert re.search(r"gains \$\S+/h \(\S+ -> \S+\) over \d+ s = \$\S+; costs \$\S+ \(", told)
-    assert told.endswith(verdict)
+    message = tells(space, reason)
+    assert re.search(r"gains \$\S+/h \(\S+ -> \S+\) over \d+ s = \$\S+; costs \$\S+ \(", message)
+    assert message.endswith(verdict)
     assert replans(operator, ReplanReason.FLEET_CHANGED, outcome) == counted + 1
     if outcome == ReplanOutcome.ADOPTED:
         eventually(

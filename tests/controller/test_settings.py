@@ -10,10 +10,10 @@ from hetrl_operator.settings import from_environment
 IMAGES = {"HETRL_IMAGE_TRAINER": "trainer:1", "HETRL_IMAGE_ROLLOUT": "rollout:1"}
 
 
-def test_the_coordinator_runs_in_the_trainers_image_unless_told_otherwise() -> None:
+def test_coordinator_runs_in_the_trainers_image_by_default() -> None:
     assert from_environment(IMAGES).pods.images[Role.COORDINATOR] == "trainer:1"
-    told = from_environment({**IMAGES, "HETRL_IMAGE_COORDINATOR": "coordinator:1"})
-    assert told.pods.images[Role.COORDINATOR] == "coordinator:1"
+    settings = from_environment({**IMAGES, "HETRL_IMAGE_COORDINATOR": "coordinator:1"})
+    assert settings.pods.images[Role.COORDINATOR] == "coordinator:1"
 
 
 def test_inference_workers_run_in_the_trainers_image() -> None:

@@ -93,8 +93,8 @@ def test_a_pod_has_a_port_for_each_of_its_programs(
     assert ports(container) == wanted
     # Prometheus and the API server refuse longer names.
     assert max(map(len, wanted)) <= 15
-    told = contracts(plan)[f"math-{name}"]
-    assert (told.metrics_port, *told.more_metrics_ports) == tuple(
+    contract = contracts(plan)[f"math-{name}"]
+    assert (contract.metrics_port, *contract.more_metrics_ports) == tuple(
         port for each, port in wanted.items() if each.startswith("metrics")
     )
 
@@ -114,11 +114,11 @@ def test_a_trainer_that_generates_runs_in_the_rollouts_image() -> None:
 
 
 def test_every_contract_counts_rollouts_wherever_they_are() -> None:
-    told = contracts(together(concurrency=24))
+    contract = contracts(together(concurrency=24))
 
-    assert {each.num_rollout_pods for each in told.values()} == {1}
-    assert told[f"math-{TRAINER}"].concurrency == 24
-    assert not any(each.inference_tasks for each in told.values())
+    assert {each.num_rollout_pods for each in contract.values()} == {1}
+    assert contract[f"math-{TRAINER}"].concurrency == 24
+    assert not any(each.inference_tasks for each in contract.values())
     asked = (Task.REFERENCE_INFERENCE, Task.REWARD_INFERENCE)
     assert {each.inference_tasks for each in contracts(scored_by_rollouts()).values()} == {asked}
 

@@ -1,4 +1,4 @@
-"""What a job says of itself on a real API server: conditions, reasons, events."""
+"""A job's status on a real API server: conditions, reasons and events."""
 
 import os
 import signal
@@ -191,7 +191,7 @@ def test_pods_that_cannot_be_made_are_missed(space: Namespace) -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.QUOTA_EXCEEDED, Reason.APPLY_FAILED])
-def test_an_object_that_is_refused_is_told_with_the_reason(space: Namespace, reason: str) -> None:
+def test_refused_object_is_reported_with_the_reason(space: Namespace, reason: str) -> None:
     with refusing_services(space, reason):
         space.apply(a_job())
 
@@ -250,7 +250,7 @@ def refusing_services(space: Namespace, reason: str) -> Iterator[None]:
         },
     }
     space.cluster.apply(yaml.safe_dump_all([policy, binding]))
-    eventually(lambda: _is_refused(space), what="the policy is in force")
+    eventually(lambda: _is_refused(space), what="the policy applies")
     try:
         yield
     finally:
@@ -311,7 +311,7 @@ def watching(space: Namespace) -> Iterator[Callable[[], set[str]]]:
         pytest.param(Reason.PLANNER_FAILED, signal.SIGKILL, 1002, id="the system kills it"),
     ],
 )
-def test_a_planner_in_trouble_is_told_and_asked_again(
+def test_planner_error_is_reported_and_retried(
     space: Namespace, operator: OperatorProcess, reason: str, trouble: signal.Signals, seed: int
 ) -> None:
     # What was asked before is not put to the planner at all.

@@ -76,7 +76,7 @@ def _live(fleet: Cluster, number: int, num_lanes: int, only: str) -> None:
 
 def _of(found: Lane, undisturbed: Story, case: Case) -> dict[str, Any]:
     try:
-        story = found.live(case.script(), anew=case.begins_anew)
+        story = found.live(case.script(), with_start=case.begins_anew)
     except TimeoutError as error:
         found.clear()
         return {"violations": [f"never converged: {error}"], "commit": commit()}

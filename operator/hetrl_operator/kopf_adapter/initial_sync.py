@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from kopf._cogs.aiokits import aiotoggles
 
 
-class QuietToggles(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no types
+class QuietSet(aiotoggles.ToggleSet):  # type: ignore[misc]  # kopf ships no types
     """A toggle set that notifies its waiters only when its state changes."""
 
     has_held_several: bool = False
@@ -48,7 +48,7 @@ class InitialSync:
     """The state of kopf's first lists of all watched kinds."""
 
     def __init__(self) -> None:
-        self._toggles: list[QuietToggles] = []
+        self._sets: list[QuietSet] = []
         self._has_synced = False
 
     def has_synced(self) -> bool:
@@ -57,19 +57,19 @@ class InitialSync:
         Once true it stays true, also when kopf starts to watch another kind later.
         """
         self._has_synced = self._has_synced or any(
-            each.has_held_several and each.is_on() for each in self._toggles
+            each.has_held_several and each.is_on() for each in self._sets
         )
         return self._has_synced
 
     def install(self) -> None:
         """Make kopf use this module's toggle sets. Call it before kopf starts."""
-        toggles = self._toggles
+        sets = self._sets
 
-        class Kept(QuietToggles):
+        class Kept(QuietSet):
             def __init__(self, turn_on: Callable[[Iterable[bool]], bool]) -> None:
                 super().__init__(turn_on)
                 # kopf uses ``any`` for pausing and ``all`` for its first lists.
                 if turn_on is all:
-                    toggles.append(self)
+                    sets.append(self)
 
         aiotoggles.ToggleSet = Kept

@@ -3,12 +3,12 @@ from collections.abc import Iterable
 
 from kopf._core.reactor import orchestration
 
-from hetrl_operator.kopf_adapter.initial_sync import InitialSync, QuietToggles
+from hetrl_operator.kopf_adapter.initial_sync import InitialSync, QuietSet
 
 NUM_OBJECTS = 500
 
 
-def counting() -> tuple[QuietToggles, list[int]]:
+def counting() -> tuple[QuietSet, list[int]]:
     """A set that is on when all of it is, and how often anybody asked."""
     asked: list[int] = []
 
@@ -16,17 +16,17 @@ def counting() -> tuple[QuietToggles, list[int]]:
         asked.append(1)
         return all(states)
 
-    return QuietToggles(are_on), asked
+    return QuietSet(are_on), asked
 
 
 async def test_workers_that_wait_for_all_objects_are_woken_once() -> None:
-    toggles, asked = counting()
-    blocker = await toggles.make_toggle(name="listing")
+    quiet_set, asked = counting()
+    blocker = await quiet_set.make_toggle(name="listing")
 
     async def worker() -> None:
-        mine = await toggles.make_toggle()
-        await toggles.drop_toggle(mine)
-        await toggles.wait_for(True)
+        mine = await quiet_set.make_toggle()
+        await quiet_set.drop_toggle(mine)
+        await quiet_set.wait_for(True)
 
     workers = []
     for _ in range(NUM_OBJECTS):
@@ -35,32 +35,32 @@ async def test_workers_that_wait_for_all_objects_are_woken_once() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert not any(each.done() for each in workers)
-    await toggles.drop_toggle(blocker)
+    await quiet_set.drop_toggle(blocker)
 
     await asyncio.wait_for(asyncio.gather(*workers), timeout=30)
     assert len(asked) <= 7 * NUM_OBJECTS, "some were woken again and again"
 
 
 async def test_who_waits_for_any_to_be_off_hears_of_it() -> None:
-    toggles, _ = counting()
-    waiting = asyncio.create_task(toggles.wait_for(False))
+    quiet_set, _ = counting()
+    waiting = asyncio.create_task(quiet_set.wait_for(False))
     await asyncio.sleep(0)
 
-    toggle = await toggles.make_toggle()
+    blocker = await quiet_set.make_toggle()
     await asyncio.wait_for(waiting, timeout=30)
-    assert toggles.is_off()
+    assert quiet_set.is_off()
 
-    waiting = asyncio.create_task(toggles.wait_for(True))
+    waiting = asyncio.create_task(quiet_set.wait_for(True))
     await asyncio.sleep(0)
-    await toggle.turn_to(True)
+    await blocker.turn_to(True)
     await asyncio.wait_for(waiting, timeout=30)
-    assert toggles.is_on()
+    assert quiet_set.is_on()
 
 
 def test_kopf_makes_its_sets_of_ours() -> None:
     InitialSync().install()
 
-    assert isinstance(orchestration.aiotoggles.ToggleSet(all), QuietToggles)
+    assert isinstance(orchestration.aiotoggles.ToggleSet(all), QuietSet)
 
 
 async def test_lists_are_in_when_kinds_were_found_and_all_their_objects_are_indexed() -> None:

@@ -1,4 +1,4 @@
-"""Kubernetes objects become values; what cannot be read becomes words, not exceptions."""
+"""Parsing of Kubernetes objects: unreadable ones become messages, not exceptions."""
 
 from typing import Any
 
@@ -109,9 +109,7 @@ def test_a_pod_that_wears_our_labels_without_being_of_a_stateful_set_is_not_seen
         pytest.param({}, "started, not ready yet", id="nothing-known"),
     ],
 )
-def test_what_keeps_a_pod_waiting_is_told_in_kubernetes_words(
-    status: dict[str, Any], words: str
-) -> None:
+def test_waiting_reason_of_a_pod_is_in_kubernetes_words(status: dict[str, Any], words: str) -> None:
     body = a_pod_object(**status)
     body["spec"] = {}
     pod = parse.pod_seen(body)

@@ -1,4 +1,4 @@
-"""Who leads, on a clock that tests turn and a lease that two candidates share."""
+"""Leader election with a manual clock and a lease that two candidates share."""
 
 import random
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ CONFIG = LeaseConfig(lease_seconds=12, renew_within_seconds=8, retry_seconds=2)
 
 @dataclass
 class LeaseServer:
-    """The API server as far as one Lease goes: optimistic, and away when it is told to be."""
+    """An API server with one Lease: it has optimistic concurrency and may be unavailable."""
 
     lease: dict[str, Any] | None = None
     version: int = 0
@@ -152,7 +152,7 @@ async def test_a_holder_that_cannot_reach_the_api_server_stops_acting(
     assert not ours.leads()
 
 
-async def test_one_who_resigns_is_followed_at_once(server: LeaseServer, clock: Clock) -> None:
+async def test_released_lease_is_acquired_at_once(server: LeaseServer, clock: Clock) -> None:
     first, second = (candidate(name, server, clock) for name in "ab")
     await first._attempt()
     assert not await second._attempt()

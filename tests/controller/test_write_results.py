@@ -1,4 +1,4 @@
-"""What an answer of the API server means for the write that it answers."""
+"""Results of writes, from the API server's responses."""
 
 import pytest
 
@@ -26,56 +26,60 @@ def reply(status: int, message: str = "so it is", *, after: float | None = None)
     return Reply(status=status, body={"message": message}, retry_after_seconds=after)
 
 
-def told(message: str) -> str:
+def text_of(message: str) -> str:
     return f"Service a: {message}"
 
 
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        pytest.param(reply(0, "refused"), TryAgain(message=told("refused")), id="no answer"),
-        pytest.param(reply(401), TryAgain(message=told("so it is")), id="an expired token"),
+        pytest.param(reply(0, "refused"), TryAgain(message=text_of("refused")), id="no answer"),
+        pytest.param(reply(401), TryAgain(message=text_of("so it is")), id="an expired token"),
         pytest.param(
             reply(429, after=3.0),
-            TryAgain(message=told("so it is"), after_seconds=3.0),
+            TryAgain(message=text_of("so it is"), after_seconds=3.0),
             id="as late as the server asks",
         ),
-        pytest.param(reply(503), TryAgain(message=told("so it is")), id="a server in trouble"),
-        pytest.param(reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"),
+        pytest.param(reply(503), TryAgain(message=text_of("so it is")), id="a server in trouble"),
+        pytest.param(reply(404), TryAgain(message=text_of("so it is"), is_missing=True), id="gone"),
         pytest.param(
             reply(409),
-            TryAgain(message=told("so it is"), is_missing=True),
+            TryAgain(message=text_of("so it is"), is_missing=True),
             id="another object of that name",
         ),
         pytest.param(
             Reply(status=422, body={"message": "so it is", "details": ANOTHER_UID}),
-            TryAgain(message=told("so it is"), is_missing=True),
+            TryAgain(message=text_of("so it is"), is_missing=True),
             id="an object of that name with another uid",
         ),
         pytest.param(
-            reply(409, OLDER), TryAgain(message=told(OLDER)), id="what was decided on is older"
+            reply(409, OLDER),
+            TryAgain(message=text_of(OLDER)),
+            id="what was decided on is older",
         ),
         pytest.param(
             Reply(status=409, body={"message": "mine", "details": OUR_FIELDS_ARE_ANOTHERS}),
-            Refused(reason=Reason.CONFLICT, message=told("mine")),
+            Refused(reason=Reason.CONFLICT, message=text_of("mine")),
             id="another manager's field",
         ),
         pytest.param(
             reply(403, NEW_CRDS),
-            TryAgain(message=told(NEW_CRDS), after_seconds=2.0),
+            TryAgain(message=text_of(NEW_CRDS), after_seconds=2.0),
             id="CRDs that admission has not seen yet",
         ),
         pytest.param(
             reply(403, "exceeded quota: small"),
-            Refused(reason=Reason.QUOTA_EXCEEDED, message=told("exceeded quota: small")),
+            Refused(reason=Reason.QUOTA_EXCEEDED, message=text_of("exceeded quota: small")),
             id="a quota",
         ),
         pytest.param(
-            reply(403), Refused(reason=Reason.FORBIDDEN, message=told("so it is")), id="no right"
+            reply(403),
+            Refused(reason=Reason.FORBIDDEN, message=text_of("so it is")),
+            id="no right",
         ),
         pytest.param(
             reply(422),
-            Refused(reason=Reason.APPLY_FAILED, message=told("so it is")),
+            Refused(reason=Reason.APPLY_FAILED, message=text_of("so it is")),
             id="an invalid object",
         ),
     ],
@@ -102,11 +106,15 @@ def test_what_cannot_be_read_because_it_is_not_there_is_for_somebody_to_make() -
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        pytest.param(reply(422), TryAgain(message=told("so it is")), id="a test that failed"),
-        pytest.param(reply(409, OLDER), TryAgain(message=told(OLDER)), id="another version by now"),
-        pytest.param(reply(404), TryAgain(message=told("so it is"), is_missing=True), id="gone"),
+        pytest.param(reply(422), TryAgain(message=text_of("so it is")), id="a test that failed"),
         pytest.param(
-            reply(403), Refused(reason=Reason.FORBIDDEN, message=told("so it is")), id="no right"
+            reply(409, OLDER), TryAgain(message=text_of(OLDER)), id="another version by now"
+        ),
+        pytest.param(reply(404), TryAgain(message=text_of("so it is"), is_missing=True), id="gone"),
+        pytest.param(
+            reply(403),
+            Refused(reason=Reason.FORBIDDEN, message=text_of("so it is")),
+            id="no right",
         ),
     ],
 )

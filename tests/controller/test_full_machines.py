@@ -65,7 +65,7 @@ def look(
     uid: str = "uid-1",
     is_placed: bool = False,
 ) -> FullMachinesSeen:
-    """Look at a job some seconds after the beginning."""
+    """Observe a job some seconds after the beginning."""
     found: dict[str, list[PodSeen]] = defaultdict(list)
     for pod in pods:
         if not pod.node:
@@ -271,7 +271,7 @@ def test_wait_for_room_is_over_when_all_is_placed() -> None:
     assert look(full_machines, waiting(), at=22).since == later(seconds=22)
 
 
-def test_suspended_job_begins_to_wait_anew() -> None:
+def test_suspended_job_starts_a_new_wait() -> None:
     full_machines = full()
     assert look(full_machines, waiting(), at=20).since
 

@@ -1,4 +1,4 @@
-"""A job whose machine has no room for its pods: where it goes, and that it comes to rest."""
+"""A job whose machine has no room for its pods: it moves, and comes to rest."""
 
 import pytest
 
@@ -86,9 +86,9 @@ def test_new_job_runs_on_a_machine_that_has_room(taken: tuple[str, ...], node: s
     assert cluster.job.status.phase == "Running"
     assert trainer_node(cluster) == node
     assert cluster.held == cluster.followed.plan, "GPUs on the full machine are given back"
-    told = cluster.told(EventReason.REPLANNED)
-    assert len(told) == len(taken)
-    assert told[0].startswith(f"a100-0 has no room for math-trainer-a100-80gb-0-0: {WORDS}: ")
+    message = cluster.messages_of(EventReason.REPLANNED)
+    assert len(message) == len(taken)
+    assert message[0].startswith(f"a100-0 has no room for math-trainer-a100-80gb-0-0: {WORDS}: ")
     last = cluster.job.status.last_replan
     assert last
     assert (last.reason, last.outcome) == (ReplanReason.NODE_FULL, ReplanOutcome.ADOPTED)
@@ -136,7 +136,7 @@ def test_job_without_another_machine_waits_in_words_until_there_is_room() -> Non
     run(cluster, seconds=20)
     assert cluster.job.status.phase == "Running"
     assert trainer_node(cluster) == machine
-    assert not cluster.told(EventReason.FAILED)
+    assert not cluster.messages_of(EventReason.FAILED)
 
 
 def test_search_for_room_slows_down_and_deadlines_count_on() -> None:
@@ -149,7 +149,7 @@ def test_search_for_room_slows_down_and_deadlines_count_on() -> None:
 
     assert cluster.job.status.phase == "Failed"
     assert message_of(cluster, ConditionType.FAILED).count(WORDS)
-    assert len(cluster.told(EventReason.REPLANNED)) <= 8
+    assert len(cluster.messages_of(EventReason.REPLANNED)) <= 8
 
 
 def test_search_over_hours_makes_few_plans() -> None:
@@ -159,7 +159,7 @@ def test_search_over_hours_makes_few_plans() -> None:
     run(cluster, seconds=20_000, most_rounds=1000)
 
     most = 3 * (20_000 / MOST_EXCLUDED_SECONDS + 5)
-    assert len(cluster.told(EventReason.REPLANNED)) <= most
+    assert len(cluster.messages_of(EventReason.REPLANNED)) <= most
 
 
 def test_unschedulable_deadline_counts_over_moves() -> None:
@@ -247,7 +247,7 @@ def test_queued_job_moves_within_what_its_queue_has_admitted(
     assert (last.reason, last.outcome) == (ReplanReason.NODE_FULL, outcome)
 
 
-def test_refused_search_for_room_is_told_once() -> None:
+def test_refused_search_for_room_is_reported_once() -> None:
     cluster = a_running_job()
     cluster.answer = Infeasible(reasons=("too few GPUs",))
     cluster.take("a100-0", MESSAGE)
@@ -255,7 +255,7 @@ def test_refused_search_for_room_is_told_once() -> None:
     for _ in range(100):
         cluster.round()
 
-    assert len(cluster.told(EventReason.REPLAN_REJECTED)) == 1
+    assert len(cluster.messages_of(EventReason.REPLAN_REJECTED)) == 1
 
 
 def test_plan_names_the_machines_that_it_was_made_without() -> None:

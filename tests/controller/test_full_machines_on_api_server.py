@@ -38,7 +38,7 @@ def on_kind(product: str, **labels: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Whoever uses the cluster besides HetRL."""
+    """Another user of the cluster besides HetRL."""
 
     cluster: Cluster
 

@@ -1,4 +1,4 @@
-"""A job that runs by the plan that it names: looked at first, kept whatever comes, gone back to."""
+"""A job in mode Manual: its plan is validated first, always kept, and may be returned to."""
 
 from dataclasses import replace
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_job_runs_by_just_the_plan_that_it_names() -> None:
     assert not searches(cluster)
 
 
-def test_a_plan_is_looked_at_before_anything_is_created() -> None:
+def test_manual_plan_is_validated_before_anything_is_created() -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
 
@@ -149,11 +149,11 @@ def test_a_plan_that_cannot_be_run_by_says_why(answer: Any, reason: str, words: 
 
     assert reason_of(cluster, ConditionType.PLANNED) == reason
     assert words in said(cluster, ConditionType.PLANNED)
-    assert cluster.told(EventReason.PLAN_INFEASIBLE)
+    assert cluster.messages_of(EventReason.PLAN_INFEASIBLE)
     assert not cluster.children
 
 
-def test_it_is_looked_at_again_when_the_fleet_is_another() -> None:
+def test_manual_plan_is_validated_again_after_a_change_of_the_fleet() -> None:
     cluster = a_cluster(a_job(planning=naming("mine")), a_plan())
     write_plan(cluster, "mine", a_plan())
     cluster.validate = lambda _: Infeasible(reasons=("machine l4-0 is not one",))
@@ -180,7 +180,7 @@ def test_nothing_is_searched_whatever_the_fleet_does() -> None:
     assert reason_of(cluster, ConditionType.DEGRADED) == Reason.AS_PLANNED
 
 
-def test_a_machine_about_to_go_is_told_and_nothing_is_done() -> None:
+def test_leaving_machine_is_reported_and_nothing_is_done() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
 
@@ -194,7 +194,7 @@ def test_a_machine_about_to_go_is_told_and_nothing_is_done() -> None:
     assert not searches(cluster)
 
 
-def test_a_spec_that_the_plan_does_not_fit_any_more_is_told() -> None:
+def test_spec_that_the_plan_does_not_fit_any_more_is_reported() -> None:
     cluster = a_manual_job()
     before = uids(cluster)
     cluster.validate = lambda _: Infeasible(reasons=("rollout replicas must be >= 3, got 2",))
@@ -220,8 +220,8 @@ def test_another_plan_that_is_named_is_moved_to_in_place() -> None:
     assert len(uids(cluster, Role.ROLLOUT)) == 3
     assert cluster.plans["wider"].active_for == "math"
     assert not cluster.plans["mine"].active_for
-    (told,) = cluster.told(EventReason.REPLANNED)
-    assert told.startswith("spec.planning.planRef names wider: 128 -> 128 samples/s")
+    (message,) = cluster.messages_of(EventReason.REPLANNED)
+    assert message.startswith("spec.planning.planRef names wider: 128 -> 128 samples/s")
     last = cluster.job.status.last_replan
     assert last
     assert (last.reason, last.outcome) == (ReplanReason.SPEC_CHANGED, ReplanOutcome.ADOPTED)
@@ -334,7 +334,7 @@ def test_a_plan_of_a_plan_only_job_is_run_by_when_it_is_named() -> None:
     assert len(searches(cluster)) == 1
 
 
-def test_a_resumed_job_has_its_plan_looked_at_again() -> None:
+def test_resumed_job_has_its_plan_validated_again() -> None:
     cluster = a_manual_job()
     cluster.change(planning=naming("mine"), suspend=True)
     cluster.settle()

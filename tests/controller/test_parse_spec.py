@@ -1,4 +1,4 @@
-"""What is remembered of a job's spec: one object while somebody has it, and nothing after."""
+"""The cache of parsed specs: one object while it is referenced, and nothing after that."""
 
 import gc
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_a_job_whose_status_changes_is_parsed_once() -> None:
     assert later.parsed is first.parsed
 
 
-def test_another_spec_is_another_wish() -> None:
+def test_another_spec_is_parsed_again() -> None:
     first = parse.job_seen(a_job_object())
     second = parse.job_seen(a_job_object(training={"steps": 11}))
 

@@ -1,4 +1,4 @@
-"""Reports that reach the replica that does not lead, over real TLS."""
+"""Progress reports that reach a standby replica, over real TLS."""
 
 import os
 from collections.abc import AsyncIterator
@@ -83,7 +83,7 @@ async def test_a_report_reaches_the_leader_as_it_came(folder: Path, leader: str)
     }
 
 
-async def test_a_leader_with_another_certificate_is_not_told_the_token(
+async def test_leader_with_another_certificate_does_not_get_the_token(
     folder: Path, leader: str
 ) -> None:
     status, said = await reply_of(folder, leader, host="elsewhere.svc")
@@ -95,9 +95,9 @@ async def test_a_leader_with_another_certificate_is_not_told_the_token(
 @pytest.mark.parametrize(
     ("address", "headers"),
     [("", {}), ("127.0.0.1:1", {RELAYED: "1"}), ("127.0.0.1:1", {})],
-    ids=["nobody leads", "it was passed on before", "the leader is gone"],
+    ids=["no replica leads", "it was forwarded before", "the leader is gone"],
 )
-async def test_without_a_leader_the_coordinator_is_told_to_report_again(
+async def test_without_a_leader_the_coordinator_must_report_again(
     folder: Path, address: str, headers: dict[str, str]
 ) -> None:
     status, _ = await reply_of(folder, address, headers=headers)

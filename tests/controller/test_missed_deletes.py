@@ -1,4 +1,4 @@
-"""What a watch does not tell: objects that were deleted while it began anew."""
+"""Missed deletions: objects that were deleted while their watch restarted."""
 
 import asyncio
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def views_with(*pods: str) -> InformerCache:
 
 
 async def left_of(cache: InformerCache, api: Names, *events: str | None) -> list[Place]:
-    """Let a census see these events of one pod, and return what it found to be gone."""
+    """Feed these events of one pod to the check, and return the deletions that it found."""
     deleted: list[Place] = []
     missed_deletes = MissedDeletes(
         api=cast("KubernetesApi", api), cache=cache, namespaces=("a",), on_deleted=deleted.append
@@ -103,7 +103,7 @@ async def test_an_api_server_that_does_not_answer_says_nothing_about_what_is_gon
     assert len(api.asked) >= 2
 
 
-async def test_one_that_is_made_anew_during_the_count_is_not_taken_for_gone() -> None:
+async def test_object_that_is_recreated_during_a_check_is_not_gone() -> None:
     cache, deleted = views_with("sums-trainer-0"), list[Place]()
 
     class Slow(Names):

@@ -1,4 +1,4 @@
-"""What planning makes of machines without room: whole answers of the planner, in this process."""
+"""Planning with machines without room: whole answers of the planner, in this process."""
 
 import asyncio
 from collections import Counter

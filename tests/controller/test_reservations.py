@@ -76,5 +76,5 @@ def test_no_sequence_of_jobs_promises_a_gpu_twice(steps: list[tuple[str, bool, P
     promised: Counter[str] = Counter()
     for plan in held.values():
         promised.update(gpus_by_machine(plan))
-    assert promised == reservations.held_by_others("nobody")
+    assert promised == reservations.held_by_others("no-job")
     assert all(promised[machine] <= CAPACITY[machine] for machine in promised)

@@ -1,4 +1,4 @@
-"""Which changes of a status can wait a moment, and which cannot."""
+"""Changes of a status that can wait a moment, and changes that cannot."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,7 +57,7 @@ def test_another_reason_can_wait() -> None:
     assert waits((*others, starts), (*others, pulls))
 
 
-def test_what_is_announced_is_told_at_once() -> None:
+def test_status_with_an_event_is_written_at_once() -> None:
     asked = an_observation(a_job(), plans=())
     key = asked.planning.spec_key
     asks = replace(asked, planning=PlanningSeen(spec_key=key, key="now", is_running=True))
@@ -75,12 +75,12 @@ def test_what_is_announced_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("pod", [COORDINATOR, TRAINER])
-def test_what_turns_a_condition_is_told_at_once(pod: PodSeen) -> None:
+def test_status_with_a_changed_condition_is_written_at_once(pod: PodSeen) -> None:
     others = tuple(each for each in ALL if each != pod)
 
     assert not waits((*others, waiting(pod)), ALL)
     assert not waits(ALL, (*others, waiting(pod)))
 
 
-def test_a_step_is_told_at_once() -> None:
+def test_status_with_a_new_step_is_written_at_once() -> None:
     assert not waits(ALL, ALL, progress=a_report())

@@ -1,4 +1,4 @@
-"""A process that is to end does, also where some part of it never would."""
+"""The time limit of a shutdown: a process exits even if a task hangs."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ from hetrl_operator.kopf_adapter.shutdown import GracefulShutdown
 
 
 async def run(*, ends_in_time: bool) -> list[str]:
-    """Let the first of two tasks fail, and say whether the process was given up."""
-    told: list[str] = []
-    ending = GracefulShutdown(give_up=lambda: told.append("given up"), seconds=0.05)
+    """Let the first of two tasks fail, and return whether the process was exited."""
+    exits: list[str] = []
+    ending = GracefulShutdown(give_up=lambda: exits.append("given up"), seconds=0.05)
 
     async def fails() -> None:
         raise RuntimeError("the watch ended")
@@ -21,10 +21,10 @@ async def run(*, ends_in_time: bool) -> list[str]:
     await asyncio.sleep(0.2)
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return told
+    return exits
 
 
-def test_an_end_that_hangs_is_given_up() -> None:
+def test_shutdown_that_hangs_exits_the_process() -> None:
     assert asyncio.run(run(ends_in_time=False)) == ["given up"]
 
 
@@ -32,14 +32,14 @@ def test_an_end_in_time_is_left_alone() -> None:
     assert asyncio.run(run(ends_in_time=True)) == []
 
 
-def test_nothing_is_given_up_while_all_goes_on() -> None:
+def test_process_does_not_exit_while_all_tasks_run() -> None:
     async def goes_on() -> list[str]:
-        told: list[str] = []
+        exits: list[str] = []
         task = asyncio.create_task(asyncio.sleep(60))
-        GracefulShutdown(give_up=lambda: told.append("given up"), seconds=0.01).watch([task])
+        GracefulShutdown(give_up=lambda: exits.append("given up"), seconds=0.01).watch([task])
         await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return told
+        return exits
 
     assert asyncio.run(goes_on()) == []

@@ -95,4 +95,4 @@ def test_writes_are_found_by_the_job_that_they_belong_to(
     assert pending_writes.of("Pod", "later") == {}
     clock.now += FORGOTTEN_AFTER_SECONDS + 1
     assert pending_writes.of("Pod", "code") == {}
-    assert len(pending_writes._owned) == 1, "of what nobody asks for any more"
+    assert len(pending_writes._owned) == 1, "entries of other owners are left"

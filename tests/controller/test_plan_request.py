@@ -1,4 +1,4 @@
-"""What a planner's process is told of a plan that runs."""
+"""The request to a planner's process for a job that runs by a plan."""
 
 import pytest
 
