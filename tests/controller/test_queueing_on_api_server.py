@@ -1,6 +1,6 @@
-"""Jobs in a queue on a real API server with Kueue's kinds; what Kueue says is written by the tests.
+"""Jobs in a queue on a real API server with Kueue's kinds; the tests write Kueue's conditions.
 
-With Kueue itself the same is told by ``bench/proof/kueue``.
+``bench/proof/kueue`` shows the same with Kueue itself.
 """
 
 import json

@@ -152,7 +152,7 @@ class JobMetrics:
         self._counted: dict[JobName, tuple[Plan, dict[tuple[str, ...], float]]] = {}
 
     def show(self, job: JobName, shown: JobShown) -> None:
-        """Bring a job's series up to date."""
+        """Update a job's series."""
         self._count_turns(job, shown)
         plan = shown.plan
         self._phase.show(job, {(shown.phase,): 1})
@@ -178,7 +178,7 @@ class JobMetrics:
 
     def _gpus_of(self, job: JobName, plan: Plan) -> dict[tuple[str, ...], float]:
         known, found = self._counted.get(job, (None, {}))
-        # A round comes far more often than a plan, and a large plan has thousands of GPUs.
+        # Reconciles are far more frequent than plans, and a large plan has thousands of GPUs.
         if known is not plan:
             found = _gpus(pod_sets(plan))
             self._counted[job] = plan, found
@@ -187,7 +187,7 @@ class JobMetrics:
     def _count_turns(self, job: JobName, shown: JobShown) -> None:
         before = self._phases.get(job)
         self._phases[job] = shown.phase
-        # What we find at our own start happened before, and was counted then.
+        # State at the operator's start is older, and was counted by an earlier process.
         if before is None or before == shown.phase:
             return
         if shown.phase in _ENDS:

@@ -40,7 +40,7 @@ class Workqueue:
         )
 
     def depth(self, size: int) -> None:
-        """Take the number of waiting keys."""
+        """Record the number of waiting keys."""
         self._depth.set(size)
 
     def added(self) -> None:
@@ -48,11 +48,11 @@ class Workqueue:
         self._adds.inc()
 
     def waited(self, seconds: float) -> None:
-        """Take how long a key waited for a worker."""
+        """Record how long a key waited for a worker."""
         self._waits.observe(seconds)
 
     def worked(self, seconds: float) -> None:
-        """Take how long a worker was busy with a key."""
+        """Record how long a worker was busy with a key."""
         self._works.observe(seconds)
 
     def retried(self) -> None:
@@ -61,7 +61,7 @@ class Workqueue:
 
 
 class Metrics:
-    """All figures of one operator process."""
+    """All metrics of one operator process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them."""
@@ -74,7 +74,7 @@ class Metrics:
         )
         self._reconcile_seconds = Histogram(
             "hetrl_operator_reconcile_duration_seconds",
-            "Time of one round over a job.",
+            "Time of one reconcile of a job.",
             buckets=_SECONDS,
             registry=registry,
         )

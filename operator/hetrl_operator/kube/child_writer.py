@@ -1,8 +1,7 @@
-"""Writes of a job's objects: the first creates, and later ones change only what the job owns.
+"""Writes of a job's objects: the first one creates, and later ones only change the job's own.
 
-A creation fails where the name is taken, so that nothing of others is changed, owned or, with the
-job, deleted. What the answers mean is left to ``outcomes``, whose object it is to
-``name_conflict``.
+A creation fails if the name is taken, so that no object of another owner is changed, adopted or
+deleted with the job. ``write_results`` reads responses, and ``name_conflict`` checks owners.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ _MANAGER = {"fieldManager": FIELD_MANAGER}
 
 
 class ChildWriter:
-    """Creates the objects of jobs, and updates those that a job owns."""
+    """The writer of jobs' objects: it creates them, and updates those that a job owns."""
 
     def __init__(self, api: KubernetesApi) -> None:
         """Write through this connection."""
@@ -34,7 +33,7 @@ class ChildWriter:
 
         Args:
             job: the owner.
-            manifest: what the object is to be.
+            manifest: the desired object.
             known: the object as the watches show it, owned by the job; None where they show none.
         """
         if known is not None:
@@ -49,8 +48,8 @@ class ChildWriter:
     async def _write_existing(self, job: JobSeen, manifest: Manifest) -> Outcome:
         """Update an object that the watches do not show, if it is the job's.
 
-        So it is with every Secret, as none is watched; after a crash between a write and what
-        follows it; and with an object whose labels somebody has removed.
+        This holds for every Secret, as none is watched; after a crash right after a write; and for
+        an object whose labels a user has removed.
         """
         reply = await self._metadata(manifest)
         if not reply.is_success:
@@ -113,7 +112,7 @@ class ChildWriter:
 
 
 def _may_drop_fields(manifest: Manifest, known: ChildSeen) -> bool:
-    """Tell whether an object may have fields of its creation that the manifest has not.
+    """Tell whether an object may have fields from its creation that the manifest lacks.
 
     Objects of earlier releases were created by server-side apply, which needs no help.
     """
@@ -122,7 +121,7 @@ def _may_drop_fields(manifest: Manifest, known: ChildSeen) -> bool:
 
 
 def _unread(reply: Reply, manifest: Manifest) -> Outcome:
-    """Return what follows where the owner of an existing object could not be read."""
+    """Return the outcome if the owner of an existing object could not be read."""
     outcome = outcome_of(reply, kind=_name(manifest))
     if not isinstance(outcome, Refused):
         return outcome

@@ -1,7 +1,7 @@
-"""One HTTP request to the API server, answered as a value. The official client's asyncio half.
+"""Requests to the API server, with responses as values, over the official asyncio client.
 
-The generated methods are left aside: they validate and copy every object, and raise for what
-``apply`` expects. Authentication, TLS and connection pooling are the client's.
+The client's generated methods are not used: they validate and copy every object, and raise for
+responses that ``writer`` expects. The client provides authentication, TLS and connection pooling.
 """
 
 import json
@@ -22,7 +22,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 REQUEST_SECONDS = 30.0
 
 _MOST_CONNECTIONS = 32
-"""Each keeps some 190 KiB for TLS, and more are no faster: API servers queue what is too much."""
+"""Limit of connections: each takes 190 KiB for TLS, and more are no faster."""
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -30,40 +30,40 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""To accept of an object: its metadata without its content."""
+"""Media type of an object's metadata without its content."""
 
 NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""To accept of a list: its objects without their content."""
+"""Media type of a list of objects' metadata without their content."""
 
 
 class RequestMetrics(Protocol):
-    """What requests count."""
+    """The metrics of requests."""
 
     def requested(self, *, method: str, code: int) -> None:
-        """Count one request; code 0 is one without an answer."""
+        """Count one request; code 0 means no response."""
 
     def throttled(self, seconds: float) -> None:
-        """Take how long a request waited for its turn."""
+        """Record how long a request waited for the rate limiter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the API server answered."""
+    """A response of the API server."""
 
     status: int
-    """HTTP status; 0 where no answer came."""
+    """HTTP status; 0 if no response came."""
 
     body: Mapping[str, Any]
     retry_after_seconds: float | None = None
 
     @property
     def is_success(self) -> bool:
-        """Whether it did what was asked."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300  # noqa: PLR2004  # as HTTP defines success
 
     @property
     def message(self) -> str:
-        """What the server said about it."""
+        """The server's message about the request."""
         return str(self.body.get("message", "")) or f"HTTP status {self.status}"
 
 

@@ -1,4 +1,4 @@
-"""Which field managers own what of an object, and what of it remains although it was dropped.
+"""Ownership of an object's fields, and fields that stay although their manager dropped them.
 
 Server-side apply removes a field only where no other manager owns it. The API server records a
 creation by POST as operation ``Update``, which counts as another manager than our own ``Apply``.
@@ -16,8 +16,8 @@ JsonPatch = list[dict[str, Any]]
 def created_as_applied(metadata: Json) -> JsonPatch | None:
     """Return a JSON patch by which fields of our creation count as applied by us.
 
-    Works as ``csaupgrade`` of client-go. The patch fails with a conflict where the object is not
-    the one that ``metadata`` was read from any more.
+    It works like ``csaupgrade`` of client-go. The patch fails with a conflict if the object has
+    changed since ``metadata`` was read.
 
     Args:
         metadata: of the object, with ``managedFields``, ``uid`` and ``resourceVersion``.
@@ -45,7 +45,7 @@ def created_as_applied(metadata: Json) -> JsonPatch | None:
 
 
 def is_object(uid: str) -> JsonPatch:
-    """Return the test that keeps a JSON patch from an object of the same name made since."""
+    """Return the test by which a JSON patch fails on a newer object of the same name."""
     return [{"op": "test", "path": "/metadata/uid", "value": uid}]
 
 
