@@ -82,7 +82,7 @@ class Lane:
 
         Args:
             script: what befalls the operator's requests.
-            with_start: whether the operator also starts under the script, lists and watches included.
+            with_start: whether the script also covers the operator's start with its lists.
         """
         eventually(self.operator.is_ready, what="the operator is ready")
         life = Life(api=self.api, namespace=self.namespace, pool=pool_of(self.number))
