@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
-from hetrl_operator.http.forward_to_leader import Relay
+from hetrl_operator.http.forward_to_leader import LeaderForwarder
 from hetrl_operator.http.health import application, served
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.http.progress import Endpoint, Reviews, server_tls
@@ -27,7 +27,7 @@ from hetrl_operator.kopf_adapter.shutdown import GracefulShutdown
 from hetrl_operator.kube.client import KubernetesApi, connect
 from hetrl_operator.kube.kueue_availability import why_off
 from hetrl_operator.kube.leader_election import Candidate, LeaderElection
-from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.rate_limiter import RateLimiter
 from hetrl_operator.kube.writer import Writer
 from hetrl_operator.model.labels import FIELD_MANAGER
 from hetrl_operator.model.parse import JobKey
@@ -98,10 +98,10 @@ async def run(settings: Settings) -> None:
 async def _connected(
     stack: contextlib.AsyncExitStack, settings: Settings, metrics: Metrics
 ) -> KubernetesApi:
-    throttle = Throttle(
-        per_second=settings.client.requests_per_second, at_once=settings.client.requests_at_once
+    rate_limiter = RateLimiter(
+        per_second=settings.client.requests_per_second, burst=settings.client.requests_at_once
     )
-    api = await connect(metrics, throttle=throttle)
+    api = await connect(metrics, rate_limiter=rate_limiter)
     stack.push_async_callback(api.close)
     return api
 
@@ -237,7 +237,7 @@ async def _serve_progress(
         report=lambda key, uid, said: (
             hooks.controller.report(key, uid, said) if hooks.controller else None
         ),
-        relay=Relay(
+        forwarder=LeaderForwarder(
             leads=election.leads,
             address=election.leader_address,
             authority=directory / "ca.crt",

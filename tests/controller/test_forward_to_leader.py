@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from hetrl_cli.run.setup.ports import free_ports
-from hetrl_operator.http.forward_to_leader import RELAYED, Relay
+from hetrl_operator.http.forward_to_leader import RELAYED, LeaderForwarder
 from hetrl_operator.http.health import served
 from hetrl_operator.http.progress import server_tls
 from hetrl_operator.render import tls
@@ -50,14 +50,14 @@ async def reply_of(
     folder: Path, address: str, *, host: str = HOST, headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, str]]:
     """Report to a replica that stands by; return its answer."""
-    relay = Relay(
+    forwarder = LeaderForwarder(
         leads=lambda: False,
         address=lambda: address,
         authority=folder / "ca.crt",
         url=f"https://{host}:8443",
     )
     application = web.Application()
-    application.router.add_post("/{any:.*}", relay.pass_on)
+    application.router.add_post("/{any:.*}", forwarder.forward)
     (port,) = free_ports(1)
     async with (
         served(application, port=port),

@@ -13,7 +13,7 @@ from hetrl_core.task import Role
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.kube.client import KubernetesApi
 from hetrl_operator.kube.paths import collection
-from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.rate_limiter import RateLimiter
 from hetrl_operator.model.actions import Apply, IssueCertificates, Manifest, SubmitWorkload
 from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.model.parse import job_seen
@@ -36,7 +36,7 @@ async def connection(cluster: Cluster) -> AsyncIterator[KubernetesApi]:
     found = KubernetesApi(
         client.ApiClient(configuration),
         Metrics(CollectorRegistry()),
-        throttle=Throttle(per_second=100.0, at_once=100),
+        rate_limiter=RateLimiter(per_second=100.0, burst=100),
         log_in=log_in,
     )
     try:

@@ -21,7 +21,7 @@ _SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relay:
+class LeaderForwarder:
     """The forwarder to the leader."""
 
     leads: Callable[[], bool]
@@ -36,7 +36,7 @@ class Relay:
     url: str
     """``https://host:port`` of the Service; certificates are issued for its host."""
 
-    async def pass_on(self, request: web.Request) -> web.Response:
+    async def forward(self, request: web.Request) -> web.Response:
         """Forward a report and return the leader's response; 503 if there is none."""
         address = self.address()
         if not address or RELAYED in request.headers:

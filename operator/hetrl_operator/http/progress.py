@@ -18,7 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 from hetrl_core.task import Role
-from hetrl_operator.http.forward_to_leader import Relay
+from hetrl_operator.http.forward_to_leader import LeaderForwarder
 from hetrl_operator.kube.client import KubernetesApi
 from hetrl_operator.model.observed import JobSeen, PodSeen, ProgressSeen
 from hetrl_operator.model.parse import JobKey, progress_seen
@@ -88,16 +88,16 @@ class Reviews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The web application."""
+    """The endpoint's web application."""
 
     reviews: Reviews
     job: Callable[[JobKey], JobSeen | None]
     pods: Callable[[JobSeen], tuple[PodSeen, ...]]
     report: Callable[[JobKey, str, ProgressSeen], None]
-    """Takes a job's key and uid, and what its coordinator said."""
+    """Called with a job's key, its uid and its coordinator's report."""
 
-    relay: Relay | None = None
-    """To the replica that leads; None: we are the only one."""
+    forwarder: LeaderForwarder | None = None
+    """The forwarder to the leader; None: this is the only replica."""
 
     def application(self) -> web.Application:
         """Return the application with its one route."""
@@ -106,8 +106,8 @@ class Endpoint:
         return application
 
     async def _take(self, request: web.Request) -> web.Response:
-        if self.relay and not self.relay.leads():
-            return await self.relay.pass_on(request)
+        if self.forwarder and not self.forwarder.leads():
+            return await self.forwarder.forward(request)
         key = (request.match_info["namespace"], request.match_info["name"])
         job = self.job(key)
         refusal = await self._refusal(request, key, job)

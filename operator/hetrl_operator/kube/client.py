@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from kubernetes.aio import client, config
 
-from hetrl_operator.kube.rate_limiter import Throttle
+from hetrl_operator.kube.rate_limiter import RateLimiter
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 REQUEST_SECONDS = 30.0
@@ -75,7 +75,7 @@ class KubernetesApi:
         api_client: Any,
         metrics: RequestMetrics,
         *,
-        throttle: Throttle,
+        rate_limiter: RateLimiter,
         log_in: Callable[[], Awaitable[None]],
     ) -> None:
         """Take over the client; close it with ``close``.
@@ -83,12 +83,12 @@ class KubernetesApi:
         Args:
             api_client: the official client, logged in.
             metrics: counts requests.
-            throttle: limits requests.
+            rate_limiter: limits requests.
             log_in: reads the credentials again into the client's configuration.
         """
         self._client = api_client
         self._metrics = metrics
-        self._throttle = throttle
+        self._rate_limiter = rate_limiter
         self._log_in = log_in
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class KubernetesApi:
         If the API server rejects the credentials, as after a token has expired, they are read again
         and the request is sent once more.
         """
-        self._metrics.throttled(await self._throttle.take())
+        self._metrics.throttled(await self._rate_limiter.take())
 
         request = _Request(
             method=method,
@@ -169,7 +169,7 @@ class _Request:
     timeout_seconds: float
 
 
-async def connect(metrics: RequestMetrics, *, throttle: Throttle) -> KubernetesApi:
+async def connect(metrics: RequestMetrics, *, rate_limiter: RateLimiter) -> KubernetesApi:
     """Connect as the pod's service account, or as the kubeconfig says outside of a cluster."""
     configuration = client.Configuration()
 
@@ -184,7 +184,9 @@ async def connect(metrics: RequestMetrics, *, throttle: Throttle) -> KubernetesA
     configuration.client_session_kwargs = {"trust_env": False}
     configuration.connection_pool_maxsize = _MOST_CONNECTIONS
     configuration.proxy = configuration.proxy or _proxy(configuration.host)
-    return KubernetesApi(client.ApiClient(configuration), metrics, throttle=throttle, log_in=log_in)
+    return KubernetesApi(
+        client.ApiClient(configuration), metrics, rate_limiter=rate_limiter, log_in=log_in
+    )
 
 
 def _proxy(url: str) -> str | None:

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, kw_only=True)
-class Throttle:
+class RateLimiter:
     """A bucket of tokens that refills at a steady rate. It belongs to one event loop."""
 
     per_second: float
-    at_once: float
+    burst: float
     _left: float = field(init=False)
     _at: float | None = None
 
     def __post_init__(self) -> None:
-        self._left = self.at_once
+        self._left = self.burst
 
     async def take(self) -> float:
         """Wait for a token and take it; return the seconds that it took."""
@@ -26,7 +26,7 @@ class Throttle:
         passed = now - (now if self._at is None else self._at)
         self._at = now
         # A negative value counts tokens that are promised to earlier waiters.
-        self._left = min(self.at_once, self._left + passed * self.per_second) - 1
+        self._left = min(self.burst, self._left + passed * self.per_second) - 1
         wait = max(0.0, -self._left / self.per_second)
         if wait:
             await asyncio.sleep(wait)
