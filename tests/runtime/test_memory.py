@@ -10,7 +10,7 @@ import pytest
 
 ROUNDS = """
 import resource, sys
-from hetrl_runtime import memory
+from hetrl_runtime.compute import memory
 if sys.argv[1] == "keep":
     memory.keep_freed()
 def faults():
@@ -49,7 +49,7 @@ def test_blocks_that_are_made_over_and_over_are_of_the_same_pages() -> None:
 LOADED = """
 import gc
 import torch
-from hetrl_runtime import memory
+from hetrl_runtime.compute import memory
 memory.keep_loaded()
 print(len(gc.get_objects()), gc.get_freeze_count())
 """

@@ -160,7 +160,7 @@ def test_hard_limit_of_processor_time_ends_what_ignores_its_signal() -> None:
 
 ASKS = """
 import asyncio, sys
-from hetrl_core.job import PythonReward
+from hetrl_core.job.spec import PythonReward
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 
 async def main():
