@@ -54,13 +54,13 @@ def plan(
     Returns:
         The plan, or every reason why there is none.
     """
-    # 1. Refuse jobs that cannot be planned.
+    # 1. Reject
     if refusals := _refusals(job):
         return Infeasible(reasons=refusals)
 
-    # 2. Search the space of plans.
     fleet = usable_machines(snapshot, job.resources)
     for may_be_apart in (True, False):
+        # 2. Describe the space
         space = space_of(fleet, job, runnable_only=runnable_only, may_be_apart=may_be_apart)
         portfolio = Portfolio(
             space=space,
@@ -69,7 +69,10 @@ def plan(
             should_stop=should_stop,
             evaluations=evaluations,
         )
-        result, others = _search(portfolio, job)
+        # 3. Find a first plan
+        first, others = _first(portfolio, job)
+        # 4. Refine it
+        result = portfolio.refine(job.planning.strategy, first, others=choices(others))
         if result or not space.work.generation_apart:
             break
     if result is None:
@@ -83,26 +86,22 @@ def plan(
         )
         return Infeasible(reasons=reasons)
 
-    # 5. Compare the finalists in the simulator.
+    # 5. Play the finalists off
     result = run_playoff(result, portfolio, job)
 
-    # 6. Add machines, the gap to the bound, and the rejected alternatives.
+    # 6. Explain
     found = _to_plan(job, portfolio, result)
     return replace(found, rejected=rejected(others, found, portfolio.goal))
 
 
-def _search(
-    portfolio: Portfolio, job: JobSpec
-) -> tuple[SearchResult | None, Sequence[Alternative]]:
-    """Return the best result in a space, and the alternatives to compare it with."""
-    # 3. Find an initial result within moments.
+def _first(portfolio: Portfolio, job: JobSpec) -> tuple[SearchResult | None, Sequence[Alternative]]:
+    """Return a first result within moments, and the alternatives to compare it with."""
     strategy = job.planning.strategy
     first = portfolio.initial(strategy)
     is_compared = first or strategy is Strategy.AUTO
     searcher = _searcher(portfolio, job)
     others = alternatives(portfolio.space, portfolio.goal, searcher) if is_compared else ()
-    # 4. Refine it by HetRL's search, if the strategy includes that.
-    return portfolio.refine(strategy, first, others=choices(others)), others
+    return first, others
 
 
 def _searcher(portfolio: Portfolio, job: JobSpec) -> Searcher:

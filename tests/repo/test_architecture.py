@@ -65,6 +65,20 @@ def columns_of_layers() -> dict[str, list[list[str]]]:
     }
 
 
+@pytest.mark.parametrize(
+    ("section", "source"),
+    [
+        ("Reconciling one job", "operator/hetrl_operator/reconcile/reconciler.py"),
+        ("Planning one job", "operator/hetrl_planner/plan_job.py"),
+    ],
+)
+def test_steps_on_the_map_are_those_of_the_code(section: str, source: str) -> None:
+    text = MAP.partition(f"## {section}")[2].partition("\n## ")[0]
+    on_the_map = re.findall(r"^\d\. \*\*([\w ]+)\*\*", text, re.MULTILINE)
+    in_the_code = re.findall(r"^ +# \d\. ([\w ]+)", (ROOT / source).read_text(), re.MULTILINE)
+    assert on_the_map == in_the_code
+
+
 def test_no_code_is_kept_from_the_formatter() -> None:
     kept = re.compile(r"# fmt: ?(skip|off)")
     files = [path for source in SOURCES for path in source.rglob("*.py")]

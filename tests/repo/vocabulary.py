@@ -141,7 +141,8 @@ def _openings(path: Path, tree: ast.Module) -> Iterator[Use]:
 
 
 def _relative(path: Path) -> str:
-    return str(path.resolve().relative_to(ROOT))
+    path = path.resolve()
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 if __name__ == "__main__":

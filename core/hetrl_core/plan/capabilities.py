@@ -48,6 +48,10 @@ def split_obstacle(
 
 
 def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
+    return [*_split_apart(plan), *_inconsistent_tasks(plan), *_unlike_job(plan, job)]
+
+
+def _split_apart(plan: Plan) -> list[str]:
     found = [
         f"{named(group.tasks)} apart from {named(CRITIC.difference(group.tasks))}: the same "
         "processes do both"
@@ -61,14 +65,22 @@ def _grouping_obstacles(plan: Plan, job: JobSpec) -> list[str]:
         for share in replica.shares
     ):
         found.append("tasks that share GPUs are split differently: this release splits them alike")
+    return found
+
+
+def _inconsistent_tasks(plan: Plan) -> list[str]:
     groups = grouping(group.tasks for group in plan.groups)
-    found += [f"nothing does {task}" for task in _ALWAYS if not plan.groups_with(task)]
-    found += [
+    missing = [f"nothing does {task}" for task in _ALWAYS if not plan.groups_with(task)]
+    return missing + [
         f"{task} is done together with other tasks here and without them there: this release "
         "does it in one way"
         for task in Task
         if sum(task in each for each in groups) > 1
     ]
+
+
+def _unlike_job(plan: Plan, job: JobSpec) -> list[str]:
+    found = []
     if (job.algorithm.type is AlgorithmType.PPO) is not bool(
         plan.groups_with(Task.CRITIC_TRAINING)
     ):

@@ -213,7 +213,7 @@ def pod_seen(body: Body) -> PodSeen | None:
         ),
         # The API server writes the time at which the grace ends.
         deletion_due_at=_optional_time(metadata.get("deletionTimestamp")),
-        is_gated=any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ()),
+        is_gated=_is_gated(spec),
         is_ready=is_ready,
         restarts=int(container.get("restartCount", 0)),
         waiting_reason=reason,
@@ -222,7 +222,7 @@ def pod_seen(body: Body) -> PodSeen | None:
         others_trouble="" if is_ready else others_trouble(body, role),
         restart_hash=(metadata.get("annotations") or {}).get(RESTART_HASH, ""),
         affinity_nodes=_affinity_nodes(spec),
-        selected_hostname=(spec.get("nodeSelector") or {}).get("kubernetes.io/hostname", ""),
+        selected_hostname=_selected_hostname(spec),
     )
 
 
@@ -313,6 +313,14 @@ def _termination(container: Body) -> Termination | None:
         message=str(ended.get("message", "")),
         at=_time(ended["finishedAt"]),
     )
+
+
+def _is_gated(spec: Body) -> bool:
+    return any(each["name"] == GANG_GATE for each in spec.get("schedulingGates") or ())
+
+
+def _selected_hostname(spec: Body) -> str:
+    return str((spec.get("nodeSelector") or {}).get("kubernetes.io/hostname", ""))
 
 
 def _gpus(spec: Body) -> int:

@@ -70,6 +70,10 @@ class _Record:
     """Whether the search uses the whole fleet and reserves nothing, for a job in a queue."""
 
 
+_NO_SEARCH = _Record(spec_key="", key="")
+"""The record of a job without a search."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SearchInput:
     """The planner's inputs for a job at one moment."""
@@ -142,40 +146,42 @@ class Planning:
             return PlanningSeen(spec_key="", key="", is_reserved=self.reservations.holds(job.uid))
         spec_key = planning_key(job.parsed)
         record = self._records.get(job.uid)
-        if record and record.spec_key != spec_key:
-            record = None
-        reserved = self.reservations.holds(job.uid)
+        if record is None or record.spec_key != spec_key:
+            record = _NO_SEARCH
+        # Costly on a large fleet, so only computed if a plan may have to be made.
+        is_current = plan is not None and not base and plan.planned_for == spec_key
+        is_validated = record.base == base and isinstance(record.answer, Plan)
+        key = ""
+        if not is_current and not (manual_plan and is_validated):
+            has_manual = manual_plan is not None
+            key = self._key(
+                job, job.parsed, spec_key, base, unreserved=unreserved, has_manual_plan=has_manual
+            )
         return PlanningSeen(
             spec_key=spec_key,
-            # Costly on a large fleet, so only computed if a plan may have to be made.
-            key=""
-            if (plan and not base and plan.planned_for == spec_key)
-            or (manual_plan and record and record.base == base and isinstance(record.answer, Plan))
-            else self._key(
-                job,
-                job.parsed,
-                spec_key,
-                base,
-                unreserved=unreserved,
-                has_manual_plan=manual_plan is not None,
-            ),
-            is_running=record is not None and record.answer is None,
-            answer=record.answer if record else None,
-            answer_key=record.key if record else "",
-            answer_base=record.base if record else "",
-            answer_fleet=record.fleet if record else "",
-            answered_at=record.answered_at if record else None,
-            num_failures=record.num_failures if record else 0,
-            left_out="; ".join(record.left_out) if record else "",
-            is_reserved=reserved,
+            key=key,
+            is_running=record is not _NO_SEARCH and record.answer is None,
+            answer=record.answer,
+            answer_key=record.key,
+            answer_base=record.base,
+            answer_fleet=record.fleet,
+            answered_at=record.answered_at,
+            num_failures=record.num_failures,
+            left_out="; ".join(record.left_out),
+            is_reserved=self.reservations.holds(job.uid),
             holds_manual_plan=manual_plan is not None
             and self.reservations.holds_just(job.uid, manual_plan.plan),
-            conflict=""
-            if plan is None or reserved
-            else (Reservations() if unreserved else self.reservations).conflict(
-                job.uid, plan.plan, self._capacity.capacity(job.parsed)
-            ),
+            conflict=self._conflict(job, job.parsed, plan, unreserved=unreserved),
         )
+
+    def _conflict(
+        self, job: JobSeen, parsed: ParsedSpec, plan: PlanSeen | None, *, unreserved: bool
+    ) -> str:
+        """Return why the active plan's GPUs cannot be reserved; empty where they can or are."""
+        if plan is None or self.reservations.holds(job.uid):
+            return ""
+        others = Reservations() if unreserved else self.reservations
+        return others.conflict(job.uid, plan.plan, self._capacity.capacity(parsed))
 
     def fleet(self, job: JobSeen, plan: PlanSeen | None, now: datetime) -> FleetSeen:
         """Return the fleet that concerns a job, and since when it differs from its plan's."""

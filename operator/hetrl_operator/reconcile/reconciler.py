@@ -146,10 +146,16 @@ class Controller:
             return "gone"
         self._uids[key] = job.uid
         now = datetime.now(UTC)
+        # 1. Snapshot
         seen = self.observer.observe(job, now)
-        decision = self._debounced(job, decide(seen, now, self.pods))
+        # 2. Decide
+        decision = decide(seen, now, self.pods)
+        # 3. Delay
+        decision = self._debounced(job, decision)
+        # 4. Execute
         outcome = await self.executor.apply(seen, decision)
         self._show(seen)
+        # 5. Requeue
         return self._requeue(key, job, decision, outcome)
 
     def _debounced(self, job: JobSeen, decision: Decision) -> Decision:

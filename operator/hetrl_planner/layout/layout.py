@@ -123,6 +123,10 @@ def _task_faults(task: TaskLayout, devices: Devices, num_layers: int) -> Iterato
         yield f"{task.task}: a stage is not on one machine"
     if any(sum(stage.num_layers for stage in replica) != num_layers for replica in task.replicas):
         yield f"{task.task}: a replica has not all {num_layers} layers"
+    yield from _replica_faults(task, devices)
+
+
+def _replica_faults(task: TaskLayout, devices: Devices) -> Iterator[str]:
     if task.task not in TRAINING_TASKS and any(
         len({devices.machine_sites[devices.gpu_machines[stage.gpus[0]]] for stage in replica}) > 1
         for replica in task.replicas

@@ -30,15 +30,24 @@ def sides(cards: Sequence[Card], region: str, hops: Sequence[Hop]) -> Sides:
     """
     here = [(number, card) for number, card in enumerate(cards) if card.region == region]
     used = sorted((pair for pair in here if pair[1].tasks), key=_along)
-    apart = {number for number, card in used if card.generates_only}
-    others = {number for number, _ in used} - apart
-    if any({hop.source, hop.target} & apart and {hop.source, hop.target} & others for hop in hops):
-        apart = set()
+    apart = _rollouts_apart(used, hops)
     return Sides(
         rollouts=tuple(pair for pair in used if pair[0] in apart),
         others=tuple(pair for pair in used if pair[0] not in apart),
         unused=tuple(card for _, card in here if not card.tasks),
     )
+
+
+def _rollouts_apart(used: Sequence[NumberedCard], hops: Sequence[Hop]) -> set[int]:
+    """Return the cards that only generate; none if a hop connects one of them to another card."""
+    apart = {number for number, card in used if card.generates_only}
+    others = {number for number, _ in used} - apart
+    return set() if any(_connects(hop, apart, others) for hop in hops) else apart
+
+
+def _connects(hop: Hop, some: set[int], others: set[int]) -> bool:
+    ends = {hop.source, hop.target}
+    return bool(ends & some and ends & others)
 
 
 def _along(pair: NumberedCard) -> tuple[tuple[int, int, int], int]:

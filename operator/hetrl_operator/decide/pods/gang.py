@@ -37,11 +37,7 @@ def remove_scheduling_gates(
     """
     gone = {each.uid for each in leaving}
     pods = {place: pod for place, pod in present(seen.pods, sets).items() if pod.uid not in gone}
-    if not any(pod.is_gated for pod in pods.values()):
-        return ()
-    complete = len(pods) == sum(each.num_pods for each in sets)
-    started = any(not pod.is_gated for pod in pods.values())
-    if not complete and not started:
+    if not _may_start(pods, sets):
         return ()
     may_train = _trainers_complete(pods, sets) and not holds_trainers
     held = frozenset[Role]() if may_train else frozenset({Role.TRAINER})
@@ -54,6 +50,13 @@ def remove_scheduling_gates(
         and each.role not in held
         and not is_lost(seen, each.machines[ordinal], now)
     )
+
+
+def _may_start(pods: dict[tuple[str, int], PodSeen], sets: tuple[PodSet, ...]) -> bool:
+    """Return whether gated pods may start: all pods exist, or some have started before."""
+    num_gated = sum(pod.is_gated for pod in pods.values())
+    is_complete = len(pods) == sum(each.num_pods for each in sets)
+    return num_gated > 0 and (is_complete or num_gated < len(pods))
 
 
 def _trainers_complete(pods: dict[tuple[str, int], PodSeen], sets: tuple[PodSet, ...]) -> bool:

@@ -1,6 +1,6 @@
 """The one word that ``kubectl get`` shows for a job, derived from its conditions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hetrl_api.job.status import Phase
 from hetrl_operator.model.conditions import Finding
@@ -20,8 +20,10 @@ def phase(findings: Iterable[Finding], *, plan_only: bool) -> Phase:
         return Phase.SUSPENDING
     if ConditionType.PLANNED not in true:
         return _without_plan(by_type.get(ConditionType.PLANNED))
-    if plan_only:
-        return Phase.PLANNED
+    return Phase.PLANNED if plan_only else _with_plan(by_type)
+
+
+def _with_plan(by_type: Mapping[str, Finding]) -> Phase:
     quota = by_type.get(ConditionType.QUOTA_RESERVED)
     if quota and not quota.holds and quota.reason != Reason.QUEUE_IGNORED:
         return Phase.QUEUED

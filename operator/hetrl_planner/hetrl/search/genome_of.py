@@ -1,6 +1,7 @@
 """Conversion of a layout to a genome, so that evolution can start from another search's result."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hetrl_core.task import TRAINING_TASKS, Task
 from hetrl_planner.hetrl.genome.genome import Cut, Genome
@@ -14,17 +15,12 @@ def genome_of(layout: Layout, devices: Devices, *, tasks: tuple[Task, ...]) -> G
     Splits that differ within a site, and places that no order of machines gives, are lost.
     """
     groups = sorted(layout.groups, key=lambda group: min(tasks.index(each.task) for each in group))
-    grouping = tuple(
-        tuple(task for task in tasks if any(each.task is task for each in group))
-        for group in groups
-    )
-    counts = [[0] * len(groups) for _ in devices.machine_sizes]
-    for number, group in enumerate(groups):
-        for gpu in frozenset[int]().union(*(each.gpus for each in group)):
-            counts[devices.gpu_machines[gpu]][number] += 1
     return Genome(
-        grouping=grouping,
-        counts=tuple(tuple(row) for row in counts),
+        grouping=tuple(
+            tuple(task for task in tasks if any(each.task is task for each in group))
+            for group in groups
+        ),
+        counts=_counts(groups, devices),
         order=_order(layout, devices),
         cuts=tuple((each.task, _cut(each)) for each in layout.tasks if each.task in TRAINING_TASKS),
         splits=tuple(
@@ -34,6 +30,17 @@ def genome_of(layout: Layout, devices: Devices, *, tasks: tuple[Task, ...]) -> G
             for site, split in _splits(each, devices).items()
         ),
     )
+
+
+def _counts(
+    groups: Sequence[tuple[TaskLayout, ...]], devices: Devices
+) -> tuple[tuple[int, ...], ...]:
+    """Return how many GPUs of each machine each group owns."""
+    counts = [[0] * len(groups) for _ in devices.machine_sizes]
+    for number, group in enumerate(groups):
+        for gpu in frozenset[int]().union(*(each.gpus for each in group)):
+            counts[devices.gpu_machines[gpu]][number] += 1
+    return tuple(tuple(row) for row in counts)
 
 
 def _order(layout: Layout, devices: Devices) -> tuple[int, ...]:

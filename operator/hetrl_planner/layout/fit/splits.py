@@ -57,22 +57,32 @@ def splits(site: Site, work: Workload, task: Task, *, runnable_only: bool) -> It
     """
     model = work.architecture
     tasks = deciding(work.training_side) if task is Task.ACTOR_TRAINING else (task,)
+    for parallelism in _parallelisms(site, work):
+        if runnable_only and any(
+            split_obstacle(each, parallelism, work.engine, model) for each in tasks
+        ):
+            continue
+        for share_size in SHARE_SIZES:
+            if share_size <= site.largest_machine_gpus and _divides(parallelism, share_size):
+                yield Split(parallelism=parallelism, share_size=share_size)
+
+
+def _parallelisms(site: Site, work: Workload) -> Iterator[Parallelism]:
+    model = work.architecture
     for tensor in TENSOR_SIZES:
         if tensor > site.largest_machine_gpus or model.num_query_heads % tensor:
             continue
         for num_stages in STAGE_COUNTS:
-            if num_stages > model.num_layers or tensor * num_stages > site.num_gpus:
-                continue
-            parallelism = Parallelism(tensor=tensor, stage_layers=split_layers(model, num_stages))
-            if runnable_only and any(
-                split_obstacle(each, parallelism, work.engine, model) for each in tasks
-            ):
-                continue
-            for share_size in SHARE_SIZES:
-                stages_per_share, rest = divmod(share_size, tensor)
-                fits = share_size <= site.largest_machine_gpus
-                if fits and not rest and stages_per_share and num_stages % stages_per_share == 0:
-                    yield Split(parallelism=parallelism, share_size=share_size)
+            if num_stages <= model.num_layers and tensor * num_stages <= site.num_gpus:
+                yield Parallelism(tensor=tensor, stage_layers=split_layers(model, num_stages))
+
+
+def _divides(parallelism: Parallelism, share_size: int) -> bool:
+    """Return whether shares of this size hold whole stages, and the same number each."""
+    stages_per_share, rest = divmod(share_size, parallelism.tensor)
+    if rest or not stages_per_share:
+        return False
+    return parallelism.num_stages % stages_per_share == 0
 
 
 def deciding(tasks: Sequence[Task]) -> tuple[Task, ...]:
