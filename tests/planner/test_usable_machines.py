@@ -81,7 +81,7 @@ def test_the_plan_of_a_narrowed_fleet_is_as_fast_as_the_whole_ones(
 
     few = plan(fleet, job, evaluations=0, runnable_only=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_job, "narrowed", lambda whole, _: whole)
+        patch.setattr(plan_job, "usable_machines", lambda whole, _: whole)
         all_ = plan(fleet, job, evaluations=0, runnable_only=True)
 
     assert isinstance(few, Plan) is isinstance(all_, Plan)
