@@ -336,14 +336,14 @@ def test_a_job_generates_with_vllm(tenant: Tenant) -> None:
 
 
 def free_name(tenant: Tenant, kind: str, name: str) -> None:
-    """Delete an object whose name a job needs, once the job says so, and have it look again."""
+    """Delete an object whose name a job needs, once the job reports it, and enqueue the job."""
     what = f"{kind} {name} exists already"
     eventually(
         lambda: what in tenant.condition("ResourcesCreated").get("message", ""), what="NameTaken"
     )
     tenant.kubectl("delete", kind, name)
-    looked = f"example.com/looked-for={kind}"
-    tenant.kubectl("annotate", "hetrljob", "arithmetic", "--overwrite", looked)
+    change = f"example.com/freed={kind}"
+    tenant.kubectl("annotate", "hetrljob", "arithmetic", "--overwrite", change)
 
 
 def test_the_operator_is_refused_nothing_and_uses_every_right_that_it_has(tenant: Tenant) -> None:

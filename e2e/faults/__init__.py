@@ -1,4 +1,4 @@
-"""Faults between the operator and a real API server, and the life of a job that they befall.
+"""Faults between the operator and a real API server, and the life of a job that they interrupt.
 
 Here belong the proxy that makes the faults (``proxy``, ``watches``), the operator as a process
 that dies and comes back (``operator``), one job's life played through the API (``life``) and what

@@ -1,4 +1,4 @@
-"""Which faults there are, and which requests they befall. The proxy carries them out."""
+"""Kinds of faults and the requests that they apply to; the proxy injects them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ON_WATCHES = (
 )
 
 Script = Callable[[Call], Fault | None]
-"""Says what befalls a request; asked once for each, in the order in which they come."""
+"""Returns the fault of a request; called once for each request, in order of arrival."""
 
 
 def nothing(_: Call) -> None:
@@ -85,7 +85,7 @@ def nothing(_: Call) -> None:
 
 
 def once(fault: Fault, *, category: Category, number: int) -> Script:
-    """Let a fault befall one request."""
+    """Inject a fault into one request."""
 
     def script(call: Call) -> Fault | None:
         hit = (call.category, call.number) == (category, number)
@@ -95,12 +95,12 @@ def once(fault: Fault, *, category: Category, number: int) -> Script:
 
 
 MOST_AT_START = 2
-"""How often a fault befalls what an operator asks while it starts: some end it, and then it asks
+"""How often a fault hits what an operator requests while it starts: some end it, and then it asks
 all of that again."""
 
 
 def everywhere(fault: Fault, *, categories: frozenset[Category]) -> Script:
-    """Let a fault befall every request of these categories; sent once more, it gets through.
+    """Inject a fault into every request of these categories; a repeated request gets through.
 
     Otherwise nothing would ever end.
     """

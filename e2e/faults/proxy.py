@@ -1,7 +1,7 @@
 """A real HTTP proxy on loopback between the operator and an API server.
 
 Plain HTTP towards the operator, mutual TLS towards the API server. It lets a script decide for
-each request what befalls it, and keeps a record of all of them. Runs in a thread of its own.
+each request its fault, and keeps a record of all of them. Runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Proxy:
         call = self._call(request)
         fault = self.script(call)
         if (fault in ON_WATCHES) != (call.category is Category.WATCH) and fault is not None:
-            raise ValueError(f"{fault!r} cannot befall a {call.category}")
+            raise ValueError(f"{fault!r} does not apply to a {call.category}")
         if call.category is Category.WATCH:
             return await self._watch(request, call, fault)
         refused = self._before(request, call, fault)
@@ -158,7 +158,7 @@ class Proxy:
     def _before(
         self, request: web.BaseRequest, call: Call, fault: Fault | None
     ) -> web.Response | None:
-        """Do what befalls a request before the API server sees it; None: it goes on."""
+        """Inject a fault before the API server sees the request; None: the request continues."""
         match fault:
             case Fault.KILL_BEFORE:
                 self.kill()

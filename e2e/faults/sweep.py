@@ -72,7 +72,7 @@ class Lane:
         return f"lane-{self.number}"
 
     def undisturbed(self) -> Story:
-        """Return the life that nothing befalls; lived once."""
+        """Return the life without a fault; it is run once."""
         if self._undisturbed is None:
             self._undisturbed = self.live(nothing)
         return self._undisturbed
@@ -81,7 +81,7 @@ class Lane:
         """Play one life under a script, each stage until all is as it would be undisturbed.
 
         Args:
-            script: what befalls the operator's requests.
+            script: the faults of the operator's requests.
             with_start: whether the script also covers the operator's start with its lists.
         """
         eventually(self.operator.is_ready, what="the operator is ready")

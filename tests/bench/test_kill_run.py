@@ -11,7 +11,7 @@ import pytest
 
 from bench.proof.kill.arrangement import Layout, Work, make_claim
 from bench.proof.kill.cases import CASES
-from bench.proof.kill.mishaps import deal
+from bench.proof.kill.fault_injection import deal
 from bench.proof.kill.page import page
 from bench.proof.kill.stage import Stage
 from bench.proof.kill.starter import Starter

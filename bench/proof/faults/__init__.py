@@ -1,5 +1,5 @@
-"""Proves that the operator converges whatever befalls it: `make proof-faults`.
+"""Proof that the operator converges after any fault: `make proof-faults`.
 
-Here belong the list of what befalls it (``cases``), the records of what came of that, and the page
+The package has the list of faults (``cases``), the records of their outcomes, and the page
 (``page``). The faults themselves, and one job's life, are `e2e.faults`'.
 """

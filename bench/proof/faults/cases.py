@@ -1,4 +1,4 @@
-"""What befalls an operator during one job's life, one case a life."""
+"""Faults of the operator during one job's life, one case per life."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Case:
 
     fault: Fault
     write: int | None = None
-    """The write that it befalls; None: every request of the life."""
+    """The write that fails; None: every request of the life."""
 
     @property
     def name(self) -> str:

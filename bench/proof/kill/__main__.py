@@ -73,7 +73,7 @@ async def play(case: Case, starter: Starter, out: Path, claim: Path) -> dict[str
     )
     started, hung = time.monotonic(), ""
     try:
-        await case.befalls(stage)
+        await case.inject(stage)
     except HungError as error:
         hung = str(error)
     finally:

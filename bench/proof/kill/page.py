@@ -25,7 +25,7 @@ def page(found: Mapping[Case, dict[str, Any]], *, code: str) -> str:
             *_deaths(found),
             "",
             *_points(found),
-            *_other_mishaps(found),
+            *_other_faults(found),
             *(["", f"Not played yet: {missing}."] if missing else []),
             "",
         ]
@@ -135,7 +135,7 @@ def _points(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _other_mishaps(found: Mapping[Case, dict[str, Any]]) -> list[str]:
+def _other_faults(found: Mapping[Case, dict[str, Any]]) -> list[str]:
     lines = []
     for case, each in found.items():
         if each["notes"] or each["counts"]:

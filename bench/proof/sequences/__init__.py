@@ -1,4 +1,4 @@
-"""Proves that a job recovers from whatever befalls it, in any order: `make proof-sequences`.
+"""Proof that a job recovers from faults in any order: `make proof-sequences`.
 
 Here belong the records and the page; sequences, lanes and verdicts are `e2e.sequences`'.
 """

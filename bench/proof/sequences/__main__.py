@@ -62,7 +62,7 @@ def _page(found: list[dict[str, Any]]) -> str:
     commits = ", ".join(sorted({each["commit"] for each in found}))
     played_on = found[0]["machine"] if found else "not played yet"
     lines = [
-        "# Does a job recover, whatever befalls it?",
+        "# Does a job recover from any sequence of faults?",
         "",
         f"`make proof-sequences` ({played_on}): sequences of at least {LEAST_STEPS} steps on a "
         "real API server, its controllers and scheduler,",

@@ -167,7 +167,7 @@ async def test_a_process_of_another_job_is_refused(tmp_path: Path) -> None:
 
 @dataclass
 class Pause:
-    """Between two of four steps, for something to befall the coordinator."""
+    """Between two of four steps, for a fault of the coordinator."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)

@@ -21,7 +21,7 @@ from bench.proof.kill.tail import end_of
 from hetrl_core.task import Role
 from hetrl_runtime.process.faults import Point
 
-Befalls = Callable[[Stage], Coroutine[Any, Any, None]]
+FaultInjector = Callable[[Stage], Coroutine[Any, Any, None]]
 
 _COORDINATORS_POINTS = (
     *("lease-decided:9", "lease-written:9", "delivery-accepted:20", "delivery-written:20"),
@@ -48,30 +48,30 @@ async def nothing(stage: Stage) -> None:
         await stage.to_the_end(keeper)
 
 
-def kills(count: int) -> Befalls:
+def kills(count: int) -> FaultInjector:
     """Strike so many times, as the seed says."""
 
-    async def befall(stage: Stage) -> None:
+    async def inject(stage: Stage) -> None:
         async with stage.kept() as keeper:
             drawn = strikes(stage.seed, count, layout=stage.work.layout)
             for strike in drawn:
                 await deal(keeper, strike)
             await stage.to_the_end(keeper)
 
-    return befall
+    return inject
 
 
-def kills_amid_broadcasts(count: int) -> Befalls:
+def kills_amid_broadcasts(count: int) -> FaultInjector:
     """Strike likewise where the trainer broadcasts: each process is a member of its rounds."""
 
-    async def befall(stage: Stage) -> None:
+    async def inject(stage: Stage) -> None:
         await kills(count)(stage)
         went = _times_said(stage, "weights broadcast: version=")
         failed = _times_said(stage, "not broadcast: version=")
         stage.counts.update({"versions broadcast": went, "broadcasts that failed": failed})
         stage.expect(went > 0, "versions were broadcast")
 
-    return befall
+    return inject
 
 
 def _times_said(stage: Stage, words: str) -> int:
