@@ -12,10 +12,10 @@ from typing import Any, assert_never
 
 from hetrl_api.job.status import JobStatus
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
-from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.plan.active_plan import active_plan, named
 from hetrl_operator.model.actions import (
     Action,
     AddFinalizer,
@@ -36,24 +36,29 @@ from hetrl_operator.model.actions import (
     WriteStatus,
 )
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.kueue.admission import QueueingSeen
+from hetrl_operator.model.kueue.queueing import waits
 from hetrl_operator.model.labels import FINALIZER
 from hetrl_operator.model.observed import (
-    Answer,
     ChildSeen,
     FleetSeen,
     JobSeen,
     Observed,
-    PlannerError,
-    PlanningSeen,
-    PlanSeen,
     PodSeen,
     ProgressSeen,
     Termination,
 )
 from hetrl_operator.model.parse import child_seen, job_seen, plan_seen
+from hetrl_operator.model.plan_selection import active_plan, named
+from hetrl_operator.model.planning import (
+    Answer,
+    InsufficientFreeGpus,
+    PlannerError,
+    PlanningSeen,
+    PlanSeen,
+)
 from hetrl_operator.planning.full_machines import FullMachines
-from hetrl_operator.planning.service import planning_key
+from hetrl_operator.planning.inputs import planning_key
 from hetrl_operator.reconcile.snapshot import is_placed
 from tests.builders import a_kind
 from tests.controller.queueing import Queue
@@ -160,13 +165,12 @@ class ClusterModel:
     def observe(self) -> Observed:
         """What the operator sees."""
         key = planning_key(self.job.parsed) if self.job.parsed else ""
-        planning = self.planning or PlanningSeen(spec_key=key, key=f"{key}+fleet")
+        planning = self.planning or PlanningSeen(spec_key=key)
         if planning.spec_key != key:
-            planning = PlanningSeen(
-                spec_key=key, key=f"{key}+fleet", is_reserved=planning.is_reserved
-            )
+            planning = PlanningSeen(spec_key=key, is_reserved=planning.is_reserved)
         plans = tuple(self.plans.values())
-        manual_plan = named(self.job, plans)
+        plan, manual_plan = active_plan(self.job, plans), named(self.job, plans)
+        sets = pod_sets(plan.plan) if plan else ()
         held = self.held is not None and manual_plan is not None and self.held == manual_plan.plan
         planning = replace(planning, holds_manual_plan=planning.is_reserved and held)
         self.planning = planning
@@ -176,17 +180,22 @@ class ClusterModel:
             pods,
             self._waiting(),
             self.now,
-            is_placed=is_placed(self.job, active_plan(self.job, plans), pods),
+            is_placed=is_placed(self.job, sets, pods),
         )
-        if self.choose:
-            # Other machines to plan on are another question.
-            avoided = sorted(self.full_machines.left_out(self.job.uid, A100S))
-            planning = replace(planning, key=f"{key}+{self.fleet}+{avoided}")
-            self.planning = planning
+        queueing = self.queue.seen() if self.queue else QueueingSeen()
+        # The planning service checks no answer that a reservation protects.
+        checks = isinstance(planning.answer, Infeasible | InsufficientFreeGpus) or (
+            isinstance(planning.answer, Plan) and waits(self.job, queueing) and not manual_plan
+        )
+        is_outdated = checks and planning.answer_key != self._inputs()
+        planning = self.planning = replace(planning, is_outdated=is_outdated)
         return Observed(
             job=self.job,
             planning=planning,
             plans=plans,
+            active_plan=plan,
+            pod_sets=sets,
+            manual_plan=manual_plan,
             children=tuple(self.children.values()),
             pods=tuple(self.pods.values()),
             lost_nodes=self.lost_nodes,
@@ -194,7 +203,7 @@ class ClusterModel:
             full_machines=full_machines,
             fleet=self._fleet(),
             progress=self.progress,
-            queueing=self.queue.seen() if self.queue else QueueingSeen(),
+            queueing=queueing,
         )
 
     def round(self, *, after_seconds: float = 1.0) -> tuple[Action | WriteStatus, ...]:
@@ -344,9 +353,13 @@ class ClusterModel:
 
     def move_fleet(self, key: str) -> None:
         """Let what planning sees of the fleet change."""
-        assert self.planning
-        self.planning = replace(self.planning, key=key)
         self.fleet = key
+
+    def _inputs(self) -> str:
+        """The digest of what the planner reads."""
+        avoided = sorted(self.full_machines.left_out(self.job.uid, A100S)) if self.choose else ""
+        key = planning_key(self.job.parsed) if self.job.parsed else ""
+        return f"{key}+{self.fleet}+{avoided}"
 
     def _fleet(self) -> FleetSeen:
         plan = active_plan(self.job, self.plans.values())
@@ -411,7 +424,7 @@ class ClusterModel:
             self.planning = replace(
                 self.planning,
                 answer=answer,
-                answer_key=action.key,
+                answer_key=self._inputs(),
                 answer_base=action.base,
                 answered_at=self.now,
                 answer_fleet=self.fleet,

@@ -10,8 +10,8 @@ from hetrl_operator.model.actions import (
     SubmitWorkload,
     UpdateWorkloadStatus,
 )
-from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadSeen, workload_seen
-from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.model.kueue.admission import QueueingSeen, WorkloadSeen, workload_seen
+from hetrl_operator.model.kueue.api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.model.parse import job_seen
 from tests.controller.values import a_job_object

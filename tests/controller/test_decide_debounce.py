@@ -8,7 +8,8 @@ import pytest
 from hetrl_core.plan.plan import Infeasible
 from hetrl_operator.decide import decide
 from hetrl_operator.decide.status.debounce import can_wait
-from hetrl_operator.model.observed import PlanningSeen, PodSeen
+from hetrl_operator.model.observed import PodSeen
+from hetrl_operator.model.planning import PlanningSeen
 from tests.controller.values import (
     NOW,
     PODS,
@@ -60,10 +61,8 @@ def test_another_reason_can_wait() -> None:
 def test_status_with_an_event_is_written_at_once() -> None:
     asked = an_observation(a_job(), plans=())
     key = asked.planning.spec_key
-    asks = replace(asked, planning=PlanningSeen(spec_key=key, key="now", is_running=True))
-    refused = replace(
-        asked.planning, key="now", answer_key="now", answer=Infeasible(reasons=("no GPU",))
-    )
+    asks = replace(asked, planning=PlanningSeen(spec_key=key, is_running=True))
+    refused = replace(asked.planning, answer=Infeasible(reasons=("no GPU",)))
     first = decide(asks, NOW, SETTINGS).status
     assert first
 

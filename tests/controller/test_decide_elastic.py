@@ -7,9 +7,9 @@ import pytest
 
 from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
-from hetrl_operator.decide.plan.active_plan import newest
 from hetrl_operator.model.actions import Delete, RemoveSchedulingGate, StartPlanning
 from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.plan_selection import newest
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of, uids
 from tests.controller.values import a_job, a_plan, a_plan_seen, later

@@ -8,7 +8,8 @@ from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Role
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
+from hetrl_operator.model.observed import JobSeen
+from hetrl_operator.model.planning import Answer, InsufficientFreeGpus
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,

@@ -11,7 +11,7 @@ from hetrl_core.plan.plan import Infeasible
 from hetrl_core.task import Role
 from hetrl_operator.model.actions import Apply, DeleteJob, RemoveSchedulingGate, ReserveGpus
 from hetrl_operator.model.conditions import condition, holds
-from hetrl_operator.model.observed import InsufficientFreeGpus, PlannerError
+from hetrl_operator.model.planning import InsufficientFreeGpus, PlannerError
 from hetrl_operator.model.reasons import ConditionType, Reason
 from tests.controller.cluster_model import ClusterModel, a_cluster, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan, a_report
@@ -131,7 +131,7 @@ def test_an_infeasible_job_is_planned_again_when_the_fleet_changes() -> None:
 
     cluster.answer = a_plan()
     assert cluster.planning
-    cluster.planning = replace(cluster.planning, key="another fleet")
+    cluster.move_fleet("another fleet")
     cluster.settle()
 
     assert cluster.job.status.phase == "Deploying"

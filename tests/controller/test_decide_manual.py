@@ -11,7 +11,7 @@ from hetrl_core.task import Role
 from hetrl_operator.model.actions import AnnotatePlan, Delete, ReserveGpus, StartPlanning
 from hetrl_operator.model.conditions import condition
 from hetrl_operator.model.labels import ACTIVE_FOR
-from hetrl_operator.model.observed import InsufficientFreeGpus, PlannerError
+from hetrl_operator.model.planning import InsufficientFreeGpus, PlannerError
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,

@@ -9,7 +9,7 @@ from hetrl_core.task import Role
 from hetrl_operator.decide.plan.drift import SETTLE_SECONDS
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import Alternatives, PlannerError
+from hetrl_operator.model.planning import Alternatives, PlannerError
 from hetrl_operator.model.reasons import (
     ConditionType,
     EventReason,

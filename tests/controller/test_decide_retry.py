@@ -7,7 +7,7 @@ import pytest
 from hetrl_operator.decide.plan.backoff import FIRST_SECONDS, JITTER, MOST_SECONDS, backoff_seconds
 from hetrl_operator.model.actions import StartPlanning
 from hetrl_operator.model.conditions import condition
-from hetrl_operator.model.observed import PlannerError
+from hetrl_operator.model.planning import PlannerError
 from hetrl_operator.model.reasons import ConditionType, EventReason, Reason
 from tests.controller.cluster_model import ClusterModel, a_running_job, reason_of
 from tests.controller.values import a_job, a_plan

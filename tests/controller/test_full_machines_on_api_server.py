@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from e2e.cluster.cluster import Cluster
-from hetrl_operator.model.observed import PlanSeen
 from hetrl_operator.model.parse import plan_seen
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.model.reasons import EventReason, Reason, ReplanReason
 from hetrl_operator.planning.reservations import gpus_by_machine
 from tests.controller.api_server import nodes_of, start, tells

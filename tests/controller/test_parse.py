@@ -8,7 +8,7 @@ from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Role
 from hetrl_operator.model import parse
 from hetrl_operator.model.labels import plan_name
-from hetrl_operator.model.observed import PlanSeen, UnreadablePlan
+from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 from hetrl_operator.model.pods import trouble
 from hetrl_operator.render import plan_manifest
 from tests.controller.values import NOW, a_job, a_job_object, a_plan

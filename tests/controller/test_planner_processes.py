@@ -12,7 +12,7 @@ import pytest
 from pebble.pool.process import PoolManager
 
 from hetrl_core.plan.plan import Plan
-from hetrl_operator.model.observed import Answer, PlannerError
+from hetrl_operator.model.planning import Answer, PlannerError
 from hetrl_operator.model.reasons import Reason
 from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import PlanRequest

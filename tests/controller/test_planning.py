@@ -14,7 +14,8 @@ from hetrl_api.load import parse
 from hetrl_core.job.spec import MeetDeadline
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.parse import Body, slim_node
-from hetrl_operator.planning.service import Planning, from_now, planning_key
+from hetrl_operator.planning.inputs import from_now, planning_key
+from hetrl_operator.planning.service import Planning
 from hetrl_operator.settings import PlannerSettings
 from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, later, parsed_of
 
@@ -79,18 +80,15 @@ def prices(kind: str, dollars: float, *, link: tuple[str, str] | None = None) ->
     )
 
 
-def test_a_plan_that_answers_the_job_needs_no_digest_of_the_fleet() -> None:
-    job = a_job()
-    plan = replace(a_plan_seen(job), planned_for=planning_key(parsed_of(job)))
+def test_job_with_a_plan_needs_no_digest_of_the_fleet() -> None:
+    class Unread(Cluster):
+        def nodes(self) -> Iterable[Body]:
+            raise AssertionError("a digest of a large fleet is costly")
 
-    assert planning().seen(job, plan).key == ""
+    job, service = a_job(), planning(Unread())
+    service.reservations.restore(job.uid, a_plan())
 
-
-def test_job_that_was_changed_after_its_plan_can_be_planned_again() -> None:
-    job = a_job()
-    stale = replace(a_plan_seen(job), planned_for="of-another-wish")
-
-    assert planning().seen(job, stale).key
+    assert not service.seen(job, a_plan_seen(job)).is_outdated
 
 
 L4_ONLY = {"pools": [{"name": "l4", "gpuProduct": "L4"}]}

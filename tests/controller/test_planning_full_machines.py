@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -12,14 +13,15 @@ from prometheus_client import CollectorRegistry
 from e2e.cluster.fake_nodes import nodes
 from e2e.cluster.machines import KINDS, NodePool
 from hetrl_api.fleet.topology import HetRLTopology
-from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role
 from hetrl_operator.decide.plan.planned import refusal
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.actions import StartPlanning
-from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
+from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.model.parse import Body, slim_node
+from hetrl_operator.model.planning import Answer, InsufficientFreeGpus
 from hetrl_operator.planning.full_machines import SETTLE_SECONDS
 from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import PlanRequest
@@ -27,7 +29,16 @@ from hetrl_operator.planning.reservations import gpus_by_machine
 from hetrl_operator.planning.service import Planning
 from hetrl_operator.planning.worker import answer
 from hetrl_operator.settings import PlannerSettings
-from tests.controller.values import NOW, a_job, a_plan, a_plan_seen, a_pod, later, parsed_of
+from tests.controller.values import (
+    NOW,
+    a_job,
+    a_job_object,
+    a_plan,
+    a_plan_seen,
+    a_pod,
+    later,
+    parsed_of,
+)
 
 MACHINES = ("l4-0", "l4-1")
 WORDS = "1 Insufficient nvidia.com/gpu"
@@ -79,8 +90,7 @@ def fill(service: Planning, job: JobSeen, *machines: str, gpus: int = 4) -> None
 
 
 async def answered(service: Planning, job: JobSeen, **asked: Any) -> Answer:
-    key = service.seen(job, None).key
-    service.start(job, parsed_of(job), StartPlanning(key=key, **asked))
+    service.start(job, parsed_of(job), StartPlanning(**asked))
     async with asyncio.timeout(60):
         while (found := service.seen(job, None).answer) is None:
             await asyncio.sleep(0.01)
@@ -162,16 +172,26 @@ async def test_full_machine_keeps_the_trainer_and_loses_the_rollouts() -> None:
     assert machine not in {name for role, name in places if role is Role.ROLLOUT}
 
 
-def test_plan_that_a_job_names_may_use_a_machine_without_room() -> None:
-    naming = {"mode": "Manual", "planRef": "mine", "timeBudgetSeconds": 1}
-    job = a_small_job(gpus=16, planning=naming)
-    service, manual_plan = planning(), a_plan_seen(job, a_plan(), name="mine")
-    before = service.seen(job, None, manual_plan=manual_plan).key
+@pytest.mark.parametrize(
+    ("manual_plan", "is_outdated"),
+    [
+        pytest.param(None, True, id="a search avoids the machine from now on"),
+        pytest.param(a_plan(machine="gone"), False, id="a manual plan may use it"),
+    ],
+)
+async def test_refusal_is_outdated_once_a_machine_is_full(
+    manual_plan: Plan | None, *, is_outdated: bool
+) -> None:
+    model = deepcopy(a_job_object()["spec"]["model"])
+    model["architecture"] |= {"hiddenSize": 16384, "ffnSize": 65536, "layers": 200}
+    job, service = a_small_job(gpus=16, model=model), planning()
+    asked = {"base": "mine", "manual_plan": manual_plan} if manual_plan else {}
+    assert isinstance(await answered(service, job, **asked), Infeasible)
+    assert not service.seen(job, None).is_outdated
 
     fill(service, job, "l4-0")
 
-    assert service.seen(job, None, manual_plan=manual_plan).key == before
-    assert service.seen(job, None).key != before
+    assert service.seen(job, None).is_outdated is is_outdated
 
 
 def test_room_is_no_change_of_the_fleet() -> None:

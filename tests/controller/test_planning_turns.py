@@ -14,8 +14,9 @@ from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.http.metrics import Metrics
 from hetrl_operator.model.actions import StartPlanning
-from hetrl_operator.model.observed import Answer, InsufficientFreeGpus, JobSeen
+from hetrl_operator.model.observed import JobSeen
 from hetrl_operator.model.parse import Body, JobKey, slim_node
+from hetrl_operator.model.planning import Answer, InsufficientFreeGpus
 from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.planning.service import Planning
@@ -65,8 +66,7 @@ class Desk:
         """Have jobs planned at once."""
         for job in jobs:
             self.waiting[job.namespace, job.name] = asyncio.Event()
-            key = self.planning.seen(job, None).key
-            self.planning.start(job, parsed_of(job), StartPlanning(key=key))
+            self.planning.start(job, parsed_of(job), StartPlanning())
         async with asyncio.timeout(ANSWER_SECONDS):
             for each in jobs:
                 await self.waiting[each.namespace, each.name].wait()

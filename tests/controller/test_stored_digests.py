@@ -7,7 +7,7 @@ import pytest
 from hetrl_core.fleet.snapshot import ClusterSnapshot, GpuKind, Link, Machine
 from hetrl_core.plan.plan import Recompute, Sharding, TrainingMode
 from hetrl_operator.planning.fleet_digest import fleet_digest
-from hetrl_operator.planning.service import planning_key
+from hetrl_operator.planning.inputs import planning_key
 from hetrl_operator.render.restart import restart_hash
 from tests.controller.deployments import a_deployment
 from tests.controller.values import a_job, a_plan, parsed_of

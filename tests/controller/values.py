@@ -15,19 +15,20 @@ from hetrl_core.plan.plan import (
     ReplicaGroup,
     Share,
 )
+from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.task import Role, Task
 from hetrl_operator.model.observed import (
     JobSeen,
     Observed,
     ParsedSpec,
-    PlanningSeen,
-    PlanSeen,
     PodSeen,
     ProgressSeen,
     Termination,
 )
 from hetrl_operator.model.parse import job_seen
-from hetrl_operator.planning.service import planning_key
+from hetrl_operator.model.plan_selection import active_plan, named
+from hetrl_operator.model.planning import PlanningSeen, PlanSeen
+from hetrl_operator.planning.inputs import planning_key
 from hetrl_operator.settings import PodSettings
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -192,12 +193,17 @@ def an_observation(job: JobSeen | None = None, **changes: Any) -> Observed:
     """A planned job as it is seen, with no pods or children unless given."""
     job = job or a_job()
     planned = job.parsed is not None
+    plans = changes.get("plans", (a_plan_seen(job),) if planned else ())
+    plan = active_plan(job, plans)
     fields: dict[str, Any] = {
         "job": job,
         "planning": PlanningSeen(
-            spec_key=planning_key(job.parsed) if job.parsed else "", key="", is_reserved=planned
+            spec_key=planning_key(job.parsed) if job.parsed else "", is_reserved=planned
         ),
-        "plans": (a_plan_seen(job),) if planned else (),
+        "plans": plans,
+        "active_plan": plan,
+        "pod_sets": pod_sets(plan.plan) if plan else (),
+        "manual_plan": named(job, plans),
         **changes,
     }
     return Observed(**fields)

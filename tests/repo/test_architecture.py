@@ -1,5 +1,6 @@
 """The structure of the shipped code, and the map of it in ARCHITECTURE.md."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -83,3 +84,30 @@ def test_no_code_is_kept_from_the_formatter() -> None:
     kept = re.compile(r"# fmt: ?(skip|off)")
     files = [path for source in SOURCES for path in source.rglob("*.py")]
     assert not [path for path in files if kept.search(path.read_text())]
+
+
+ANSWERS = {"Plan", "Alternatives", "Infeasible", "InsufficientFreeGpus", "PlannerError"}
+"""The results of the planner, by the names of their classes."""
+
+
+def test_planner_results_are_matched_in_one_place() -> None:
+    places = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "operator/hetrl_operator").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Match) and any(matches_answer(each.pattern) for each in node.cases)
+    ]
+    assert places == ["operator/hetrl_operator/decide/plan/next_step.py"]
+
+
+def matches_answer(pattern: ast.pattern | None) -> bool:
+    """Tell whether a whole pattern, or one of its alternatives, is a result of the planner."""
+    match pattern:
+        case ast.MatchOr(patterns=patterns):
+            return any(map(matches_answer, patterns))
+        case ast.MatchAs(pattern=inner):
+            return matches_answer(inner)
+        case ast.MatchClass(cls=ast.Name(id=name)):
+            return name in ANSWERS
+        case _:
+            return False

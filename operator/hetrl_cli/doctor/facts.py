@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from hetrl_cli.cluster.connection import Connection, Object, Refused
-from hetrl_operator.model import kueue_api
+from hetrl_operator.model.kueue import api as kueue_api
 from hetrl_operator.model.labels import API_VERSION, GROUP
 
 Objects = tuple[Object, ...]

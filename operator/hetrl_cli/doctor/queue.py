@@ -7,7 +7,7 @@ from hetrl_cli.cluster.connection import Object, Refused
 from hetrl_cli.doctor.facts import Facts, JobFacts, Objects
 from hetrl_cli.doctor.finding import Finding
 from hetrl_cli.jobs.job_view import JobView
-from hetrl_operator.model.kueue_api import QUEUE_LABEL
+from hetrl_operator.model.kueue.api import QUEUE_LABEL
 from hetrl_operator.model.reasons import ConditionType
 
 

@@ -11,17 +11,11 @@ from typing import Any
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_operator.cache.pending_writes import PendingWrites, Place
 from hetrl_operator.model.containers import Body
-from hetrl_operator.model.kueue_admission import WorkloadSeen
+from hetrl_operator.model.kueue.admission import WorkloadSeen
 from hetrl_operator.model.nodes import Tolerations, must_leave, waits_for
-from hetrl_operator.model.observed import (
-    ChildSeen,
-    JobSeen,
-    NodesSeen,
-    PlanSeen,
-    PodSeen,
-    UnreadablePlan,
-)
+from hetrl_operator.model.observed import ChildSeen, JobSeen, NodesSeen, PodSeen
 from hetrl_operator.model.parse import JobKey, lost_since
+from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 from hetrl_operator.planning.scheduler_messages import is_about_machine
 
 Index = Mapping[Any, Iterable[Any]]

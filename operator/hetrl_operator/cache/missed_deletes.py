@@ -15,7 +15,7 @@ from typing import Any
 from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.kube.client import NAMES_ONLY, KubernetesApi
-from hetrl_operator.model import kueue_api
+from hetrl_operator.model.kueue import api as kueue_api
 from hetrl_operator.model.labels import FIELD_MANAGER, MANAGED_BY
 
 log = logging.getLogger(__name__)

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING
 from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import JobStatus
 from hetrl_operator.decide import terminal
-from hetrl_operator.decide.job_decision import JobDecision, acceptance, sets_of
-from hetrl_operator.decide.kueue import queueing
-from hetrl_operator.decide.kueue.queueing import is_ours
+from hetrl_operator.decide.job_decision import JobDecision, acceptance
 from hetrl_operator.decide.plan import auto
-from hetrl_operator.decide.plan.active_plan import active_plan
 from hetrl_operator.decide.pods import running_roles
 from hetrl_operator.decide.pods.finalizer import remove_finalizer
 from hetrl_operator.decide.pods.restarts import unchanged
@@ -25,6 +22,7 @@ from hetrl_operator.decide.status.readiness import (
 from hetrl_operator.decide.stopping import deleted, ended, queued, suspended
 from hetrl_operator.model.actions import Decision, WriteStatus
 from hetrl_operator.model.conditions import announcements, settled
+from hetrl_operator.model.kueue.queueing import is_ours, waits
 from hetrl_operator.model.observed import Observed
 from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.settings import PodSettings
@@ -54,7 +52,7 @@ def decide(seen: Observed, now: "datetime", settings: PodSettings) -> Decision:
 def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> JobDecision:
     if seen.job.is_deleting:
         return deleted(seen, now, settings)
-    end = terminal.verdict(seen, sets_of(active_plan(seen.job, seen.plans)), now)
+    end = terminal.verdict(seen, now)
     if end:
         return ended(seen, end, now, settings)
     parsed = seen.job.parsed
@@ -63,7 +61,7 @@ def _job_decision(seen: Observed, now: "datetime", settings: PodSettings) -> Job
     accepted = acceptance(Reason.VALID, "")
     if parsed.written.suspend:
         return suspended(seen, parsed, accepted, now, settings)
-    if queueing.waits(seen.job, seen.queueing):
+    if waits(seen.job, seen.queueing):
         return queued(seen, parsed, accepted, now, settings)
     return active(seen, parsed, accepted, now, settings)
 

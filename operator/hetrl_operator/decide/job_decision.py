@@ -11,7 +11,8 @@ from hetrl_core.task import Role
 from hetrl_operator.decide.pods.restarts import Restarts
 from hetrl_operator.model.actions import Action, Event
 from hetrl_operator.model.conditions import Finding, condition
-from hetrl_operator.model.observed import Observed, PlanSeen
+from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.model.reasons import ConditionType, Reason
 
 

@@ -12,7 +12,6 @@ from hetrl_operator.decide.deadlines import ttl_left_seconds
 from hetrl_operator.decide.job_decision import JobDecision, as_before, sets_of
 from hetrl_operator.decide.kueue import queueing
 from hetrl_operator.decide.plan import auto, history
-from hetrl_operator.decide.plan.active_plan import active_plan
 from hetrl_operator.decide.pods import running_roles
 from hetrl_operator.decide.pods.finalizer import (
     add_finalizer,
@@ -223,12 +222,12 @@ def _stopped(
     if seen.planning.is_reserved and not holds_gpus:
         last = (ReleaseGpus(), *last)
     dead = on_lost_nodes(seen, now)
-    plan = active_plan(seen.job, seen.plans)
+    plan = seen.active_plan
     wakes = (next_loss_seconds(seen, now),) if seen.pods else ()
     if plan is None:
         gone = _without_plan(seen, running)
         return JobDecision(findings=(), actions=(*gone, *dead, *last), wake_after=wakes)
-    sets = sets_of(plan)
+    sets = seen.pod_sets
     started = any(each.kind == "StatefulSet" for each in seen.children)
     writes: tuple[Action, ...] = ()
     if started:

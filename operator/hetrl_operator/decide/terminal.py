@@ -13,10 +13,10 @@ from hetrl_api.job.lifecycle import FailureAction
 from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.decide.deadlines import overrun
-from hetrl_operator.decide.kueue.queueing import waits
 from hetrl_operator.decide.pods.failures import Failure, Response
 from hetrl_operator.decide.pods.restarts import excess, responses, restarts
 from hetrl_operator.model.conditions import condition
+from hetrl_operator.model.kueue.queueing import waits
 from hetrl_operator.model.observed import Observed, ProgressSeen
 from hetrl_operator.model.pods import names_and_reasons
 from hetrl_operator.model.reasons import ConditionType, Reason
@@ -42,7 +42,7 @@ class Verdict:
     message: str
 
 
-def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdict | None:
+def verdict(seen: Observed, now: "datetime") -> Verdict | None:
     """Return how the job ended; None while it has not. The first verdict is final."""
     written = _written(seen)
     if written or seen.job.parsed is None:
@@ -53,8 +53,8 @@ def verdict(seen: Observed, sets: tuple[PodSet, ...], now: "datetime") -> Verdic
         return None
     return (
         _of_coordinator(seen)
-        or _of_rules(responses(seen, sets))
-        or _of_limits(seen, sets, now)
+        or _of_rules(responses(seen, seen.pod_sets))
+        or _of_limits(seen, seen.pod_sets, now)
         or _of_deadlines(seen, now)
     )
 

@@ -17,13 +17,14 @@ from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.pending_writes import PendingWrites, Place
 from hetrl_operator.kopf_adapter.slimming import strip_content
-from hetrl_operator.model import kueue_api
 from hetrl_operator.model import parse as observe
-from hetrl_operator.model.kueue_admission import NOT_STARTED, WorkloadSeen, workload_seen
+from hetrl_operator.model.kueue import api as kueue_api
+from hetrl_operator.model.kueue.admission import NOT_STARTED, WorkloadSeen, workload_seen
 from hetrl_operator.model.labels import FIELD_MANAGER, GROUP, MANAGED_BY
-from hetrl_operator.model.observed import ChildSeen, JobSeen, PlanSeen, PodSeen, UnreadablePlan
+from hetrl_operator.model.observed import ChildSeen, JobSeen, PodSeen
 from hetrl_operator.model.parse import Body, JobKey
 from hetrl_operator.model.plain import plain
+from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 from hetrl_operator.reconcile.reconciler import Controller
 
 log = logging.getLogger(__name__)

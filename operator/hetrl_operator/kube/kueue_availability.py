@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from hetrl_operator.kube.client import KubernetesApi
-from hetrl_operator.model.kueue_admission import NOT_STARTED
-from hetrl_operator.model.kueue_api import API_VERSION, PATH
+from hetrl_operator.model.kueue.admission import NOT_STARTED
+from hetrl_operator.model.kueue.api import API_VERSION, PATH
 
 log = logging.getLogger(__name__)
 

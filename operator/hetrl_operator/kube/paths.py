@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from hetrl_operator.model import kueue_api
+from hetrl_operator.model.kueue import api as kueue_api
 
 _COLLECTIONS: Final = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",

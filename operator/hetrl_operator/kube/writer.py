@@ -22,7 +22,6 @@ from hetrl_operator.kube.write_results import (
     outcome_of,
     outcome_of_reading,
 )
-from hetrl_operator.model import kueue_api
 from hetrl_operator.model.actions import (
     AddFinalizer,
     AnnotatePlan,
@@ -39,6 +38,7 @@ from hetrl_operator.model.actions import (
     UpdateWorkloadStatus,
     WriteStatus,
 )
+from hetrl_operator.model.kueue import api as kueue_api
 from hetrl_operator.model.labels import API_VERSION, FIELD_MANAGER, GANG_GATE, of_child
 from hetrl_operator.model.observed import ChildSeen, JobSeen
 from hetrl_operator.render import tls

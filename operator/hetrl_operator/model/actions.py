@@ -92,9 +92,8 @@ class RemoveSchedulingGate:
 class StartPlanning:
     """Start a search for a plan; the planning service returns the answer later."""
 
-    key: str
     base: str = ""
-    """What the answer is for, if the job runs by another plan; see ``decide.plan.drift``."""
+    """Identity of the request, if the job runs by another plan; see ``decide.plan.drift``."""
 
     current: Plan | None = None
     """The plan that the job runs by; the search keeps what need not move."""

@@ -10,10 +10,11 @@ from datetime import datetime
 from hetrl_api.job.job import HetRLJobSpec as WrittenSpec
 from hetrl_api.job.status import JobStatus
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.plan.plan import Infeasible, Plan, Prediction
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
-from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.kueue.admission import QueueingSeen
 from hetrl_operator.model.labels import FINALIZER
+from hetrl_operator.model.planning import PlanningSeen, PlanSeen, UnreadablePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -164,134 +165,6 @@ class PodSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSeen:
-    """A HetRLPlan that the operator made for a job, or that a user wrote."""
-
-    name: str
-    uid: str
-    made_for: str = ""
-    """The uid of the job that the operator made it for; empty: a user wrote it."""
-
-    planned_for: str
-    """Digest of the planning fields that it was made for; empty: a user wrote it."""
-
-    key: str
-    """Digest of all its inputs; of its uid if a user wrote it."""
-
-    plan: Plan
-    created_at: datetime
-    left_out: str = ""
-    """The nodes that the search could not use, and why."""
-
-    replaces: str = ""
-    """The plan that it replaced, if the job ran by one."""
-
-    replaces_because: str = ""
-    """Why it replaced that plan; empty: an earlier release or a user wrote it."""
-
-    fleet: str = ""
-    """Digest of the fleet that it was made for; empty: an earlier release made it."""
-
-    active_for: str = ""
-    """The name of the job that runs by it, from its annotation."""
-
-    replaced_at: datetime | None = None
-    """Since when its job does not follow it any more; None: it is not archived."""
-
-    @property
-    def is_past(self) -> bool:
-        """Whether it is archived: kept for people, or for a later return to it."""
-        return self.replaced_at is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadablePlan:
-    """A HetRLPlan that cannot be read."""
-
-    name: str
-    uid: str
-    problem: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsufficientFreeGpus:
-    """The job fits the fleet, but not what other jobs leave free of it."""
-
-    reasons: tuple[str, ...]
-    held_gpus: int
-    """GPUs that other jobs hold."""
-
-    full: tuple[str, ...] = ()
-    """Machines left out because the scheduler finds no room on them, a line per reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternatives:
-    """Other plans for a running job on the fleet as it is now."""
-
-    current: Prediction
-    """The active plan's prediction there."""
-
-    plans: tuple[Plan, ...]
-    """Plans with the fewest moves first: other rollouts with the same trainers, then any plan."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannerError:
-    """The planner ended without an answer."""
-
-    reason: str
-    """A reason of condition Planned."""
-
-    message: str
-
-
-Answer = Plan | Alternatives | Infeasible | InsufficientFreeGpus | PlannerError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningSeen:
-    """The state of planning for this job."""
-
-    spec_key: str
-    """Digest of the planning fields as they are now."""
-
-    key: str
-    """Digest of the planning fields and of the fleet that is free for this job now."""
-
-    is_running: bool = False
-    answer: Answer | None = None
-    """The last answer for these planning fields; None if there is none."""
-
-    answer_key: str = ""
-    """Digest of the answer's inputs."""
-
-    answer_base: str = ""
-    """The base that the answer was requested for; empty for a job without a plan."""
-
-    answer_fleet: str = ""
-    """Digest of the answer's fleet."""
-
-    answered_at: datetime | None = None
-    """When the answer came; None if there is none."""
-
-    num_failures: int = 0
-    """Consecutive failures of the planner for this request."""
-
-    left_out: str = ""
-    """The nodes that the answer could not use, and why."""
-
-    is_reserved: bool = False
-    """Whether the job has a reservation."""
-
-    conflict: str = ""
-    """Why the plan's GPUs cannot be reserved now; empty if they can be, or are."""
-
-    holds_manual_plan: bool = False
-    """Whether the job's reservation equals the GPUs of its manual plan."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodesSeen:
     """Problems of the machines of a plan."""
 
@@ -396,8 +269,14 @@ class Observed:
     plans: tuple[PlanSeen, ...] = ()
     """Plans that were made for the job, and users' plans that it names or follows."""
 
-    unreadable: tuple[UnreadablePlan, ...] = ()
-    """Plans that it names and that cannot be read."""
+    active_plan: PlanSeen | None = None
+    """The plan that the job follows, or will start with."""
+
+    pod_sets: tuple[PodSet, ...] = ()
+    """The pod sets of the active plan."""
+
+    manual_plan: PlanSeen | UnreadablePlan | None = None
+    """The plan that a job of mode Manual names; None if it does not exist."""
 
     children: tuple[ChildSeen, ...] = ()
     pods: tuple[PodSeen, ...] = ()

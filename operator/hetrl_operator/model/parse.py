@@ -21,7 +21,7 @@ from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.task import Role
 from hetrl_operator.model.containers import others_trouble, own_container
-from hetrl_operator.model.kueue_api import PRIORITY_LABEL, QUEUE_LABEL
+from hetrl_operator.model.kueue.api import PRIORITY_LABEL, QUEUE_LABEL
 from hetrl_operator.model.labels import (
     ACTIVE_FOR,
     ANSWERED,
@@ -43,17 +43,10 @@ from hetrl_operator.model.labels import (
     SPEC_HASH,
     is_plan_name,
 )
-from hetrl_operator.model.observed import (
-    ChildSeen,
-    JobSeen,
-    PlanSeen,
-    PodSeen,
-    ProgressSeen,
-    Termination,
-    UnreadablePlan,
-)
+from hetrl_operator.model.observed import ChildSeen, JobSeen, PodSeen, ProgressSeen, Termination
 from hetrl_operator.model.parse_spec import parse_spec
 from hetrl_operator.model.plain import plain
+from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 
 Body = Mapping[str, Any]
 JobKey = tuple[str, str]

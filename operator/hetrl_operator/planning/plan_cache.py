@@ -7,10 +7,9 @@ result's GPUs are still free.
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_operator.model.observed import Alternatives, Answer, InsufficientFreeGpus, PlannerError
+from hetrl_operator.model.planning import Answer, InsufficientFreeGpus
 from hetrl_planner.problem.cache_key import PlanningProblem
 
 MOST_KEPT = 256
@@ -63,17 +62,12 @@ class PlanCache:
         self, request: PlanningProblem, exact: Hashable, answer: Answer, *, at: float
     ) -> None:
         """Store an answer for later requests."""
-        match answer:
-            case Plan():
-                lasts = answer.ended_by == "work"
-                self._put(request.key, _Entry(answer, request, at, lasts))
-            case Infeasible() | InsufficientFreeGpus():
-                self._put(exact, _Entry(answer, request, at, lasts=False))
-            case Alternatives() | PlannerError():
-                # Alternatives are for one running job; an error says nothing about the request.
-                pass
-            case _:
-                assert_never(answer)
+        if isinstance(answer, Plan):
+            lasts = answer.ended_by == "work"
+            self._put(request.key, _Entry(answer, request, at, lasts))
+        elif isinstance(answer, Infeasible | InsufficientFreeGpus):
+            self._put(exact, _Entry(answer, request, at, lasts=False))
+        # Alternatives are for one running job; an error says nothing about the request.
 
     def _get(self, key: Hashable, since: float) -> _Entry | None:
         entry = self._entries.pop(key, None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
-from hetrl_operator.model.observed import Answer, PlannerError
+from hetrl_operator.model.planning import Answer, PlannerError
 from hetrl_operator.model.reasons import Reason
 from hetrl_operator.planning.request import PlanRequest
 from hetrl_operator.planning.worker_entry import answer, limit_memory, wake

@@ -1,7 +1,8 @@
 """Reservations of GPUs: no GPU is ever reserved for two jobs.
 
 They are in memory and rebuilt from the HetRLPlans at the start; the objects are the record. A plan
-is checked and reserved in one step, without an await in between.
+is checked and reserved in one step, without an await in between. A claim keeps the GPUs of a plan
+that was just found until its job reserves them, or gives the plan up.
 """
 
 from collections import Counter
@@ -17,13 +18,18 @@ class Reservations:
     """Reservations by job uid."""
 
     version: int = 0
-    """Changes with every reservation."""
+    """Changes with every reservation and claim."""
 
     _held: dict[str, Counter[str]] = field(default_factory=dict)
+    """GPUs by machine that each job has reserved or claimed."""
+
+    _claims: set[str] = field(default_factory=set)
+    """Jobs whose GPUs are claimed, and not reserved."""
+
     _total: Counter[str] = field(default_factory=Counter)
 
     def holds(self, uid: str) -> bool:
-        """Tell whether a job has a reservation."""
+        """Tell whether a job has reserved or claimed GPUs."""
         return uid in self._held
 
     def holds_just(self, uid: str, plan: Plan) -> bool:
@@ -57,11 +63,26 @@ class Reservations:
         conflict = self.conflict(uid, plan, capacity)
         if not conflict:
             self._enter(uid, gpus_by_machine(plan))
+            self._claims.discard(uid)
         return conflict
 
+    def claim(self, uid: str, plan: Plan, capacity: Mapping[str, int]) -> str:
+        """Claim a plan's GPUs unless the job has reserved others, or return the conflict."""
+        conflict = self.conflict(uid, plan, capacity)
+        if not conflict and (uid in self._claims or not self.holds(uid)):
+            self._enter(uid, gpus_by_machine(plan))
+            self._claims.add(uid)
+        return conflict
+
+    def drop_claim(self, uid: str) -> None:
+        """Drop a job's claim; a reservation stays."""
+        if uid in self._claims:
+            self.release(uid)
+
     def release(self, uid: str) -> bool:
-        """Release a job's GPUs; return whether it held any."""
+        """Release a job's GPUs; return whether it had reserved or claimed any."""
         held = self._held.pop(uid, None)
+        self._claims.discard(uid)
         if held is None:
             return False
         self.version += 1

@@ -2,44 +2,41 @@
 
 An answer is kept per job with the digest of its inputs, so that only a change of the job or of its
 fleet plans again. Jobs get the worker processes in the order of their requests. Each is planned on
-what is free at its turn, and its plan's GPUs are reserved as soon as the plan exists.
+what is free at its turn. A search claims the GPUs of its plan; the action ``ReserveGpus`` reserves
+them.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Protocol
 
 from hetrl_api.job.planning import PlanningMode
 from hetrl_core.fleet.snapshot import ClusterSnapshot
-from hetrl_core.job.spec import JobSpec, MeetDeadline
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_operator.model.actions import StartPlanning
-from hetrl_operator.model.observed import (
+from hetrl_operator.model.observed import FleetSeen, JobSeen, ParsedSpec
+from hetrl_operator.model.parse import JobKey
+from hetrl_operator.model.planning import (
     Answer,
-    FleetSeen,
     InsufficientFreeGpus,
-    JobSeen,
-    ParsedSpec,
     PlannerError,
     PlanningSeen,
     PlanSeen,
 )
-from hetrl_operator.model.parse import JobKey
 from hetrl_operator.planning.capacity import FleetCapacity, FleetView
 from hetrl_operator.planning.fleet_digest import digest_of, unnamed_fleet_text
 from hetrl_operator.planning.full_machines import FullMachines
+from hetrl_operator.planning.inputs import SearchInput, from_now, planning_key
 from hetrl_operator.planning.plan_cache import PlanCache
 from hetrl_operator.planning.process_pool import PlannerProcesses
 from hetrl_operator.planning.request import CurrentPlan, PlanRequest
 from hetrl_operator.planning.reservations import Reservations, gpus_by_machine
 from hetrl_operator.settings import PlannerSettings
-from hetrl_planner.problem.cache_key import PlanningProblem, planning_problem
+from hetrl_planner.problem.cache_key import planning_problem
 
 log = logging.getLogger(__name__)
 
@@ -72,27 +69,6 @@ class _Record:
 
 _NO_SEARCH = _Record(spec_key="", key="")
 """The record of a job without a search."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SearchInput:
-    """The planner's inputs for a job at one moment."""
-
-    spec: JobSpec
-    free: ClusterSnapshot
-    whole: ClusterSnapshot
-    left_out: tuple[str, ...]
-    question: PlanningProblem
-    full: tuple[str, ...]
-    """The part of ``left_out`` that is machines without room."""
-
-    full_gpus: int
-    """GPUs of these machines that no other job holds."""
-
-    @property
-    def exact(self) -> Hashable:
-        """The cache key of a refusal: its message counts all that is free."""
-        return self.question.key, self.free.machines, self.whole.machines, self.left_out
 
 
 @dataclass(slots=True)
@@ -128,7 +104,6 @@ class Planning:
         job: JobSeen,
         plan: PlanSeen | None,
         *,
-        base: str = "",
         unreserved: bool = False,
         manual_plan: PlanSeen | None = None,
     ) -> PlanningSeen:
@@ -137,42 +112,48 @@ class Planning:
         Args:
             job: the job.
             plan: the active plan, if there is one.
-            base: why another plan is wanted while that one is active, or why the manual plan is
-                validated; empty: neither.
-            manual_plan: the plan that the job names.
             unreserved: whether the job waits in a queue and ignores others' reservations.
+            manual_plan: the plan that the job names.
         """
+        held = self.reservations
         if job.parsed is None:
-            return PlanningSeen(spec_key="", key="", is_reserved=self.reservations.holds(job.uid))
+            return PlanningSeen(spec_key="", is_reserved=held.holds(job.uid))
         spec_key = planning_key(job.parsed)
         record = self._records.get(job.uid)
         if record is None or record.spec_key != spec_key:
             record = _NO_SEARCH
-        # Costly on a large fleet, so only computed if a plan may have to be made.
-        is_current = plan is not None and not base and plan.planned_for == spec_key
-        is_validated = record.base == base and isinstance(record.answer, Plan)
-        key = ""
-        if not is_current and not (manual_plan and is_validated):
-            has_manual = manual_plan is not None
-            key = self._key(
-                job, job.parsed, spec_key, base, unreserved=unreserved, has_manual_plan=has_manual
-            )
+        is_followed = plan is not None and plan.planned_for == spec_key and not record.base
         return PlanningSeen(
             spec_key=spec_key,
-            key=key,
             is_running=record is not _NO_SEARCH and record.answer is None,
             answer=record.answer,
             answer_key=record.key,
             answer_base=record.base,
             answer_fleet=record.fleet,
             answered_at=record.answered_at,
+            is_outdated=not is_followed
+            and self._is_outdated(job, job.parsed, record, unreserved=unreserved),
             num_failures=record.num_failures,
             left_out="; ".join(record.left_out),
-            is_reserved=self.reservations.holds(job.uid),
+            is_reserved=held.holds(job.uid),
             holds_manual_plan=manual_plan is not None
-            and self.reservations.holds_just(job.uid, manual_plan.plan),
+            and held.holds_just(job.uid, manual_plan.plan),
             conflict=self._conflict(job, job.parsed, plan, unreserved=unreserved),
         )
+
+    def _is_outdated(
+        self, job: JobSeen, parsed: ParsedSpec, record: _Record, *, unreserved: bool
+    ) -> bool:
+        """Tell whether an answer's inputs have changed.
+
+        The digest is costly on a large fleet. A plan that is about to be reserved needs none,
+        since its reservation fails if its GPUs are gone.
+        """
+        is_refusal = isinstance(record.answer, Infeasible | InsufficientFreeGpus)
+        is_unreserved_plan = isinstance(record.answer, Plan) and unreserved
+        if not is_refusal and (not is_unreserved_plan or record.manual_plan):
+            return False
+        return self._key(job, parsed, record, unreserved=unreserved) != record.key
 
     def _conflict(
         self, job: JobSeen, parsed: ParsedSpec, plan: PlanSeen | None, *, unreserved: bool
@@ -204,7 +185,7 @@ class Planning:
         is_again = last is not None and (last.spec_key, last.base) == (spec_key, request.base)
         record = _Record(
             spec_key=spec_key,
-            key=request.key,
+            key="",
             base=request.base,
             current=self._current_plan(job, parsed, request) if request.current else None,
             manual_plan=request.manual_plan,
@@ -212,6 +193,7 @@ class Planning:
             unreserved=request.unreserved,
         )
         self.forget(job.uid)
+        record.key = self._key(job, parsed, record, unreserved=record.unreserved)
         record.task = asyncio.create_task(self._search(job, parsed, record))
         self._records[job.uid] = record
 
@@ -219,11 +201,12 @@ class Planning:
         """Reserve a plan's GPUs; on a conflict return it and drop the outdated answer."""
         conflict = self.reservations.reserve(job.uid, plan, self._capacity.capacity(parsed))
         if conflict:
-            self._records.pop(job.uid, None)
+            self.forget(job.uid)
         return conflict
 
     def forget(self, uid: str) -> None:
-        """Drop a job's search and answer."""
+        """Drop a job's search and answer, and the claim of its plan."""
+        self.reservations.drop_claim(uid)
         record = self._records.pop(uid, None)
         if record and record.task:
             record.task.cancel()
@@ -240,21 +223,15 @@ class Planning:
             self.forget(uid)
         await self.processes.close()
 
-    def _key(
-        self,
-        job: JobSeen,
-        parsed: ParsedSpec,
-        spec_key: str,
-        base: str,
-        *,
-        unreserved: bool,
-        has_manual_plan: bool,
-    ) -> str:
+    def _key(self, job: JobSeen, parsed: ParsedSpec, record: _Record, *, unreserved: bool) -> str:
+        """Digest the inputs of a search as they are now."""
+        has_manual_plan = record.manual_plan is not None
         usable = self._usable(job, parsed, unreserved=unreserved, has_manual_plan=has_manual_plan)
         problem = planning_problem(usable, parsed.spec)
         # All other inputs of a plan are in the digest of the spec's planning fields.
         interval = str(parsed.spec.training.checkpoint_every_steps)
-        return digest_of(spec_key, base, interval, unnamed_fleet_text(problem.fleet))
+        fleet = unnamed_fleet_text(problem.fleet)
+        return digest_of(record.spec_key, record.base, interval, fleet)
 
     def _usable(
         self, job: JobSeen, parsed: ParsedSpec, *, unreserved: bool, has_manual_plan: bool
@@ -326,23 +303,16 @@ class Planning:
         if record.current or record.manual_plan:
             return None
         record.fleet = self._capacity.digest(parsed)
-        plan = self._plan_cache.plan(inputs.question, since=since)
+        plan = self._plan_cache.plan(inputs.problem, since=since)
         if plan is None:
             return self._plan_cache.refusal(inputs.exact, since=since)
-        return plan if self._hold(job, parsed, record, plan) else None
+        return plan if self._claim(job, parsed, record, plan) else None
 
     async def _made(self, job: JobSeen, parsed: ParsedSpec, record: _Record) -> Answer | None:
         """Run the planner; None if other jobs took the plan's GPUs meanwhile."""
         inputs = self._search_input(job, parsed, record)
         assert inputs, "_known handles a deadline that has passed"
-        record.key = self._key(
-            job,
-            parsed,
-            record.spec_key,
-            record.base,
-            unreserved=record.unreserved,
-            has_manual_plan=record.manual_plan is not None,
-        )
+        record.key = self._key(job, parsed, record, unreserved=record.unreserved)
         record.left_out, record.fleet = inputs.left_out, self._capacity.digest(parsed)
         found = await self.processes.ask(
             PlanRequest(
@@ -359,12 +329,12 @@ class Planning:
         )
         if not record.current and not record.manual_plan:
             at = asyncio.get_running_loop().time()
-            self._plan_cache.store(inputs.question, inputs.exact, found, at=at)
-        return found if self._hold(job, parsed, record, found) else None
+            self._plan_cache.store(inputs.problem, inputs.exact, found, at=at)
+        return found if self._claim(job, parsed, record, found) else None
 
     def _search_input(
         self, job: JobSeen, parsed: ParsedSpec, record: _Record
-    ) -> _SearchInput | None:
+    ) -> SearchInput | None:
         """Return the planner's inputs now; None if the job's deadline has passed."""
         spec = from_now(parsed.spec, job, datetime.now(UTC))
         if spec is None:
@@ -374,72 +344,32 @@ class Planning:
         unheld = self._usable(job, parsed, unreserved=unreserved, has_manual_plan=True)
         whole = self._capacity.whole(parsed)
         full = () if unreserved or has_manual_plan else self.full_machines.left_out(job.uid, whole)
-        return _SearchInput(
+        return SearchInput(
             spec=spec,
             free=free,
             whole=whole,
             left_out=(*self._capacity.left_out(parsed), *full),
-            question=planning_problem(free, spec),
+            problem=planning_problem(free, spec),
             full=full,
             full_gpus=unheld.num_gpus - free.num_gpus,
         )
 
-    def _hold(self, job: JobSeen, parsed: ParsedSpec, record: _Record, found: Answer) -> bool:
-        """Reserve a new plan's GPUs; return False on a conflict."""
+    def _claim(self, job: JobSeen, parsed: ParsedSpec, record: _Record, found: Answer) -> bool:
+        """Claim a first plan's GPUs until it is reserved; return False on a conflict.
+
+        Without the claim, the next search in turn would plan on the same GPUs.
+        """
         if not isinstance(found, Plan) or record.base or obstacles(found, parsed.spec):
             return True
         if record.unreserved or parsed.written.planning.mode is PlanningMode.PLAN_ONLY:
             return True
-        return not self.reservations.reserve(job.uid, found, self._capacity.capacity(parsed))
+        return not self.reservations.claim(job.uid, found, self._capacity.capacity(parsed))
+
+
+_OUTCOMES = {InsufficientFreeGpus: "Occupied", PlannerError: "PlannerTrouble"}
+"""Metric labels of answers that differ from their type's name; alerts name them."""
 
 
 def _outcome(answer: Answer) -> str:
-    """Return the metric label of an answer; alerts name these values, so they never change."""
-    match answer:
-        case InsufficientFreeGpus():
-            return "Occupied"
-        case PlannerError():
-            return "PlannerTrouble"
-        case _:
-            return type(answer).__name__
-
-
-_NOT_PLANNED_FOR = dict.fromkeys(("mode", "plan_ref", "history_limit", "replan"))
-"""Fields of ``spec.planning`` that do not influence a plan."""
-
-
-def planning_key(parsed: ParsedSpec) -> str:
-    """Digest the fields that influence a plan; ``spec.suspend`` is not among them."""
-    written = parsed.written
-    fields = {
-        "model": written.model,
-        "algorithm": written.algorithm,
-        "data": written.data,
-        "resources": written.resources,
-        "rollout": written.rollout,
-        "planning": written.planning.model_copy(update=_NOT_PLANNED_FOR),
-    }
-    values = {
-        name: each.model_dump(mode="json", exclude_defaults=True, warnings=False)
-        for name, each in fields.items()
-    }
-    values["runtime"] = {"engine": written.runtime.engine}
-    values["training"] = {"steps": written.training.steps}
-    text = json.dumps(values, sort_keys=True)
-    return sha256(text.encode()).hexdigest()[:32]
-
-
-def from_now(spec: JobSpec, job: JobSeen, now: datetime) -> JobSpec | None:
-    """Subtract the elapsed time and steps from a deadline; None if it has passed."""
-    objective = spec.planning.objective
-    if not isinstance(objective, MeetDeadline):
-        return spec
-    left = objective.seconds_left - (now - job.created_at).total_seconds()
-    if left <= 0:
-        return None
-    done = job.status.progress.step if job.status.progress else 0
-    return replace(
-        spec,
-        planning=replace(spec.planning, objective=MeetDeadline(left)),
-        training=replace(spec.training, steps=max(1, spec.training.steps - done)),
-    )
+    """Return the metric label of an answer."""
+    return _OUTCOMES.get(type(answer), type(answer).__name__)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan, Prediction
-from hetrl_operator.model.observed import Alternatives, InsufficientFreeGpus
+from hetrl_operator.model.planning import Alternatives, InsufficientFreeGpus
 from hetrl_operator.planning.request import CurrentPlan, PlanRequest
 from hetrl_planner.plan_job import plan
 from hetrl_planner.replan.alignment import aligned

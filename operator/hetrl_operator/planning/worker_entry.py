@@ -8,7 +8,7 @@ import resource
 
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.units import MIB
-from hetrl_operator.model.observed import Alternatives, InsufficientFreeGpus
+from hetrl_operator.model.planning import Alternatives, InsufficientFreeGpus
 from hetrl_operator.planning.request import PlanRequest
 
 

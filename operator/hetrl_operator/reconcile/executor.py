@@ -32,7 +32,7 @@ from hetrl_operator.model.actions import (
     WriteStatus,
     steps,
 )
-from hetrl_operator.model.kueue_admission import workload_seen
+from hetrl_operator.model.kueue.admission import workload_seen
 from hetrl_operator.model.observed import Observed
 from hetrl_operator.model.parse import JobKey, child_seen, job_seen, plan_seen, pod_seen
 from hetrl_operator.planning.service import Planning

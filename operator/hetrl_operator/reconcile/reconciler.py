@@ -15,7 +15,6 @@ from hetrl_operator.cache.informer_cache import InformerCache
 from hetrl_operator.cache.missed_deletes import MissedDeletes
 from hetrl_operator.cache.pending_writes import Place
 from hetrl_operator.decide import decide
-from hetrl_operator.decide.plan.active_plan import active_plan, readable
 from hetrl_operator.decide.plan.drift import SETTLE_SECONDS
 from hetrl_operator.decide.status.debounce import can_wait
 from hetrl_operator.http.job_metrics import job_shown
@@ -25,6 +24,7 @@ from hetrl_operator.model.actions import Decision
 from hetrl_operator.model.conditions import condition, has_ended, holds
 from hetrl_operator.model.observed import JobSeen, Observed, ProgressSeen, RefusedWrite
 from hetrl_operator.model.parse import JobKey
+from hetrl_operator.model.plan_selection import active_plan, readable
 from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.planning.service import Planning
 from hetrl_operator.reconcile.executor import Executor
@@ -200,19 +200,19 @@ class Controller:
         """Drop the state of a deleted job."""
         self.observer.forget(uid)
         self._status_written_at.pop(uid, None)
+        freed = self.planning.reservations.release(uid)
         self.planning.drop(uid)
         self.metrics.drop_job(*key)
         self.queue.drop(key)
         del self._uids[key]
-        if self.planning.reservations.release(uid):
+        if freed:
             self.enqueue_unplanned()
 
     def _show(self, seen: Observed) -> None:
         job = seen.job
-        plan = active_plan(seen.job, seen.plans)
         shown = job_shown(
             job.status,
-            plan=plan.plan if plan else None,
+            plan=seen.active_plan.plan if seen.active_plan else None,
             is_paid=seen.planning.is_reserved,
         )
         self.metrics.show_job(job.namespace, job.name, shown)

@@ -8,36 +8,26 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hetrl_api.job.planning import PlanningMode
-from hetrl_core.plan.pod_sets import pod_sets
+from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_operator.cache.informer_cache import InformerCache
-from hetrl_operator.decide.kueue.queueing import answered_plans, is_ours, is_queued, waits
-from hetrl_operator.decide.plan.active_plan import (
-    active_plan,
-    base_of,
-    has_manual_plan,
-    named,
-    readable,
-    unreadable,
-)
-from hetrl_operator.decide.plan.drift import drift
 from hetrl_operator.model.conditions import has_ended, holds
-from hetrl_operator.model.kueue_admission import QueueingSeen
+from hetrl_operator.model.kueue.admission import QueueingSeen
+from hetrl_operator.model.kueue.queueing import is_ours, is_queued, waits
 from hetrl_operator.model.nodes import Tolerations
 from hetrl_operator.model.observed import (
-    FleetSeen,
     JobSeen,
     NodesSeen,
     Observed,
-    PlanningSeen,
-    PlanSeen,
     PodSeen,
     ProgressSeen,
     RefusedWrite,
 )
+from hetrl_operator.model.plan_selection import active_plan, named, readable
+from hetrl_operator.model.planning import PlanningSeen, PlanSeen
 from hetrl_operator.model.pods import present
 from hetrl_operator.model.reasons import ConditionType
 from hetrl_operator.planning.reservations import gpus_by_machine
-from hetrl_operator.planning.service import Planning, planning_key
+from hetrl_operator.planning.service import Planning
 from hetrl_operator.render.kueue_workload import flavor_keys
 
 
@@ -70,23 +60,16 @@ class Observer:
             leaving=self.cache.leaving_nodes(used, _tolerations(job), pods),
         )
         plan = active_plan(job, plans)
+        sets = pod_sets(plan.plan) if plan else ()
         crowded = self.cache.crowded(used, pods, nodes, now)
         full_machines = self.planning.full_machines.observe(
-            job.uid, pods, crowded, now, is_placed=is_placed(job, plan, pods)
+            job.uid, pods, crowded, now, is_placed=is_placed(job, sets, pods)
         )
-        nodes = replace(nodes, full=full_machines.full)
-        fleet = self.planning.fleet(job, plan, now)
         queueing = self._queueing(job)
-        unreserved = waits(job, queueing)
-        if has_manual_plan(job):
-            base = base_of(manual_plan)
-        else:
-            base = "" if unreserved else _base(job, plan, nodes, fleet, now)
         planning = self.planning.seen(
             job,
             plan,
-            base=base,
-            unreserved=unreserved,
+            unreserved=waits(job, queueing),
             manual_plan=manual_plan if isinstance(manual_plan, PlanSeen) else None,
         )
         return Observed(
@@ -94,14 +77,16 @@ class Observer:
             planning=planning,
             queueing=self._with_labels(job, queueing, plans, planning),
             plans=plans,
-            unreadable=unreadable(found),
+            active_plan=plan,
+            pod_sets=sets,
+            manual_plan=manual_plan,
             children=self.cache.children_of(job),
             pods=pods,
             hostnames=self.cache.hostnames(machines),
             lost_nodes=nodes.lost,
             leaving=nodes.leaving,
             full_machines=full_machines,
-            fleet=fleet,
+            fleet=self.planning.fleet(job, plan, now),
             progress=self.progress.get(job.uid),
             refused_write=self.refused_writes.get(job.uid),
         )
@@ -134,30 +119,18 @@ class Observer:
         """Add the labels that distinguish flavors, of machines that the job may use."""
         if job.parsed is None or not is_queued(job, queueing):
             return queueing
-        known = (*(each.plan for each in plans), *answered_plans(planning.answer))
+        known = (*(each.plan for each in plans), *planning.offered_plans)
         machines = {name for each in known for name in gpus_by_machine(each)}
         labels = self.cache.labels(machines, flavor_keys(job.parsed))
         return replace(queueing, machine_labels=labels)
 
 
-def is_placed(job: JobSeen, plan: PlanSeen | None, pods: Sequence[PodSeen]) -> bool:
+def is_placed(job: JobSeen, sets: Sequence[PodSet], pods: Sequence[PodSeen]) -> bool:
     """Tell whether a job runs, or each pod of its plan has a node."""
-    if plan is None or holds(job.status, ConditionType.RUNNING):
+    if not sets or holds(job.status, ConditionType.RUNNING):
         return True
-    sets = pod_sets(plan.plan)
     bound = [pod for pod in present(pods, sets).values() if pod.node]
     return len(bound) == sum(each.num_pods for each in sets)
-
-
-def _base(
-    job: JobSeen, plan: PlanSeen | None, nodes: NodesSeen, fleet: FleetSeen, now: datetime
-) -> str:
-    """Return why another plan than the active one is wanted; empty if none is."""
-    if plan is None or job.parsed is None:
-        return ""
-    key = planning_key(job.parsed)
-    found = drift(job, plan, spec_key=key, nodes=nodes, fleet=fleet, now=now)
-    return found.base if found else ""
 
 
 def _tolerations(job: JobSeen) -> Tolerations:

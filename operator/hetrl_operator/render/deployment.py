@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from hetrl_core.plan.pod_sets import COORDINATOR, PodSet
 from hetrl_core.task import Role, Task
 from hetrl_operator.model.labels import API_VERSION, child_name
-from hetrl_operator.model.observed import JobSeen, ParsedSpec, PlanSeen
+from hetrl_operator.model.observed import JobSeen, ParsedSpec
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.settings import PodSettings
 
 Json = dict[str, object]

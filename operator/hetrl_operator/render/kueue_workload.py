@@ -14,7 +14,7 @@ from typing import Any
 from hetrl_api.fleet.place import PRODUCT_LABEL
 from hetrl_core.plan.pod_sets import PodSet, slug
 from hetrl_operator.model.actions import PriorityClass, SubmitWorkload
-from hetrl_operator.model.kueue_api import API_VERSION, JOB_UID_LABEL, MOST_POD_SETS
+from hetrl_operator.model.kueue.api import API_VERSION, JOB_UID_LABEL, MOST_POD_SETS
 from hetrl_operator.model.labels import SPEC_HASH, child_name, of_child
 from hetrl_operator.model.observed import JobSeen, ParsedSpec
 from hetrl_operator.render.deployment import owner_of

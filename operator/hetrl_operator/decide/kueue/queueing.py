@@ -8,15 +8,14 @@ in a suspension, and returns the quota when no pod is left.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hetrl_api.job.job import MANAGER
-from hetrl_api.job.planning import PlanningMode
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
-from hetrl_operator.model import kueue_api
 from hetrl_operator.model.actions import Action, Delete, RequeueWorkload, UpdateWorkloadStatus
 from hetrl_operator.model.conditions import Finding, condition
-from hetrl_operator.model.kueue_admission import QueueingSeen, WorkloadCondition, WorkloadSeen
-from hetrl_operator.model.observed import Alternatives, Answer, JobSeen, Observed, ParsedSpec
+from hetrl_operator.model.kueue import api as kueue_api
+from hetrl_operator.model.kueue.admission import WorkloadCondition, WorkloadSeen
+from hetrl_operator.model.kueue.queueing import is_queued
+from hetrl_operator.model.observed import Observed, ParsedSpec
 from hetrl_operator.model.reasons import ConditionType, Reason
 from hetrl_operator.render.kueue_workload import (
     RequestedPodSet,
@@ -27,24 +26,6 @@ from hetrl_operator.render.kueue_workload import (
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-
-def is_ours(job: JobSeen) -> bool:
-    """Tell whether ``spec.managedBy`` names this operator."""
-    return job.parsed is None or job.parsed.written.managed_by == MANAGER
-
-
-def is_queued(job: JobSeen, queueing: QueueingSeen) -> bool:
-    """Tell whether a job runs only if a queue admits it; a job of mode PlanOnly needs no quota."""
-    if queueing.off or not job.queue or job.parsed is None:
-        return False
-    return job.parsed.written.planning.mode is not PlanningMode.PLAN_ONLY
-
-
-def waits(job: JobSeen, queueing: QueueingSeen) -> bool:
-    """Tell whether a job's pods may not run yet, or no longer."""
-    workload = queueing.workload
-    return is_queued(job, queueing) and not (workload and workload.is_admitted)
 
 
 def requested(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[RequestedPodSet, ...]:
@@ -66,17 +47,6 @@ def exceeds(seen: Observed, parsed: ParsedSpec, plan: Plan) -> str:
         if each.count > (admitted := workload.counts.get((each.name, each.digest), 0))
     ]
     return ", ".join(more)
-
-
-def answered_plans(answer: Answer | None) -> tuple[Plan, ...]:
-    """Return the plans that an answer of the planner offers."""
-    match answer:
-        case Plan() as plan:
-            return (plan,)
-        case Alternatives(plans=plans):
-            return plans
-        case _:
-            return ()
 
 
 def sync_workload(seen: Observed, parsed: ParsedSpec, plan: Plan) -> tuple[Action, ...]:

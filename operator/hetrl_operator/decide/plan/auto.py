@@ -7,21 +7,24 @@ from hetrl_api.job.planning import PlanningMode
 from hetrl_api.job.status import PlanStatus
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.plan import Infeasible, Plan
-from hetrl_operator.decide.kueue.queueing import waits
 from hetrl_operator.decide.plan import history, manual
-from hetrl_operator.decide.plan.active_plan import active_plan, has_manual_plan
-from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import drift, next_search_at
-from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal
+from hetrl_operator.decide.plan.next_step import (
+    Choose,
+    Follow,
+    Refuse,
+    Retry,
+    Start,
+    Wait,
+    next_step,
+)
+from hetrl_operator.decide.plan.planned import Planned, not_yet, ready, refusal, retry_later
 from hetrl_operator.decide.plan.replan import replan
 from hetrl_operator.model.actions import Action, Apply, ReleaseGpus, ReserveGpus, StartPlanning
-from hetrl_operator.model.observed import (
-    InsufficientFreeGpus,
-    Observed,
-    ParsedSpec,
-    PlannerError,
-    PlanSeen,
-)
+from hetrl_operator.model.kueue.queueing import waits
+from hetrl_operator.model.observed import Observed, ParsedSpec
+from hetrl_operator.model.plan_selection import has_manual_plan
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.model.reasons import Reason
 from hetrl_operator.render import plan_manifest
 
@@ -33,8 +36,8 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     """Return the plan that a job follows, or the actions that lead to one."""
     if has_manual_plan(seen.job):
         return manual.planned(seen, parsed, now)
-    known = active_plan(seen.job, seen.plans)
-    if known and not _plan_cache(seen, known) and not seen.pods:
+    known = seen.active_plan
+    if known and known.planned_for != seen.planning.spec_key and not seen.pods:
         # No pod uses it any more: the job was changed while it was suspended.
         why = "the planning fields of the job changed"
         return _search(
@@ -52,14 +55,7 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     if not seen.planning.is_reserved:
         return _reserve(seen, parsed, known, cleaning, now)
     kept = Planned(plan=known, finding=ready(known), actions=cleaning)
-    drifts = drift(
-        seen.job,
-        known,
-        spec_key=seen.planning.spec_key,
-        nodes=seen.nodes,
-        fleet=seen.fleet,
-        now=now,
-    )
+    drifts = drift(seen, known, now)
     if drifts:
         return replan(seen, parsed, kept, drifts, now)
     search_at = next_search_at(seen.job, known, seen.fleet, now)
@@ -80,10 +76,6 @@ def plan_status(plan: PlanSeen) -> PlanStatus:
         bottleneck=prediction.bottleneck[:1024],
         gap_ratio=None if plan.plan.gap is None else round(plan.plan.gap, 4),
     )
-
-
-def _plan_cache(seen: Observed, plan: PlanSeen) -> bool:
-    return plan.planned_for == seen.planning.spec_key
 
 
 def _is_only_planned(parsed: ParsedSpec) -> bool:
@@ -132,35 +124,24 @@ def _lost(
 def _search(
     seen: Observed, parsed: ParsedSpec, now: "datetime", *, cleaning: tuple[Action, ...]
 ) -> Planned:
+    """Search for a first plan; the plans that the job followed before are archived meanwhile."""
     planning = seen.planning
-    unreserved = waits(seen.job, seen.queueing)
-    is_for_this = not planning.answer_base
-    if unreserved and planning.answer_key != planning.key:
-        # No reservation will detect that the answer is outdated: it is about another fleet.
-        is_for_this = False
-    if planning.is_running and not planning.answer_base:
-        return Planned(plan=None, finding=not_yet(Reason.PLANNING, "a plan is being made"))
-    match planning.answer:
-        case Plan() as plan if is_for_this:
-            return _commit(seen, parsed, plan, cleaning)
-        case Infeasible() | InsufficientFreeGpus() as no_plan if (
-            is_for_this and planning.answer_key == planning.key
-        ):
-            return Planned(plan=None, finding=refusal(no_plan), actions=cleaning)
-        case PlannerError() as error if is_for_this and (wait := backoff(seen, now)):
-            text = f"{error.message}; {wait}"
-            return Planned(
-                plan=None,
-                finding=not_yet(error.reason, text),
-                actions=cleaning,
-                wake_after_seconds=wait.left_seconds,
-            )
-        case _:
-            finding = not_yet(Reason.PLANNING, "a plan is being made")
-            # The reservation for an earlier answer is released, unless pods use it.
+    running = not_yet(Reason.PLANNING, "a plan is being made")
+    match next_step(seen, "", now):
+        case Start() | Choose():
+            # Only a running job has alternatives, so these answer another request. The
+            # reservation of an earlier plan is released, unless pods use it.
             free = (ReleaseGpus(),) if planning.is_reserved and not seen.pods else ()
-            start = StartPlanning(key=planning.key, unreserved=unreserved)
-            return Planned(plan=None, finding=finding, actions=(*cleaning, *free, start))
+            start = StartPlanning(unreserved=waits(seen.job, seen.queueing))
+            return Planned(plan=None, finding=running, actions=(*cleaning, *free, start))
+        case Wait():
+            return Planned(plan=None, finding=running)
+        case Follow(plan):
+            return _commit(seen, parsed, plan, cleaning)
+        case Refuse(no_plan):
+            return Planned(plan=None, finding=refusal(no_plan), actions=cleaning)
+        case Retry() as failed:
+            return retry_later(failed, cleaning)
 
 
 def _commit(

@@ -9,7 +9,8 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from hetrl_operator.model.observed import Observed, PlannerError
+from hetrl_operator.model.observed import Observed
+from hetrl_operator.model.planning import PlannerError
 
 if TYPE_CHECKING:
     from datetime import datetime

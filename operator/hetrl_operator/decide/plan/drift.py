@@ -1,7 +1,6 @@
 """Drift of a running job's plan: reasons why another plan should replace it.
 
-It is computed twice in a reconcile: before observing, because the digest of a new plan's inputs is
-costly, and while deciding. ``replan_cost`` says whether a better plan is worth the move.
+``replan_cost`` says whether a better plan is worth the move.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,10 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hetrl_api.job.lifecycle import FailureAction
-from hetrl_core.plan.pod_sets import PodSet, pod_sets
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.model.conditions import holds
-from hetrl_operator.model.observed import FleetSeen, JobSeen, NodesSeen, PlanSeen
+from hetrl_operator.model.observed import FleetSeen, JobSeen, NodesSeen, Observed
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.model.reasons import ConditionType, ReplanOutcome, ReplanReason
 
 if TYPE_CHECKING:
@@ -46,44 +46,18 @@ class Drift:
         return self.reason == ReplanReason.FLEET_CHANGED
 
 
-def drift(
-    job: JobSeen,
-    plan: PlanSeen,
-    *,
-    spec_key: str,
-    nodes: NodesSeen,
-    fleet: FleetSeen,
-    now: "datetime",
-) -> Drift | None:
-    """Return why another plan should replace this one; None if none should.
-
-    Args:
-        job: whose plan it is.
-        plan: the active plan.
-        spec_key: digest of the planning fields as they are now.
-        nodes: problems of the plan's machines.
-        fleet: the fleet for another plan.
-        now: the time.
-    """
-    if job.parsed is None:
-        return None
-    if asked := _asked_by_rule(job, plan):
-        return Drift(
-            reason=ReplanReason.FAILURE_RULE,
-            why="a rule of spec.failurePolicy asks for another plan",
-            base=f"{plan.name}/{asked.isoformat()}",
-            keeps_trainer=False,
-        )
-    if found := _machines_gone(job, plan, nodes, now):
+def drift(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | None:
+    """Return why another plan should replace the active one; None if none should."""
+    if found := machine_drift(seen, plan, now):
         return found
-    if plan.planned_for != spec_key:
+    if plan.planned_for != seen.planning.spec_key:
         return Drift(
             reason=ReplanReason.SPEC_CHANGED,
             why="the spec has changed",
             base=plan.name,
             keeps_trainer=True,
         )
-    if next_search_at(job, plan, fleet, now) != now:
+    if next_search_at(seen.job, plan, seen.fleet, now) != now:
         return None
     return Drift(
         reason=ReplanReason.FLEET_CHANGED,
@@ -91,6 +65,18 @@ def drift(
         base=f"{plan.name}/fleet",
         keeps_trainer=True,
     )
+
+
+def machine_drift(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | None:
+    """Return why a plan should be replaced whatever the spec: a failure rule, or its machines."""
+    if asked := _asked_by_rule(seen.job, plan):
+        return Drift(
+            reason=ReplanReason.FAILURE_RULE,
+            why="a rule of spec.failurePolicy asks for another plan",
+            base=f"{plan.name}/{asked.isoformat()}",
+            keeps_trainer=False,
+        )
+    return _machines_gone(seen, plan, now)
 
 
 def next_search_at(
@@ -118,11 +104,11 @@ def next_search_at(
     return max(now, *times)
 
 
-def _machines_gone(job: JobSeen, plan: PlanSeen, nodes: NodesSeen, now: "datetime") -> Drift | None:
-    assert job.parsed
-    limit = timedelta(seconds=job.parsed.written.failure_policy.node_lost_seconds)
+def _machines_gone(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | None:
+    assert seen.job.parsed
+    nodes, sets = seen.nodes, seen.pod_sets
+    limit = timedelta(seconds=seen.job.parsed.written.failure_policy.node_lost_seconds)
     lost = {name for name, since in nodes.lost.items() if now - since >= limit}
-    sets = pod_sets(plan.plan)
     used = sorted((lost | nodes.leaving.keys() | nodes.full.keys()) & _machines(sets))
     if not used:
         return None

@@ -7,7 +7,6 @@ while it is active.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hetrl_operator.decide.plan.active_plan import made_for
 from hetrl_operator.model.actions import Action, AnnotatePlan, Delete
 from hetrl_operator.model.labels import (
     ACTIVE_FOR,
@@ -19,7 +18,9 @@ from hetrl_operator.model.labels import (
     REPLACES_BECAUSE,
     plan_name,
 )
-from hetrl_operator.model.observed import JobSeen, Observed, ParsedSpec, PlanSeen
+from hetrl_operator.model.observed import JobSeen, Observed, ParsedSpec
+from hetrl_operator.model.plan_selection import made_for
+from hetrl_operator.model.planning import PlanSeen
 from hetrl_operator.model.reasons import ReplanOutcome
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The state of planning for a job, as a value, and its condition Planned."""
 
 from dataclasses import dataclass
-from typing import assert_never
 
 from hetrl_api.job.status import LastReplan
 from hetrl_core.plan.plan import Infeasible
+from hetrl_operator.decide.plan.next_step import Retry
 from hetrl_operator.model.actions import Action, Event
 from hetrl_operator.model.conditions import Finding
-from hetrl_operator.model.observed import InsufficientFreeGpus, PlanSeen
+from hetrl_operator.model.planning import InsufficientFreeGpus, PlanSeen
 from hetrl_operator.model.reasons import ConditionType, Reason
 
 
@@ -54,12 +54,20 @@ def not_yet(reason: str, message: str) -> Finding:
 
 def refusal(answer: Infeasible | InsufficientFreeGpus) -> Finding:
     """Return condition Planned of a job for which no plan was found."""
-    match answer:
-        case Infeasible(reasons=reasons):
-            return not_yet(Reason.INFEASIBLE, "; ".join(reasons))
-        case InsufficientFreeGpus(reasons=reasons, held_gpus=held, full=full):
-            others = (f"other jobs hold {held} GPUs",) if held or not full else ()
-            text = f"{'; '.join((*others, *full))}, and without these: {'; '.join(reasons)}"
-            return not_yet(Reason.INSUFFICIENT_FREE_GPUS, text)
-        case _:
-            assert_never(answer)
+    reasons = "; ".join(answer.reasons)
+    if isinstance(answer, Infeasible):
+        return not_yet(Reason.INFEASIBLE, reasons)
+    counts = answer.held_gpus or not answer.full
+    others = (f"other jobs hold {answer.held_gpus} GPUs",) if counts else ()
+    text = f"{'; '.join((*others, *answer.full))}, and without these: {reasons}"
+    return not_yet(Reason.INSUFFICIENT_FREE_GPUS, text)
+
+
+def retry_later(step: Retry, actions: tuple[Action, ...] = ()) -> Planned:
+    """Return the state of a job without a plan whose planner failed."""
+    return Planned(
+        plan=None,
+        finding=not_yet(step.error.reason, step.message),
+        actions=actions,
+        wake_after_seconds=step.backoff.left_seconds,
+    )

@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING
 from hetrl_api.job.status import LastReplan
 from hetrl_core.job.spec import JobSpec, MeetDeadline, MinimiseCost
 from hetrl_core.plan.capabilities import obstacles
-from hetrl_core.plan.plan import Infeasible, Plan
+from hetrl_core.plan.plan import Plan
 from hetrl_operator.decide.kueue.queueing import exceeds
-from hetrl_operator.decide.plan.active_plan import base_of
-from hetrl_operator.decide.plan.backoff import backoff
 from hetrl_operator.decide.plan.drift import Drift
 from hetrl_operator.decide.plan.history import free_name
+from hetrl_operator.decide.plan.next_step import (
+    Choose,
+    Follow,
+    NextStep,
+    Refuse,
+    Retry,
+    Start,
+    Wait,
+    next_step,
+)
 from hetrl_operator.decide.plan.planned import Planned, ready, refusal
 from hetrl_operator.decide.plan.pod_diff import Moves, moves
 from hetrl_operator.decide.plan.replan_cost import ReplanEvaluation, ReplanInputs, evaluate
 from hetrl_operator.model.actions import Apply, Event, ReserveGpus, StartPlanning
-from hetrl_operator.model.observed import (
-    Alternatives,
-    InsufficientFreeGpus,
-    Observed,
-    ParsedSpec,
-    PlannerError,
-    PlanSeen,
-)
+from hetrl_operator.model.observed import Observed, ParsedSpec
+from hetrl_operator.model.plan_selection import base_of
+from hetrl_operator.model.planning import Alternatives, PlanSeen
 from hetrl_operator.model.reasons import EventReason, ReplanOutcome, ReplanReason
 from hetrl_operator.render import plan_manifest
 
@@ -48,6 +51,8 @@ class _Search:
     kept: Planned
     drifts: Drift
     now: "datetime"
+    text: str = "another plan is being made"
+    """What the search does, for the condition of a plan with a problem."""
 
     def keep_plan(self, what: str, *, after_seconds: float | None = None) -> Planned:
         """Keep the plan for now, and report drift if the plan has a problem."""
@@ -77,26 +82,10 @@ def replan(
     """Search for another plan while the job keeps its own."""
     assert kept.plan
     search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
-    planning = seen.planning
-    if planning.answer_base != drifts.base:
-        return _started(search)
-    if planning.is_running:
-        return search.keep_plan("another plan is being made")
-    if drifts.must_pay and planning.answer_fleet != seen.fleet.key:
+    step = next_step(seen, drifts.base, now, accepts_outdated=drifts.must_pay)
+    if drifts.must_pay and _is_about_another_fleet(search, step):
         return _outdated(search)
-    match planning.answer:
-        case Plan() as plan:
-            return _moved(search, plan, evaluation=None)
-        case Alternatives() as found:
-            return _better(search, found)
-        case Infeasible() | InsufficientFreeGpus() as no_plan if _is_about_this_fleet(search):
-            message = refusal(no_plan).message
-            return _kept(search, ReplanOutcome.NO_PLAN, message)
-        case PlannerError(message=message) if wait := backoff(seen, now):
-            kept = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
-            return replace(kept, wake_after_seconds=wait.left_seconds)
-        case _:
-            return _started(search)
+    return _advance(search, step, _request(search))
 
 
 def move_to(
@@ -117,23 +106,38 @@ def move_to(
     drifts = Drift(
         reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(manual_plan), keeps_trainer=False
     )
-    search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
-    planning = seen.planning
-    if planning.is_running and planning.answer_base == drifts.base:
-        return search.keep_plan("it is being validated")
-    match planning.answer if planning.answer_base == drifts.base else None:
-        case Plan():
-            return _handed_over(search, manual_plan)
-        case Infeasible() | InsufficientFreeGpus() as no_plan if (
-            planning.answer_key == planning.key
-        ):
+    search = _Search(
+        seen=seen,
+        parsed=parsed,
+        known=kept.plan,
+        kept=kept,
+        drifts=drifts,
+        now=now,
+        text="it is being validated",
+    )
+    step = next_step(seen, drifts.base, now)
+    if isinstance(step, Follow):
+        return _handed_over(search, manual_plan)
+    return _advance(search, step, validation)
+
+
+def _advance(search: _Search, step: NextStep, request: StartPlanning) -> Planned:
+    """Follow one step of the search, while the job keeps its plan."""
+    match step:
+        case Start():
+            found = search.keep_plan(search.text)
+            return replace(found, actions=(*found.actions, request))
+        case Wait():
+            return search.keep_plan(search.text)
+        case Follow(plan):
+            return _moved(search, plan, evaluation=None)
+        case Choose(found):
+            return _better(search, found)
+        case Refuse(no_plan):
             return _kept(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
-        case PlannerError(message=message) if wait := backoff(seen, now):
-            found = _kept(search, ReplanOutcome.FAILED, f"{message}; {wait}")
-            return replace(found, wake_after_seconds=wait.left_seconds)
-        case _:
-            found = search.keep_plan("it is being validated")
-            return replace(found, actions=(*found.actions, validation))
+        case Retry() as failed:
+            kept = _kept(search, ReplanOutcome.FAILED, failed.message)
+            return replace(kept, wake_after_seconds=failed.backoff.left_seconds)
 
 
 def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
@@ -157,29 +161,27 @@ def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
     )
 
 
-def _is_about_this_fleet(search: _Search) -> bool:
-    planning = search.seen.planning
-    return search.drifts.must_pay or planning.answer_key == planning.key
-
-
-def _started(search: _Search) -> Planned:
+def _request(search: _Search) -> StartPlanning:
     replan = search.parsed.written.planning.replans
-    start = StartPlanning(
-        key=search.seen.planning.key,
+    return StartPlanning(
         base=search.drifts.base,
         current=search.known.plan,
         keeps_trainer=search.drifts.keeps_trainer,
         enough_percent=replan.min_improvement_percent if search.drifts.must_pay else None,
     )
-    found = search.keep_plan("another plan is being made")
-    return replace(found, actions=(*found.actions, start))
+
+
+def _is_about_another_fleet(search: _Search, step: NextStep) -> bool:
+    planning = search.seen.planning
+    is_answered = planning.answer_base == search.drifts.base and not isinstance(step, Wait)
+    return is_answered and planning.answer_fleet != search.seen.fleet.key
 
 
 def _outdated(search: _Search) -> Planned:
     """Drop an answer for an outdated fleet; search again after the cooldown."""
     last, answered_at = search.seen.job.status.last_replan, search.seen.planning.answered_at
     if last and answered_at and last.time >= answered_at.replace(microsecond=0):
-        return _started(search)
+        return _advance(search, Start(), _request(search))
     return _kept(search, ReplanOutcome.OUTDATED, "the fleet changed again during the search")
 
 

@@ -6,7 +6,8 @@
 from collections.abc import Iterable
 
 from hetrl_api.job.planning import PlanningMode
-from hetrl_operator.model.observed import JobSeen, PlanSeen, UnreadablePlan
+from hetrl_operator.model.observed import JobSeen
+from hetrl_operator.model.planning import PlanSeen, UnreadablePlan
 
 Found = PlanSeen | UnreadablePlan
 
@@ -69,8 +70,3 @@ def base_of(manual_plan: Found | None) -> str:
 def readable(plans: Iterable[Found]) -> tuple[PlanSeen, ...]:
     """Return the readable plans."""
     return tuple(each for each in plans if isinstance(each, PlanSeen))
-
-
-def unreadable(plans: Iterable[Found]) -> tuple[UnreadablePlan, ...]:
-    """Return the unreadable plans."""
-    return tuple(each for each in plans if isinstance(each, UnreadablePlan))

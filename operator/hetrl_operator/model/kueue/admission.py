@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from hetrl_operator.model.kueue_api import ConditionType
+from hetrl_operator.model.kueue.api import ConditionType
 from hetrl_operator.model.labels import SPEC_HASH
 
 NOT_STARTED = "the operator was started without Kueue (kueue.enabled of the chart)"
