@@ -7,11 +7,15 @@ reads of it.
 import json
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from e2e.cluster.errors import MissingPackagesError
+from tests.tiers import TESTS_ALL
 
 if TYPE_CHECKING:
     from e2e.cluster.cluster import Cluster
@@ -27,6 +31,29 @@ settings.register_profile(
 )
 settings.register_profile("explore", parent=settings.get_profile("gate"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    with _skipped_without_packages():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    with _skipped_without_packages():
+        yield
+
+
+@contextmanager
+def _skipped_without_packages() -> Iterator[None]:
+    """Skip a test whose Debian packages cannot be installed, unless all tests must run."""
+    try:
+        yield
+    except MissingPackagesError as error:
+        if os.environ.get(TESTS_ALL) == "1":
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,8 @@
 """Errors of a local cluster; every message says what to do or shows the log.
 
 ClusterError          could not be started, reached or changed
-  └─ CommandFailedError    kubectl or helm said no, which may be what a test wants to see
+  ├─ CommandFailedError    kubectl or helm said no, which may be what a test wants to see
+  └─ MissingPackagesError  Debian packages are missing, and cannot be installed here
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections.abc import Sequence
 
 class ClusterError(Exception):
     """A cluster could not be started, reached or changed."""
+
+
+class MissingPackagesError(ClusterError):
+    """Debian packages are missing, and installing them takes root on Debian."""
 
 
 class CommandFailedError(ClusterError):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster.cache import exclusive
-from e2e.cluster.errors import ClusterError
+from e2e.cluster.errors import ClusterError, MissingPackagesError
 
 # A program (or file) that tells whether the package is there -> the package.
 NODE_PACKAGES = {
@@ -34,13 +34,18 @@ BROWSER_PACKAGES = {"chromium": "chromium", "/usr/share/fonts/truetype/dejavu": 
 
 
 def require_packages(wanted: dict[str, str]) -> None:
-    """Install what is missing; raise when that takes rights that this process lacks."""
+    """Install what is missing.
+
+    Raises:
+        MissingPackagesError: it takes root on Debian to install them.
+    """
     missing = _missing(wanted)
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         needed = " ".join(missing)
-        raise ClusterError(f"please install, or run as root on Debian: apt-get install {needed}")
+        text = f"please install, or run as root on Debian: apt-get install {needed}"
+        raise MissingPackagesError(text)
     with exclusive("apt-get"):
         print(f"installing Debian packages: {' '.join(missing)}", flush=True)
         _apt_get("update", "-qq")
