@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo.vocabulary import ROOT, SOURCES, uses
+from tests.repo.vocabulary import ROOT, SOURCES, uses, uses_on_page
 
 ALLOWED = {
     # kopf's own names, which a subclass overrides.
@@ -27,6 +27,28 @@ ALLOWED = {
 def test_shipped_code_uses_standard_terms(folder: str) -> None:
     found = [use for use in uses(ROOT / folder) if (use.path, use.word) not in ALLOWED]
     assert not found, "\n".join(map(str, found))
+
+
+HISTORY = ("docs/decisions", "docs/results")
+"""Pages that record a decision or a measurement in the words of their time."""
+
+PAGES = [
+    path
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "examples/*.yaml",
+        "charts/**/*.yaml",
+        "charts/**/*.tpl",
+    )
+    for path in sorted(ROOT.glob(pattern))
+    if not str(path.relative_to(ROOT)).startswith(HISTORY)
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_use_standard_terms(page: Path) -> None:
+    assert not list(map(str, uses_on_page(page)))
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,12 @@ def uses(folder: Path) -> Iterator[Use]:
         yield from _openings(path, ast.parse(source))
 
 
+def uses_on_page(path: Path) -> Iterator[Use]:
+    """Yield every use of a banned phrase in a file of text, such as a page or a chart's values."""
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        yield from _in_text(path, number, line)
+
+
 def _in_names(path: Path, tree: ast.Module) -> Iterator[Use]:
     for line, name in {*_names(tree), (1, path.stem)}:
         words = _snake(name)
@@ -128,10 +134,13 @@ def _in_prose(path: Path, source: str) -> Iterator[Use]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _TEXT:
             continue
-        text = " ".join(token.string.split())
-        for pattern, instead in PROSE.items():
-            for found in re.finditer(rf"(?<![\w-])({pattern})(?![\w-])", text, re.IGNORECASE):
-                yield Use(_relative(path), token.start[0], found[0], instead)
+        yield from _in_text(path, token.start[0], " ".join(token.string.split()))
+
+
+def _in_text(path: Path, line: int, text: str) -> Iterator[Use]:
+    for pattern, instead in PROSE.items():
+        for found in re.finditer(rf"(?<![\w-])({pattern})(?![\w-])", text, re.IGNORECASE):
+            yield Use(_relative(path), line, found[0], instead)
 
 
 def _openings(path: Path, tree: ast.Module) -> Iterator[Use]:
