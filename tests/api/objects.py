@@ -125,6 +125,13 @@ VALID_JOBS = [
             "spec.data.files": "main/train-*.parquet",
             "spec.data.revision": "main",
         },
+        "prompts in object storage": {
+            "spec.data.prompts": {"uri": "s3://bucket/train.jsonl"},
+        },
+        "a reward model of the hub": {
+            "spec.data.reward": "model",
+            "spec.data.model": {"source": {"hub": "owner/judge"}, "revision": "main"},
+        },
         "a pattern, and brevity": {
             "spec.data.reward": "regex",
             "spec.data.regex": {"pattern": r"<answer>(?P<answer>.*?)</answer>"},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hetrl_api.conversion import convert
 from hetrl_api.fleet.departure import departure
 from hetrl_api.fleet.gpu_kinds import KnownKinds, catalogue_name
 from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, summary
@@ -210,10 +211,9 @@ def _links(topology: HetRLTopology) -> Iterable[Link]:
             latency_seconds=region.latency_milliseconds * SECONDS_PER_MILLISECOND,
         )
     for link in topology.spec.links:
-        yield Link(
-            source=link.source,
-            target=link.target,
+        yield convert(
+            Link,
+            link,
             bytes_per_second=link.bandwidth_gbps * GIGA / BITS_PER_BYTE,
             latency_seconds=link.latency_milliseconds * SECONDS_PER_MILLISECOND,
-            egress_dollars_per_gib=link.egress_dollars_per_gib,
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from hetrl_api.conversion import shared_fields
 from hetrl_api.fleet.topology import GpuKindEntry, HetRLTopology
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.fleet.catalogue import NotEligible, catalogued, kind_of_product
@@ -57,8 +58,7 @@ class KnownKinds:
 
     def _merged(self, name: str) -> GpuKind:
         entry = self._entries.get(name)
-        figures = _figures(entry) if entry else {}
-        given = {key: value for key, value in figures.items() if value is not None}
+        given = {"name": name, **(_figures(entry) if entry else {})}
         base = catalogued(name)
         if base is not None:
             return replace(base, **given)
@@ -70,7 +70,7 @@ class KnownKinds:
                     + ", ".join(missing)
                 ]
             )
-        return GpuKind(name=name, **given)
+        return GpuKind(**given)
 
 
 @lru_cache(maxsize=1024)
@@ -96,17 +96,17 @@ _REQUIRED = {
 
 
 def _figures(entry: GpuKindEntry) -> dict[str, Any]:
-    memory = entry.memory_gib
-    return {
-        "memory_bytes": None if memory is None else int(memory * GIB),
-        "bf16_flops": _times(entry.peak_teraflops.bf16, TERA),
-        "hbm_bytes_per_second": _times(entry.hbm_gigabytes_per_second, GIGA),
-        "intra_node_bytes_per_second": _times(entry.intra_node_gigabytes_per_second, GIGA),
-        "dollars_per_hour": entry.dollars_per_hour,
-        "compute_efficiency": entry.compute_efficiency,
-        "memory_efficiency": entry.memory_efficiency,
+    """Return what an entry says, in the units and under the names of ``GpuKind``."""
+    unit_of = {
+        "memory_bytes": (entry.memory_gib, GIB),
+        "bf16_flops": (entry.peak_teraflops.bf16, TERA),
+        "hbm_bytes_per_second": (entry.hbm_gigabytes_per_second, GIGA),
+        "intra_node_bytes_per_second": (entry.intra_node_gigabytes_per_second, GIGA),
     }
-
-
-def _times(value: float | None, unit: float) -> float | None:
-    return None if value is None else value * unit
+    # Bytes are whole numbers, as their unit is; rates are not.
+    converted = {
+        name: type(unit)(value * unit)
+        for name, (value, unit) in unit_of.items()
+        if value is not None
+    }
+    return {**shared_fields(GpuKind, entry), **converted}

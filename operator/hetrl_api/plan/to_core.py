@@ -1,8 +1,10 @@
 """From the core's ``Plan`` to the spec of a HetRLPlan and back; all but digits of predictions."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import groupby, islice
 
+from hetrl_api.conversion import convert
 from hetrl_api.plan.plan import (
     GroupMemory,
     GroupTraining,
@@ -16,7 +18,6 @@ from hetrl_api.plan.plan import (
 )
 from hetrl_api.plan.ranges import MAX_MACHINES, Run, compress
 from hetrl_core.plan.plan import (
-    MemoryUse,
     Parallelism,
     Plan,
     Prediction,
@@ -42,8 +43,7 @@ def from_plan(plan: Plan) -> PlanSpec:
         groups=tuple(_group_from(group) for group in plan.groups),
         prediction=_prediction_from(plan.prediction),
         rejected=tuple(
-            RejectedAlternative(summary=each.summary, reason=each.reason)
-            for each in plan.rejected[:MAX_REJECTED]
+            RejectedAlternative(**asdict(each)) for each in plan.rejected[:MAX_REJECTED]
         ),
         num_gpus=plan.num_gpus,
     )
@@ -57,16 +57,12 @@ def to_plan(spec: PlanSpec) -> Plan:
             are more of them than of any fleet.
     """
     _refuse_too_many(spec)
-    return Plan(
-        strategy=spec.strategy,
-        seed=spec.seed,
-        ended_by=spec.ended_by,
+    return convert(
+        Plan,
+        spec,
         gap=spec.gap_ratio,
         groups=tuple(_group_to(group, number=number) for number, group in enumerate(spec.groups)),
-        prediction=_prediction_to(spec.prediction),
-        rejected=tuple(
-            Rejected(summary=each.summary, reason=each.reason) for each in spec.rejected
-        ),
+        rejected=tuple(convert(Rejected, each) for each in spec.rejected),
     )
 
 
@@ -80,16 +76,12 @@ def _group_from(group: ReplicaGroup) -> PlannedGroup:
         stage_sites=tuple(
             StageSite(gpu_kind=kind, region=region) for kind, region in group.stage_sites
         ),
-        training=GroupTraining(
-            recompute=group.training_mode.recompute, sharding=group.training_mode.sharding
-        )
-        if group.training_mode
-        else None,
+        training=GroupTraining(**asdict(group.training_mode)) if group.training_mode else None,
         replicas=len(group.replicas),
         placements=_placements_from(group.replicas),
         concurrency=group.concurrency,
         samples_per_second=group.samples_per_second,
-        memory=_memory_from(group.memory),
+        memory=GroupMemory(**asdict(group.memory)),
     )
 
 
@@ -134,21 +126,13 @@ def _group_to(group: PlannedGroup, *, number: int) -> ReplicaGroup:
             f"spec.groups[{number}].placements must place {group.replicas} replicas, "
             f"got {len(replicas)}"
         )
-    return ReplicaGroup(
-        tasks=group.tasks,
-        gpu_kind=group.gpu_kind,
-        region=group.region,
-        parallelism=Parallelism(tensor=group.tensor, stage_layers=group.stage_layers),
+    return convert(
+        ReplicaGroup,
+        group,
+        parallelism=convert(Parallelism, group),
         replicas=replicas,
         stage_sites=tuple((each.gpu_kind, each.region) for each in group.stage_sites),
-        training_mode=TrainingMode(
-            recompute=group.training.recompute, sharding=group.training.sharding
-        )
-        if group.training
-        else None,
-        concurrency=group.concurrency,
-        samples_per_second=group.samples_per_second,
-        memory=_memory_to(group.memory),
+        training_mode=convert(TrainingMode, group.training) if group.training else None,
     )
 
 
@@ -182,38 +166,12 @@ def _replicas_to(placement: Placement) -> list[Replica]:
     ]
 
 
-def _memory_from(memory: MemoryUse) -> GroupMemory:
-    return GroupMemory(
-        weights_bytes=memory.weights_bytes,
-        gradients_bytes=memory.gradients_bytes,
-        optimizer_bytes=memory.optimizer_bytes,
-        activations_bytes=memory.activations_bytes,
-        kv_cache_bytes=memory.kv_cache_bytes,
-        overhead_bytes=memory.overhead_bytes,
-    )
-
-
-def _memory_to(memory: GroupMemory) -> MemoryUse:
-    return MemoryUse(**memory.model_dump())
-
-
 def _prediction_from(prediction: Prediction) -> PlanPrediction:
-    return PlanPrediction(
-        step_seconds=_shown(prediction.step_seconds),
-        generation_seconds=_shown(prediction.generation_seconds),
-        training_seconds=_shown(prediction.training_seconds),
-        weight_sync_seconds=_shown(prediction.weight_sync_seconds),
-        samples_per_second=_shown(prediction.samples_per_second),
-        dollars_per_hour=_shown(prediction.dollars_per_hour),
-        mean_staleness=_shown(prediction.mean_staleness),
-        bottleneck=prediction.bottleneck,
-    )
+    fields = asdict(prediction)
+    figures = {name: _shown(value) for name, value in fields.items() if name != "bottleneck"}
+    return PlanPrediction(**figures, bottleneck=prediction.bottleneck)
 
 
 def _shown(figure: float) -> float:
     """Leave out digits that say nothing: kubectl prints all that there are."""
     return float(f"{figure:.{_DIGITS}g}")
-
-
-def _prediction_to(prediction: PlanPrediction) -> Prediction:
-    return Prediction(**prediction.model_dump())

@@ -12,8 +12,9 @@ import click
 import numpy as np
 from pydantic.alias_generators import to_camel
 
+from hetrl_api.conversion import convert
 from hetrl_api.load import read_plan
-from hetrl_api.pipeline import RatePipeline, ResponseTokens, load_pipeline
+from hetrl_api.pipeline import PipelineFailures, RatePipeline, ResponseTokens, load_pipeline
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
@@ -166,48 +167,26 @@ def _of_rates(spec: RatePipeline) -> SimulationInput:
         train_step_seconds=spec.train_step_seconds,
         load_sensitivity=spec.load_sensitivity,
     )
-    pipeline = Pipeline(
+    pipeline = convert(
+        Pipeline,
+        spec,
         batch_size=spec.global_batch_size,
-        group_size=spec.group_size,
         max_staleness=spec.max_staleness,
         lengths=lengths,
         rollouts=(rollouts,),
-        trainer=TrainerSpec(
-            step_seconds=spec.train_step_seconds,
-            minibatches=spec.minibatches,
-            streams_minibatches=spec.streams_minibatches,
-            checkpoint_every_steps=spec.checkpoint_every_steps,
-        ),
+        trainer=convert(TrainerSpec, spec, step_seconds=spec.train_step_seconds),
         routes=(WeightRoute(region=REGION, load_seconds=spec.weight_sync_seconds),),
-        queue_capacity=spec.queue_capacity,
         checks_consumption=spec.strict_check,
         is_interruptible=spec.interruptible,
         leases_groups=spec.lend_groups,
-        filtered_share=spec.filtered_share,
-        lease_seconds=spec.lease_seconds,
-        renews_leases=spec.renews_leases,
-        failures=_failures(spec),
+        failures=_failures(spec.failures),
     )
     return SimulationInput(pipeline=pipeline, steps=spec.steps, warmup_steps=spec.warmup_steps)
 
 
-def _failures(spec: RatePipeline) -> Failures:
-    return Failures(
-        replicas=tuple(
-            ReplicaLoss(
-                group=GROUP,
-                replica=each.replica,
-                at_seconds=each.at_seconds,
-                returns_after_seconds=each.returns_after_seconds,
-            )
-            for each in spec.failures.replicas
-        ),
-        trainer_at_seconds=spec.failures.trainer_at_seconds,
-        replica_mean_seconds=spec.failures.replica_mean_seconds,
-        trainer_mean_seconds=spec.failures.trainer_mean_seconds,
-        replica_return_seconds=spec.failures.replica_return_seconds,
-        trainer_restart_seconds=spec.failures.trainer_restart_seconds,
-    )
+def _failures(spec: PipelineFailures) -> Failures:
+    losses = tuple(convert(ReplicaLoss, each, group=GROUP) for each in spec.replicas)
+    return convert(Failures, spec, replicas=losses)
 
 
 def _lengths(spec: ResponseTokens) -> Lengths:
