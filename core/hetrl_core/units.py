@@ -1,6 +1,5 @@
 """Names for numbers: binary sizes and decimal rates, so that no bare 1e9 means two things."""
 
-KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 

@@ -20,7 +20,6 @@ from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.documents import documents
 from hetrl_api.validation.errors import InvalidObjectError, in_words
 from hetrl_api.validation.rules import ApiModel, parts
-from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan
 
@@ -93,21 +92,10 @@ def load_job(
     return to_spec(read_job(text), base_path=base_path, claims=claims, now=now or datetime.now(UTC))
 
 
-def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterSnapshot:
+def read_fleet(text: str) -> Fleet:
     """Read a fleet file: HetRLTopology objects, Nodes (``kubectl get nodes -o yaml``), or both.
 
-    Args:
-        text: YAML documents; other kinds are refused.
-        resources: limits of a job; when given, only machines of its pools are returned.
-
-    Raises:
-        InvalidObjectError: with one line for each mistake, such as an unknown GPU kind.
-    """
-    return read_fleet(text).snapshot(resources or ResourcesSpec())
-
-
-def read_fleet(text: str) -> Fleet:
-    """Read a fleet file whole, with what is left out of it and why.
+    What is left out of the fleet is in it too, with the reasons.
 
     Raises:
         InvalidObjectError: with one line for each mistake, or the reasons why nothing is left.

@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from hetrl_api.load import read_fleet
+from hetrl_core.fleet.snapshot import ClusterSnapshot
+from hetrl_core.job.spec import ResourcesSpec
+
 REMOVED = object()
 """As a change: the field is not there."""
 
@@ -47,6 +51,11 @@ def a_job(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
 def a_topology(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A good topology with some fields changed."""
     return _changed(TOPOLOGY, changes or {})
+
+
+def load_fleet(text: str, *, resources: ResourcesSpec | None = None) -> ClusterSnapshot:
+    """The machines of a fleet file that a job may use."""
+    return read_fleet(text).snapshot(resources or ResourcesSpec())
 
 
 def _changed(manifest: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

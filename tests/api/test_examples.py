@@ -3,13 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_api.load import load_fleet, load_job
+from hetrl_api.load import load_job
 from hetrl_api.validation.documents import documents
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.groupings import GROUPINGS, grouping
 from hetrl_core.plan.plan import Infeasible, Plan
 from hetrl_core.task import Task
 from hetrl_planner.plan_job import plan
+from tests.api.objects import load_fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = sorted(path for path in EXAMPLES.glob("*.yaml") if "kind: HetRLJob" in path.read_text())

@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
-from hetrl_api.load import load_fleet, read_fleet
+from hetrl_api.load import read_fleet
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_core.job.spec import PoolSpec, ResourcesSpec
 from tests.api.mistakes import INVALID_TOPOLOGIES
 from tests.api.objects import (
     a_topology,
+    load_fleet,
 )
 
 

@@ -6,7 +6,7 @@ that was just found until its job reserves them, or gives the plan up.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
@@ -96,13 +96,6 @@ class Reservations:
     def held_by_others(self, uid: str) -> Counter[str]:
         """Return the GPUs by machine that all jobs but one hold."""
         return self._total - self._held.get(uid, Counter())
-
-    def keep_only(self, uids: Iterable[str]) -> tuple[str, ...]:
-        """Drop the reservations of all other jobs; return their uids."""
-        gone = tuple(set(self._held) - set(uids))
-        for uid in gone:
-            self.release(uid)
-        return gone
 
     def _enter(self, uid: str, gpus: Counter[str]) -> None:
         if self._held.get(uid) == gpus:
