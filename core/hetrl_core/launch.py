@@ -5,15 +5,30 @@ runtime reads it and nothing else. Adding a field with a default keeps old files
 anything else raises ``CONTRACT_VERSION``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.job.spec import DataSpec, Engine, TracesSpec, TrainingSpec, WeightTransport
-from hetrl_core.plan.pod_sets import Rank
-from hetrl_core.plan.training_split import UNDIVIDED, TrainingSplit
+from hetrl_core.job.spec import (
+    DataSpec,
+    Engine,
+    JobSpec,
+    TracesSpec,
+    TrainingSpec,
+    WeightTransport,
+)
+from hetrl_core.plan.plan import Plan
+from hetrl_core.plan.pod_sets import PodSet, Rank, inference_tasks, weights_cross_regions
+from hetrl_core.plan.training_split import (
+    UNDIVIDED,
+    TrainingSplit,
+    critic_split,
+    training_split,
+)
 from hetrl_core.task import TRAINING_TASKS, Role, Task
 
 CONTRACT_VERSION = 2
@@ -157,6 +172,42 @@ class Launch:
     def trains(self, ordinal: int) -> bool:
         """Return whether a pod trains, whatever else it does."""
         return bool(self.tasks_of(ordinal) & TRAINING_TASKS)
+
+
+def launch_of(
+    plan: Plan, spec: JobSpec, pods: PodSet, sets: Sequence[PodSet], /, **others: Any
+) -> Launch:
+    """Return the launch contract of a pod set.
+
+    Args:
+        plan: the plan that the job follows.
+        spec: the job's spec.
+        pods: the pod set.
+        sets: all pod sets of the plan.
+        others: the fields that do not follow from these: those that depend on where the pods run.
+    """
+    model = spec.model
+    return Launch(
+        pod_set=pods.name,
+        role=pods.role,
+        ranks=pods.ranks,
+        training_split=training_split(plan),
+        critic_split=critic_split(plan),
+        num_rollout_pods=sum(each.num_pods for each in sets if each.generates),
+        inference_tasks=inference_tasks(sets),
+        concurrency=pods.concurrency,
+        kv_cache_bytes=pods.kv_cache_bytes,
+        region=pods.region,
+        weights_cross_regions=weights_cross_regions(pods, sets),
+        weight_transport=spec.weight_transport,
+        model=ModelFiles(source=model.source, is_path=model.is_path, revision=model.revision),
+        engine=spec.engine,
+        algorithm=spec.algorithm,
+        data=spec.data,
+        predicted_step_seconds=plan.prediction.step_seconds,
+        traces=spec.traces,
+        **others,
+    )
 
 
 @cache

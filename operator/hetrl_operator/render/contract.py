@@ -6,9 +6,8 @@ Everything below ``/hetrl`` in a pod is ours; the rest of the file system is the
 from dataclasses import replace
 
 from hetrl_api.job.to_core import CHECKPOINTS_PATH
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, ProgressTarget, TlsFiles
-from hetrl_core.plan.pod_sets import PodSet, inference_tasks, weights_cross_regions
-from hetrl_core.plan.training_split import critic_split, training_split
+from hetrl_core.launch import Address, JobIdentity, Launch, ProgressTarget, TlsFiles, launch_of
+from hetrl_core.plan.pod_sets import PodSet
 from hetrl_core.task import Role
 from hetrl_operator.render.deployment import (
     COORDINATOR_PORT,
@@ -34,47 +33,30 @@ def progress_path(namespace: str, name: str) -> str:
 
 def launch(deployment: Deployment, pods: PodSet) -> Launch:
     """Return the launch contract of a pod set."""
-    job, spec = deployment.job, deployment.parsed.spec
-    rollouts = [each for each in deployment.sets if each.generates]
+    job, spec, plan = deployment.job, deployment.parsed.spec, deployment.plan.plan
     checkpoints = checkpoint_path(deployment)
-    return Launch(
+    return launch_of(
+        plan,
+        spec,
+        pods,
+        deployment.sets,
         job=JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid),
-        pod_set=pods.name,
-        role=pods.role,
-        ranks=pods.ranks,
-        training_split=training_split(deployment.plan.plan),
-        critic_split=critic_split(deployment.plan.plan),
-        num_rollout_pods=sum(each.num_pods for each in rollouts),
-        inference_tasks=inference_tasks(deployment.sets),
-        concurrency=pods.concurrency,
-        kv_cache_bytes=pods.kv_cache_bytes,
         max_concurrent=_max_concurrent(deployment),
         coordinator=Address(host=deployment.coordinator_host, port=COORDINATOR_PORT),
         weights=Address(host=deployment.first_trainer_host, port=WEIGHTS_PORT),
-        region=pods.region,
-        weights_cross_regions=weights_cross_regions(pods, deployment.sets),
-        weight_transport=spec.weight_transport,
         inference_port=INFERENCE_PORT,
         rendezvous=Address(host=deployment.first_trainer_host, port=RENDEZVOUS_PORT),
         metrics_port=METRICS_PORT,
         more_metrics_ports=tuple(MORE_METRICS[each][1] for each in pods.programs[1:]),
-        model=ModelFiles(
-            source=spec.model.source, is_path=spec.model.is_path, revision=spec.model.revision
-        ),
-        engine=spec.engine,
-        algorithm=spec.algorithm,
-        data=spec.data,
         training=replace(spec.training, checkpoint_path=checkpoints),
         state_path=STATE_DIRECTORY,
         checkpoint_path=checkpoints,
         startup_deadline_seconds=float(deployment.parsed.written.startup_deadline_seconds),
-        predicted_step_seconds=deployment.plan.plan.prediction.step_seconds,
         tls=TlsFiles(
             ca=f"{TLS_DIRECTORY}/ca.crt",
             certificate=f"{TLS_DIRECTORY}/tls.crt",
             key=f"{TLS_DIRECTORY}/tls.key",
         ),
-        traces=spec.traces,
         progress=_progress(deployment) if pods.role is Role.COORDINATOR else None,
     )
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_cli.run.setup.ports import LOOPBACK
 from hetrl_core.job.spec import JobSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
+from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles, launch_of
 from hetrl_core.plan.plan import Plan
-from hetrl_core.plan.pod_sets import PodSet, inference_tasks, pod_sets, weights_cross_regions
-from hetrl_core.plan.training_split import critic_split, training_split
+from hetrl_core.plan.pod_sets import PodSet, pod_sets
 from hetrl_core.task import Role
 
 NUM_PORTS = 3
@@ -54,74 +53,36 @@ def pods(
         encrypted: whether they have certificates.
     """
     sets = pod_sets(plan)
-    metrics_ports = iter(ports[NUM_PORTS:])
-    shared = replace(
-        _shared(plan, job, sets, identity=identity, folder=folder, ports=ports),
-        startup_deadline_seconds=startup_deadline_seconds,
-    )
-    return tuple(
-        pod
-        for each in sets
-        for pod in _of_set(
-            each,
-            replace(
-                shared,
-                region=each.region,
-                weights_cross_regions=weights_cross_regions(each, sets),
-            ),
-            folder,
-            metrics_ports,
-            encrypted=encrypted,
-        )
-    )
-
-
-def _shared(
-    plan: Plan,
-    job: JobSpec,
-    sets: tuple[PodSet, ...],
-    *,
-    identity: JobIdentity,
-    folder: RunFolder,
-    ports: tuple[int, ...],
-) -> Launch:
-    """Return the launch contract of the coordinator; the others differ from it in a few fields."""
     coordinator, weights, rendezvous = (
         Address(host=LOOPBACK, port=port) for port in ports[:NUM_PORTS]
     )
-    rollouts = [each for each in sets if each.generates]
-    return Launch(
-        job=identity,
-        pod_set="",
-        role=Role.COORDINATOR,
-        training_split=training_split(plan),
-        critic_split=critic_split(plan),
-        num_rollout_pods=sum(each.num_pods for each in rollouts),
-        inference_tasks=inference_tasks(sets),
-        max_concurrent=sum(each.num_pods * each.concurrency for each in rollouts),
-        listen_host=LOOPBACK,
-        coordinator=coordinator,
-        weights=weights,
-        weight_transport=job.weight_transport,
-        rendezvous=rendezvous,
-        metrics_port=0,
-        model=ModelFiles(
-            source=job.model.source, is_path=job.model.is_path, revision=job.model.revision
-        ),
-        engine=job.engine,
-        algorithm=job.algorithm,
-        data=job.data,
-        training=job.training,
-        state_path=str(folder.path),
-        checkpoint_path=job.training.checkpoint_path or str(folder.checkpoints),
-        predicted_step_seconds=plan.prediction.step_seconds,
-        traces=job.traces,
-    )
+    metrics_ports = iter(ports[NUM_PORTS:])
+    max_concurrent = sum(each.num_pods * each.concurrency for each in sets if each.generates)
+    found: list[Pod] = []
+    for each in sets:
+        launch = launch_of(
+            plan,
+            job,
+            each,
+            sets,
+            job=identity,
+            max_concurrent=max_concurrent,
+            listen_host=LOOPBACK,
+            coordinator=coordinator,
+            weights=weights,
+            rendezvous=rendezvous,
+            training=job.training,
+            state_path=str(folder.path),
+            checkpoint_path=job.training.checkpoint_path or str(folder.checkpoints),
+            startup_deadline_seconds=startup_deadline_seconds,
+        )
+        found += _of_set(each, launch, folder, metrics_ports, encrypted=encrypted)
+    return tuple(found)
 
 
 def _of_set(
     pods: PodSet,
-    shared: Launch,
+    launch: Launch,
     folder: RunFolder,
     metrics_ports: Iterator[int],
     *,
@@ -134,12 +95,7 @@ def _of_set(
             ordinal=ordinal,
             gpu_kind=pods.gpu_kind,
             launch=replace(
-                shared,
-                pod_set=pods.name,
-                role=pods.role,
-                ranks=pods.ranks,
-                concurrency=pods.concurrency,
-                kv_cache_bytes=pods.kv_cache_bytes,
+                launch,
                 # A fixed port would collide: all processes share one machine.
                 metrics_port=next(metrics_ports, 0),
                 more_metrics_ports=tuple(next(metrics_ports, 0) for _ in pods.programs[1:]),
