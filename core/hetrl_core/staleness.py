@@ -8,6 +8,8 @@ consumed, because a single long response can outlive any rate limit. Callers kee
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hetrl_core.limits import at_least
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
@@ -41,8 +43,7 @@ class StalenessBound:
     max_staleness: int
 
     def __post_init__(self) -> None:
-        if self.max_staleness < 0:
-            raise ValueError(f"maxStaleness must be >= 0, got {self.max_staleness}")
+        at_least("maxStaleness", self.max_staleness, 0)
 
     def capacity(
         self, ledger: Ledger, *, worker_version: int, batch_size: int, max_concurrent: int

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
+from hetrl_core.limits import above_zero, at_least
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKind:
@@ -40,12 +42,8 @@ class GpuKind:
             "hbm_bytes_per_second",
             "intra_node_bytes_per_second",
         ):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{self.name}: {name} must be > 0, got {getattr(self, name)}")
-        if not self.dollars_per_hour >= 0:
-            raise ValueError(
-                f"{self.name}: dollars_per_hour must be >= 0, got {self.dollars_per_hour}"
-            )
+            above_zero(f"{self.name}: {name}", getattr(self, name))
+        at_least(f"{self.name}: dollars_per_hour", self.dollars_per_hour, 0)
         for name in ("compute_efficiency", "memory_efficiency"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(
@@ -66,8 +64,7 @@ class Machine:
     """The job's pool that it belongs to; empty when the job names none."""
 
     def __post_init__(self) -> None:
-        if self.num_gpus < 1:
-            raise ValueError(f"machine {self.name}: num_gpus must be >= 1, got {self.num_gpus}")
+        at_least(f"machine {self.name}: num_gpus", self.num_gpus, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,21 +78,10 @@ class Link:
     egress_dollars_per_gib: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.bytes_per_second > 0:
-            raise ValueError(
-                f"link {self.source} -> {self.target}: bandwidth must be > 0, "
-                f"got {self.bytes_per_second}"
-            )
-        if not self.latency_seconds >= 0:
-            raise ValueError(
-                f"link {self.source} -> {self.target}: latency must be >= 0, "
-                f"got {self.latency_seconds}"
-            )
-        if not self.egress_dollars_per_gib >= 0:
-            raise ValueError(
-                f"link {self.source} -> {self.target}: egress_dollars_per_gib must be >= 0, "
-                f"got {self.egress_dollars_per_gib}"
-            )
+        link = f"link {self.source} -> {self.target}"
+        above_zero(f"{link}: bandwidth", self.bytes_per_second)
+        at_least(f"{link}: latency", self.latency_seconds, 0)
+        at_least(f"{link}: egress_dollars_per_gib", self.egress_dollars_per_gib, 0)
 
 
 DEFAULT_WITHIN_REGION = Link(source="*", target="*", bytes_per_second=12.5e9, latency_seconds=50e-6)

@@ -1,1 +1,1 @@
-"""The job as frozen values: specification, algorithm, model architecture, field limits."""
+"""The job as frozen values: specification, algorithm, model architecture."""

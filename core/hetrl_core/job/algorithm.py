@@ -7,7 +7,7 @@ trained on.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hetrl_core.job.limits import above_zero, at_least, at_most
+from hetrl_core.limits import above_zero, at_least, at_most
 
 
 class AlgorithmType(StrEnum):
@@ -106,8 +106,7 @@ class CriticSpec:
     """Whether a batch's advantages are brought to mean zero and variance one."""
 
     def __post_init__(self) -> None:
-        if self.learning_rate is not None:
-            at_least("algorithm.critic.learningRate", self.learning_rate, 0)
+        at_least("algorithm.critic.learningRate", self.learning_rate, 0)
         above_zero("algorithm.critic.discount", self.discount)
         at_most("algorithm.critic.discount", self.discount, 1)
         at_least("algorithm.critic.traceDecay", self.trace_decay, 0)

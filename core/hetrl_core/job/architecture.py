@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hetrl_core.limits import at_least
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelArchitecture:
@@ -37,8 +39,7 @@ class ModelArchitecture:
             "ffn_size",
             "vocab_size",
         ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"architecture.{name} must be >= 1, got {getattr(self, name)}")
+            at_least(f"architecture.{name}", getattr(self, name), 1)
         if self.num_query_heads % self.num_kv_heads:
             raise ValueError(
                 f"architecture.num_query_heads ({self.num_query_heads}) must be a multiple of "

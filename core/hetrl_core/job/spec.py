@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_core.job.architecture import ModelArchitecture
-from hetrl_core.job.limits import above_zero, at_least
+from hetrl_core.limits import above_zero, at_least
 
 
 class Engine(StrEnum):
@@ -182,8 +182,7 @@ class DataSpec:
     def __post_init__(self) -> None:
         at_least("data.maxPromptTokens", self.max_prompt_tokens, 1)
         at_least("data.maxResponseTokens", self.max_response_tokens, 1)
-        if self.mean_response_tokens is not None:
-            at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
+        at_least("data.meanResponseTokens", self.mean_response_tokens, 1)
         for name, options in (
             (Reward.REGEX, self.regex),
             (Reward.PYTHON, self.python),
@@ -248,10 +247,8 @@ class PoolSpec:
     dollars_per_gpu_hour: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_gpus is not None:
-            at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
-        if self.dollars_per_gpu_hour is not None:
-            at_least(f"resources.pools {self.name}: pricePerGPUHour", self.dollars_per_gpu_hour, 0)
+        at_least(f"resources.pools {self.name}: maxGPUs", self.max_gpus, 1)
+        at_least(f"resources.pools {self.name}: pricePerGPUHour", self.dollars_per_gpu_hour, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,10 +260,8 @@ class ResourcesSpec:
     max_gpus: int | None = None
 
     def __post_init__(self) -> None:
-        if self.budget_dollars_per_hour is not None:
-            above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
-        if self.max_gpus is not None:
-            at_least("resources.maxGPUs", self.max_gpus, 1)
+        above_zero("resources.budgetPerHour", self.budget_dollars_per_hour)
+        at_least("resources.maxGPUs", self.max_gpus, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,8 +274,7 @@ class RolloutSpec:
 
     def __post_init__(self) -> None:
         at_least("rollout.minReplicas", self.min_replicas, 1)
-        if self.replicas is not None:
-            at_least("rollout.replicas", self.replicas, 1)
+        at_least("rollout.replicas", self.replicas, 1)
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:
             raise ValueError(
                 f"rollout.maxReplicas must be >= minReplicas ({self.min_replicas}), "

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from hetrl_core.job.spec import Strategy
+from hetrl_core.limits import at_least
 from hetrl_core.task import Task
 
 
@@ -20,8 +21,7 @@ class Parallelism:
     """Layers of each pipeline stage, first to last; one entry is no pipeline."""
 
     def __post_init__(self) -> None:
-        if self.tensor < 1:
-            raise ValueError(f"tensor parallelism must be >= 1, got {self.tensor}")
+        at_least("tensor parallelism", self.tensor, 1)
         if not self.stage_layers or min(self.stage_layers) < 1:
             raise ValueError(f"each pipeline stage needs a layer, got {self.stage_layers}")
 

@@ -6,6 +6,7 @@ The rank table (``pod_sets``) gives each GPU its place in it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hetrl_core.limits import at_least
 from hetrl_core.plan.plan import REPLICATED, Plan, ReplicaGroup, TrainingMode
 from hetrl_core.task import Task
 
@@ -26,8 +27,7 @@ class TrainingSplit:
     def __post_init__(self) -> None:
         if not self.shares or min(self.shares) <= 0:
             raise ValueError(f"every training replica needs a share > 0, got {self.shares}")
-        if self.tensor < 1:
-            raise ValueError(f"tensor parallelism must be >= 1, got {self.tensor}")
+        at_least("tensor parallelism", self.tensor, 1)
         if any(layers < 1 for layers in self.stage_layers):
             raise ValueError(f"each pipeline stage needs a layer, got {self.stage_layers}")
 
