@@ -4,7 +4,7 @@ pydantic describes documents in JSON Schema of 2020; Kubernetes takes a subset o
 older one: nothing by reference, one type at every node, optional instead of nullable.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hetrl_api.validation.rules import ApiModel
@@ -12,8 +12,6 @@ from hetrl_api.validation.rules import ApiModel
 Schema = dict[str, Any]
 
 _DROPPED = frozenset(
-    # `additionalProperties: false` would contradict `properties`; the API server prunes
-    # unknown fields, and `kubectl` refuses them.
     ("title", "examples", "propertyNames", "discriminator", "uniqueItems", "$defs", "default")
 )
 _DEEPEST = 20
@@ -47,8 +45,7 @@ def _converted(raw: Mapping[str, Any], definitions: Mapping[str, Any], *, path: 
         raise TypeError(f"{path}: {composed[0]} has no structural form")
     converted: Schema = {}
     for key, value in node.items():
-        if key not in _DROPPED:
-            _CONVERTERS.get(key, _copied)(converted, key, value, definitions, path)
+        converted.update(_entries(key, value, definitions, path=path))
     _add_format(converted)
     default = node.get("default")
     if default == {} and "properties" in converted:
@@ -82,54 +79,27 @@ def _defaults(node: Schema) -> Schema:
     return {name: each["default"] for name, each in properties if "default" in each}
 
 
-Converter = Callable[[Schema, str, Any, Mapping[str, Any], str], None]
-
-
-def _copied(to: Schema, key: str, value: Any, _definitions: Mapping[str, Any], _path: str) -> None:
-    to[key] = value
-
-
-def _description(
-    to: Schema, _key: str, value: str, _definitions: Mapping[str, Any], _path: str
-) -> None:
-    to["description"] = " ".join(value.split())
-
-
-def _properties(
-    to: Schema, _key: str, value: Any, definitions: Mapping[str, Any], path: str
-) -> None:
-    to["properties"] = {
-        name: _converted(each, definitions, path=f"{path}.{name}") for name, each in value.items()
-    }
-
-
-def _values(to: Schema, key: str, value: Any, definitions: Mapping[str, Any], path: str) -> None:
-    if isinstance(value, Mapping):
-        to[key] = _converted(value, definitions, path=f"{path}.*")
-
-
-def _constant(
-    to: Schema, _key: str, value: Any, _definitions: Mapping[str, Any], _path: str
-) -> None:
-    to["enum"] = [value]
-
-
-def _exclusive(
-    to: Schema, key: str, value: float, _definitions: Mapping[str, Any], _path: str
-) -> None:
-    to[key.removeprefix("exclusive").lower()] = value
-    to[key] = True
-
-
-_CONVERTERS: dict[str, Converter] = {
-    "description": _description,
-    "properties": _properties,
-    "items": _values,
-    "additionalProperties": _values,
-    "const": _constant,
-    "exclusiveMinimum": _exclusive,
-    "exclusiveMaximum": _exclusive,
-}
+def _entries(key: str, value: Any, definitions: Mapping[str, Any], *, path: str) -> Schema:
+    """Return what one keyword of JSON Schema becomes."""
+    match key:
+        case "description":
+            return {key: " ".join(value.split())}
+        case "properties":
+            fields = {
+                name: _converted(each, definitions, path=f"{path}.{name}")
+                for name, each in value.items()
+            }
+            return {key: fields}
+        case "items" | "additionalProperties":
+            # `additionalProperties: false` would contradict `properties`; the API server prunes
+            # unknown fields, and `kubectl` refuses them.
+            is_schema = isinstance(value, Mapping)
+            return {key: _converted(value, definitions, path=f"{path}.*")} if is_schema else {}
+        case "const":
+            return {"enum": [value]}
+        case "exclusiveMinimum" | "exclusiveMaximum":
+            return {key.removeprefix("exclusive").lower(): value, key: True}
+    return {} if key in _DROPPED else {key: value}
 
 
 def _add_format(node: Schema) -> None:
