@@ -1,4 +1,4 @@
-"""From text to values: a job file and a fleet file, with every mistake named.
+"""From text to values: files of jobs, plans, fleets and pipelines, with every mistake named.
 
 What the API server would refuse is refused here too, by the same models and rules.
 """
@@ -15,6 +15,7 @@ from hetrl_api.fleet.fleet import Fleet, fleet_of
 from hetrl_api.fleet.topology import HetRLTopology
 from hetrl_api.job.job import HetRLJob
 from hetrl_api.job.to_core import to_spec
+from hetrl_api.pipeline import RatePipeline
 from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.documents import documents
@@ -23,11 +24,17 @@ from hetrl_api.validation.rules import ApiModel, parts
 from hetrl_core.job.spec import JobSpec, ResourcesSpec
 from hetrl_core.plan.plan import Plan
 
-Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology)
+Kind = TypeVar("Kind", HetRLJob, HetRLPlan, HetRLTopology, RatePipeline)
 
 
-def parse(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
+def parse(kind: type[Kind], fields: Mapping[str, Any], *, by_name: bool = False) -> Kind:
     """Read one object of a kind, as YAML or the API server gives it.
+
+    Args:
+        kind: the model of the kind.
+        fields: the object.
+        by_name: whether fields may also have their Python names. The API server does not know
+            these, so its kinds do not.
 
     Raises:
         InvalidObjectError: with one line for each mistake.
@@ -37,8 +44,7 @@ def parse(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidObjectError([f"a value that JSON cannot hold: {error}"]) from error
     try:
-        # Names of ours that the API has others for are unknown to it, and so here.
-        return kind.model_validate_json(text, by_alias=True, by_name=False)
+        return kind.model_validate_json(text, by_alias=True, by_name=by_name)
     except ValidationError as error:
         raise InvalidObjectError(in_words(error, known_fields=_field_names(kind))) from error
 
@@ -68,6 +74,18 @@ def read_plan(text: str) -> Plan:
     if len(found) != 1:
         raise InvalidObjectError([f"expected one HetRLPlan, got {len(found)}"])
     return to_plan(parse(HetRLPlan, found[0]).spec)
+
+
+def load_pipeline(text: str) -> RatePipeline:
+    """Read a pipeline from YAML or JSON.
+
+    Raises:
+        InvalidObjectError: with one line for each mistake.
+    """
+    found = documents(text)
+    if len(found) != 1:
+        raise InvalidObjectError([f"expected one pipeline, got {len(found)} documents"])
+    return parse(RatePipeline, found[0], by_name=True)
 
 
 def load_job(

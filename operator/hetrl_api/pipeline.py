@@ -3,14 +3,11 @@
 A plain document without a kind: it is never stored in a cluster.
 """
 
-import json
 from typing import Annotated, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from hetrl_api.validation.documents import documents
-from hetrl_api.validation.errors import InvalidObjectError, in_words
-from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, parts, section
+from hetrl_api.validation.rules import ApiModel, Rule, exactly_one, section
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -159,25 +156,3 @@ class RatePipeline(ApiModel):
             values=("self.concurrency", "self.replicas"),
         ),
     )
-
-
-def load_pipeline(text: str) -> RatePipeline:
-    """Read a pipeline from YAML or JSON.
-
-    Raises:
-        InvalidObjectError: with one line for each mistake.
-    """
-    found = documents(text)
-    if len(found) != 1:
-        raise InvalidObjectError([f"expected one pipeline, got {len(found)} documents"])
-    try:
-        return RatePipeline.model_validate_json(json.dumps(found[0]))
-    except ValidationError as error:
-        names = {
-            field.alias or name
-            for part in parts(RatePipeline)
-            for name, field in part.model_fields.items()
-        }
-        raise InvalidObjectError(in_words(error, known_fields=names)) from error
-    except (TypeError, ValueError) as error:
-        raise InvalidObjectError([f"a value that JSON cannot hold: {error}"]) from error

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic.alias_generators import to_camel
 
 from hetrl_api.conversion import convert
-from hetrl_api.load import read_plan
-from hetrl_api.pipeline import PipelineFailures, RatePipeline, ResponseTokens, load_pipeline
+from hetrl_api.load import load_pipeline, read_plan
+from hetrl_api.pipeline import PipelineFailures, RatePipeline, ResponseTokens
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
