@@ -19,8 +19,8 @@ from transformers import AutoTokenizer
 from bench.runtime import task
 from bench.runtime.turns import Turn, await_turn, say
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch
 from hetrl_core.task import Role
 from hetrl_runtime.compute import memory
 from hetrl_runtime.rollout.engine import EngineSettings, Generation, GenerationRequest

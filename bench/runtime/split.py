@@ -32,8 +32,8 @@ from bench.runtime.task import LONG, prompts
 from hetrl_cli.run.setup.ports import free_ports
 from hetrl_core import launch as contract
 from hetrl_core.job.algorithm import AlgorithmSpec, Mode
-from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch
 from hetrl_core.task import Role
 from hetrl_planner.problem.lengths import Empirical
 from hetrl_planner.simulator.pipeline.pipeline import (

@@ -21,8 +21,8 @@ from pathlib import Path
 from hetrl_cli.run.setup.ports import LOOPBACK, free_ports
 from hetrl_core import launch as contract
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, TlsFiles
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, TlsFiles
 from hetrl_core.task import Role
 from hetrl_operator.render.tls import issue
 from hetrl_runtime.transport.channel import open_channel

@@ -17,6 +17,7 @@ from hetrl_core.job.spec import (
     DataSpec,
     Engine,
     JobSpec,
+    ModelFiles,
     TracesSpec,
     TrainingSpec,
     WeightTransport,
@@ -68,15 +69,6 @@ class TlsFiles:
     ca: str
     certificate: str
     key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFiles:
-    """The model to load: a folder, or a hub id and revision."""
-
-    source: str
-    is_path: bool = True
-    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model.model import Policy, TokenScores
 from hetrl_runtime.trainer.parallel.passes import Pass

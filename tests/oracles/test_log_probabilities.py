@@ -8,7 +8,7 @@ from hypothesis import given
 from trl.trainer.utils import entropy_from_logits, selective_log_softmax
 from verl.utils import torch_functional as verls
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.losses.policy_loss import token_entropy
 from hetrl_runtime.trainer.model.model import Policy

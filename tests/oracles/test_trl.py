@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from hetrl_core.job.algorithm import Advantage, LossAggregation, StaleWeights
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.losses.advantage import group_advantages
 from hetrl_runtime.trainer.losses.policy_loss import (

@@ -6,8 +6,8 @@ from typing import Any
 
 from hetrl_cli.run.setup.ports import free_ports
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch
 from hetrl_core.task import Role
 
 

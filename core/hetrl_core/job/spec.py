@@ -41,14 +41,20 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """Where the model comes from and, for planning, what it looks like."""
+class ModelFiles:
+    """The files of a model: a folder, or a hub id and revision."""
 
     source: str
     """A local path, or a hub id ``owner/name``; ``is_path`` tells which."""
 
     is_path: bool = True
     revision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec(ModelFiles):
+    """The policy's files and, for planning, what the model looks like."""
+
     architecture: ModelArchitecture | None = None
     """None until a ``config.json`` has been read or the job has given the dimensions."""
 
@@ -106,17 +112,6 @@ class PythonReward:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewardModelSpec:
-    """A model for sequence classification with one output: how good a response is."""
-
-    source: str
-    """A local path, or a hub id ``owner/name``; ``is_path`` tells which."""
-
-    is_path: bool = True
-    revision: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LengthPenalty:
     """What long responses lose: from nothing to ``weight`` over the last tokens allowed."""
 
@@ -169,7 +164,9 @@ class DataSpec:
     reward: str = Reward.MATH
     regex: RegexReward | None = None
     python: PythonReward | None = None
-    model: RewardModelSpec | None = None
+    model: ModelFiles | None = None
+    """A reward model: for sequence classification, with one output."""
+
     length_penalty: LengthPenalty | None = None
     tools: tuple[Tool, ...] = ()
     max_prompt_tokens: int = 512

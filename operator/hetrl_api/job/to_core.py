@@ -161,9 +161,9 @@ def _python(given: Python, places: _Places) -> core.PythonReward:
     )
 
 
-def _reward_model(given: RewardModel, places: _Places) -> core.RewardModelSpec:
+def _reward_model(given: RewardModel, places: _Places) -> core.ModelFiles:
     return convert(
-        core.RewardModelSpec,
+        core.ModelFiles,
         given,
         source=places.hub_or_path(given.source, field="spec.data.model.source"),
         is_path=given.source.hub is None,

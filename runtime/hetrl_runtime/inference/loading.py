@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import torch
 
-from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.inference.reference import ReferenceModel
 from hetrl_runtime.inference.reward_model import RewardModel
@@ -22,8 +22,7 @@ def load(launch: Launch, tasks: Collection[Task], peers: Peers, *, device: torch
     if Task.REFERENCE_INFERENCE in tasks:
         reference = ReferenceModel(launch, peers, device=device)
     if Task.REWARD_INFERENCE in tasks and peers.rank == 0:
-        given = launch.data.model
-        assert given, "a plan has this task only for a job that has such a model"
-        files = ModelFiles(source=given.source, is_path=given.is_path, revision=given.revision)
+        files = launch.data.model
+        assert files, "a plan has this task only for a job that has such a model"
         reward = RewardModel(files, device=device)
     return Models(reference=reference, reward=reward)

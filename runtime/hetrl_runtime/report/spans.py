@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job.spec import Engine, JobSpec, Reward, RewardModelSpec, Strategy
+from hetrl_core.job.spec import Engine, JobSpec, ModelFiles, Reward, Strategy
 from hetrl_core.plan.capabilities import obstacles
 from hetrl_core.plan.groupings import GROUPINGS, SCORES, TRAINS_CRITIC, grouping
 from hetrl_core.plan.plan import Infeasible, Plan
@@ -31,7 +31,7 @@ def with_a_critic(job: JobSpec) -> JobSpec:
 
 
 def with_a_reward_model(job: JobSpec) -> JobSpec:
-    model = RewardModelSpec(source="models/reward")
+    model = ModelFiles(source="models/reward")
     return replace(job, data=replace(job.data, reward=Reward.MODEL, model=model))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hetrl_core.job.spec import DataSpec, RewardModelSpec, TrainingSpec
+from hetrl_core.job.spec import DataSpec, ModelFiles, TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.journal.journal import Journal
@@ -160,7 +160,7 @@ def test_a_run_that_must_ask_says_whom_it_lacks_and_ends_when_they_are_gone(
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
         reward="model",
-        model=RewardModelSpec(source="judge"),
+        model=ModelFiles(source="judge"),
     )
     launch = a_launch(tmp_path, data=data, startup_deadline_seconds=30.0)
     reference, judge = (

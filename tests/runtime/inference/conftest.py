@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
 from tests.runtime.rollout.models import save_tiny_qwen3
 

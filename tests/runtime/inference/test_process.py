@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.job.spec import ModelFiles
+from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.reference import Response
 from hetrl_runtime.transport.clients.coordinator_client import TrainerClient, WorkerClient

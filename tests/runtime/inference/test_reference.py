@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.inference.reference import ReferenceModel, Response
 from hetrl_runtime.rollout.engine import Generation
 from hetrl_runtime.trainer.batch import of_responses

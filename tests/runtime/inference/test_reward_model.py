@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import Qwen3ForSequenceClassification
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.inference.reward_model import RewardModel
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from hetrl_runtime.trainer.model.model import ModelError

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from pydantic import TypeAdapter
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_core.job.spec import DataSpec, Engine, Strategy, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles, to_json
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, Strategy, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch, to_json
 from hetrl_core.plan.plan import (
     MemoryUse,
     Parallelism,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hetrl_core.job.spec import DataSpec
-from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.job.spec import DataSpec, ModelFiles
+from hetrl_core.launch import Launch
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.server import serve
 from hetrl_runtime.rollout.engine import Generation

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.job.spec import Engine
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import Engine, ModelFiles
 from hetrl_core.task import Role
 from hetrl_runtime.rollout import worker
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine

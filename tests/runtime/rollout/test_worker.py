@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import torch
 
-from hetrl_core.job.spec import DataSpec, LengthPenalty, PythonReward, RewardModelSpec
-from hetrl_core.launch import Launch, ModelFiles, to_json
+from hetrl_core.job.spec import DataSpec, LengthPenalty, ModelFiles, PythonReward
+from hetrl_core.launch import Launch, to_json
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
 from hetrl_runtime.inference.reward_model import RewardModel
@@ -141,7 +141,7 @@ async def test_rewards_are_a_models_where_the_job_names_one(
     data = DataSpec(
         prompts=str(a_prompt_file(tmp_path / "prompts.jsonl")),
         reward="model",
-        model=RewardModelSpec(source=str(folder)),
+        model=ModelFiles(source=str(folder)),
         length_penalty=LengthPenalty(buffer_tokens=24, weight=2.0),
         max_prompt_tokens=32,
         max_response_tokens=24,

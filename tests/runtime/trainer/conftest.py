@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.warm_up import WarmUp

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.model.model import Policy
 from tests.runtime.trainer.architectures import ARCHITECTURES, save_random

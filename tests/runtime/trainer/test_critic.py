@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from hetrl_core.job.algorithm import AlgorithmType, CriticSpec, KlPlacement
-from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.job.spec import ModelFiles
+from hetrl_core.launch import Launch
 from hetrl_runtime.trainer.batch import Batch
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
 from hetrl_runtime.trainer.critic import Critic

@@ -6,8 +6,7 @@ import pytest
 
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.algorithm import AlgorithmSpec, AlgorithmType
-from hetrl_core.job.spec import JobSpec, TrainingSpec
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import JobSpec, ModelFiles, TrainingSpec
 from hetrl_core.plan.plan import Plan
 from hetrl_core.plan.pod_sets import pod_sets
 from hetrl_core.plan.training_split import training_split

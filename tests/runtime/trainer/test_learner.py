@@ -18,8 +18,8 @@ from hetrl_core.job.algorithm import (
     LossAggregation,
     ProximalPolicy,
 )
-from hetrl_core.job.spec import DataSpec, Engine, TrainingSpec
-from hetrl_core.launch import Address, JobIdentity, Launch, ModelFiles
+from hetrl_core.job.spec import DataSpec, Engine, ModelFiles, TrainingSpec
+from hetrl_core.launch import Address, JobIdentity, Launch
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Role, Task
 from hetrl_runtime.metrics.trainer import TrainerMetrics

@@ -3,7 +3,7 @@ import safetensors.torch
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.batch import collate
 from hetrl_runtime.trainer.model.model import ModelError, Policy

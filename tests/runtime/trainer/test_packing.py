@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoConfig
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.trainer.batch import Batch, collate, packed_passes
 from hetrl_runtime.trainer.layers import packing
 from hetrl_runtime.trainer.model.model import Policy

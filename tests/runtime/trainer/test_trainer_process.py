@@ -14,8 +14,8 @@ import pytest
 import safetensors.torch
 
 from hetrl_core import launch as contract
-from hetrl_core.job.spec import TrainingSpec
-from hetrl_core.launch import Launch, ModelFiles
+from hetrl_core.job.spec import ModelFiles, TrainingSpec
+from hetrl_core.launch import Launch
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import TrainingSplit

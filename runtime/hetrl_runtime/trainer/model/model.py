@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.training_split import UNDIVIDED
 from hetrl_runtime.compute import precision
 from hetrl_runtime.trainer.batch import Batch

@@ -10,7 +10,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_runtime.tiny.tokenizer import make_tokenizer
 from tests.runtime.trainer.parallel.crew import Crew
 

@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 
 from hetrl_core.job.algorithm import KlPlacement
-from hetrl_core.launch import Address, Launch, ModelFiles
+from hetrl_core.job.spec import ModelFiles
+from hetrl_core.launch import Address, Launch
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_core.task import Task

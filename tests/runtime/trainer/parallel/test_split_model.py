@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 
-from hetrl_core.launch import ModelFiles
+from hetrl_core.job.spec import ModelFiles
 from hetrl_core.plan.plan import Sharding, TrainingMode
 from hetrl_core.plan.training_split import TrainingSplit
 from hetrl_runtime.compute import precision
