@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from hetrl_api.conversion import convert, shared_fields
+from hetrl_api.conversion import from_core, shared_fields, to_core
 from hetrl_api.validation.rules import ApiModel
 
 
@@ -54,7 +54,7 @@ class CoreOuter:
 def test_conversion_carries_equal_names(
     model: Outer, differing: dict[str, Any], expected: CoreOuter
 ) -> None:
-    assert convert(CoreOuter, model, memory_bytes=9, **differing) == expected
+    assert to_core(CoreOuter, model, memory_bytes=9, **differing) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,38 @@ def test_conversion_carries_equal_names(
 )
 def test_conversion_refuses_missing_and_unknown_fields(differing: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
-        convert(CoreOuter, Outer(), **differing)
+        to_core(CoreOuter, Outer(), **differing)
 
 
 def test_shared_fields_leave_out_unset_and_excluded() -> None:
     assert shared_fields(CoreOuter, Outer(limit=3), exclude={"name"}) == {"limit": 3}
+
+
+@dataclass(frozen=True)
+class CoreShape:
+    sides: int
+
+    @property
+    def num_corners(self) -> int:
+        return self.sides
+
+
+class Shape(ApiModel):
+    sides: int
+    num_corners: int
+    color: str = "red"
+
+
+@pytest.mark.parametrize(
+    ("differing", "expected"),
+    [
+        ({}, Shape(sides=4, num_corners=4)),
+        ({"color": "blue"}, Shape(sides=4, num_corners=4, color="blue")),
+        ({"sides": 3}, Shape(sides=3, num_corners=4)),
+    ],
+    ids=["equal names", "an additional field", "a field given"],
+)
+def test_conversion_from_core_carries_equal_names(
+    differing: dict[str, Any], expected: Shape
+) -> None:
+    assert from_core(Shape, CoreShape(sides=4), **differing) == expected

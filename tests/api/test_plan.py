@@ -11,8 +11,10 @@ from hetrl_api.plan.plan import HetRLPlan, PlanSpec
 from hetrl_api.plan.ranges import compress, expand
 from hetrl_api.plan.to_core import from_plan, to_plan
 from hetrl_api.validation.errors import InvalidObjectError
+from hetrl_api.validation.rules import parts
 from hetrl_core.job.spec import Strategy
 from hetrl_core.plan.plan import (
+    REPLICATED,
     MemoryUse,
     Parallelism,
     Plan,
@@ -23,6 +25,7 @@ from hetrl_core.plan.plan import (
 )
 from hetrl_core.task import Task
 from tests.api.plans import a_plan_of_10240_gpus, a_prediction
+from tests.api.variants import is_leaf, variants
 
 KIB = 1024
 
@@ -187,6 +190,49 @@ def a_group() -> ReplicaGroup:
         replicas=(Replica(shares=(Share(machine="l4-0", num_gpus=1),)),),
         memory=MemoryUse(weights_bytes=1),
     )
+
+
+def a_full_spec() -> PlanSpec:
+    """The spec of a plan in which every field is set."""
+    group = replace(
+        a_group(),
+        parallelism=Parallelism(tensor=1, stage_layers=(18, 18)),
+        replicas=(Replica(shares=(Share(machine="l4-0", num_gpus=2, first_gpu=0),)),),
+        stage_sites=(("L4", "eu"), ("A10", "us")),
+        training_mode=REPLICATED,
+    )
+    return from_plan(
+        Plan(
+            strategy=Strategy.AUTO,
+            groups=(group,),
+            prediction=a_prediction(),
+            gap=0.5,
+            rejected=(Rejected(summary="tp2", reason="slower"),),
+        )
+    )
+
+
+def plan_of(spec: PlanSpec) -> Plan | None:
+    """The plan of a spec; None if the core refuses one of its values."""
+    try:
+        return to_plan(spec)
+    except (TypeError, ValueError):
+        return None
+
+
+def test_fields_of_a_plan_reach_core() -> None:
+    spec = a_full_spec()
+    reached = {field: plan_of(variant) != plan_of(spec) for field, variant in variants(spec)}
+
+    assert reached.keys() == {
+        f"{part.__name__}.{name}"
+        for part in parts(PlanSpec)
+        for name in part.model_fields
+        if is_leaf(part, name)
+    }
+    assert [field for field, is_reached in reached.items() if not is_reached] == [
+        "PlanSpec.num_gpus"  # It follows from the groups.
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetrl_api.conversion import convert
+from hetrl_api.conversion import to_core
 from hetrl_api.fleet.departure import departure
 from hetrl_api.fleet.gpu_kinds import KnownKinds, catalogue_name
 from hetrl_api.fleet.place import PRODUCT_LABEL, Absence, Place, summary
@@ -211,7 +211,7 @@ def _links(topology: HetRLTopology) -> Iterable[Link]:
             latency_seconds=region.latency_milliseconds * SECONDS_PER_MILLISECOND,
         )
     for link in topology.spec.links:
-        yield convert(
+        yield to_core(
             Link,
             link,
             bytes_per_second=link.bandwidth_gbps * GIGA / BITS_PER_BYTE,

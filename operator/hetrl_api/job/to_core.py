@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hetrl_api.conversion import convert
+from hetrl_api.conversion import to_core
 from hetrl_api.job.algorithm import Algorithm
 from hetrl_api.job.data import Data, Python, RewardModel
 from hetrl_api.job.job import HetRLJob
@@ -53,7 +53,7 @@ def to_spec(
     places = _Places(base_path=base_path, claims=claims)
     spec, telemetry = job.spec, job.spec.runtime.telemetry
     traces = telemetry and telemetry.traces
-    return convert(
+    return to_core(
         core.JobSpec,
         spec,
         name=job.metadata.name,
@@ -67,7 +67,7 @@ def to_spec(
         planning=_planning(spec.planning, now=now),
         engine=spec.runtime.engine,
         weight_transport=spec.runtime.transport.weights,
-        traces=convert(core.TracesSpec, traces) if traces else None,
+        traces=to_core(core.TracesSpec, traces) if traces else None,
     )
 
 
@@ -100,7 +100,7 @@ class _Places:
 
 
 def _model(model: Model, places: _Places) -> core.ModelSpec:
-    return convert(
+    return to_core(
         core.ModelSpec,
         model,
         source=places.hub_or_path(model.source, field="spec.model.source"),
@@ -110,7 +110,7 @@ def _model(model: Model, places: _Places) -> core.ModelSpec:
 
 
 def _architecture(given: Architecture) -> ModelArchitecture:
-    return convert(
+    return to_core(
         ModelArchitecture,
         given,
         num_layers=given.layers,
@@ -121,7 +121,7 @@ def _architecture(given: Architecture) -> ModelArchitecture:
 
 def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
     bound = given.max_staleness
-    return convert(
+    return to_core(
         algorithm.AlgorithmSpec,
         given,
         max_staleness=DEFAULT_MAX_STALENESS[given.mode] if bound is None else bound,
@@ -130,7 +130,7 @@ def _algorithm(given: Algorithm) -> algorithm.AlgorithmSpec:
 
 def _data(given: Data, places: _Places) -> core.DataSpec:
     prompts, dataset = _prompts(given, places)
-    return convert(
+    return to_core(
         core.DataSpec,
         given,
         prompts=prompts,
@@ -153,7 +153,7 @@ def _prompts(given: Data, places: _Places) -> tuple[str, core.HubDataset | core.
 
 
 def _python(given: Python, places: _Places) -> core.PythonReward:
-    return convert(
+    return to_core(
         core.PythonReward,
         given,
         file=places.path(given.source, field="spec.data.python.source"),
@@ -162,7 +162,7 @@ def _python(given: Python, places: _Places) -> core.PythonReward:
 
 
 def _reward_model(given: RewardModel, places: _Places) -> core.ModelFiles:
-    return convert(
+    return to_core(
         core.ModelFiles,
         given,
         source=places.hub_or_path(given.source, field="spec.data.model.source"),
@@ -173,7 +173,7 @@ def _reward_model(given: RewardModel, places: _Places) -> core.ModelFiles:
 def _training(job: HetRLJob, places: _Places) -> core.TrainingSpec:
     storage = job.spec.storage
     curves = storage.tensorboard
-    return convert(
+    return to_core(
         core.TrainingSpec,
         job.spec.training,
         checkpoint_path=_checkpoint_path(job, places),
@@ -195,7 +195,7 @@ def _checkpoint_path(job: HetRLJob, places: _Places) -> str:
 
 
 def _resources(given: Resources) -> core.ResourcesSpec:
-    return convert(
+    return to_core(
         core.ResourcesSpec,
         given,
         pools=tuple(_pool(each) for each in given.pools),
@@ -204,7 +204,7 @@ def _resources(given: Resources) -> core.ResourcesSpec:
 
 
 def _pool(given: Pool) -> core.PoolSpec:
-    return convert(
+    return to_core(
         core.PoolSpec,
         given,
         node_selector=tuple(sorted(given.node_selector.items())),
@@ -213,12 +213,12 @@ def _pool(given: Pool) -> core.PoolSpec:
 
 
 def _rollout(given: Rollout) -> core.RolloutSpec:
-    return convert(core.RolloutSpec, given, replicas=given.replicas or None)
+    return to_core(core.RolloutSpec, given, replicas=given.replicas or None)
 
 
 def _planning(given: Planning, *, now: datetime) -> core.PlanningSpec:
     objective = _objective(given.objective or Objective(), now=now)
-    return convert(core.PlanningSpec, given, objective=objective)
+    return to_core(core.PlanningSpec, given, objective=objective)
 
 
 def _objective(given: Objective, *, now: datetime) -> core.Objective:

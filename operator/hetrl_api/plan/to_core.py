@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby, islice
 
-from hetrl_api.conversion import convert
+from hetrl_api.conversion import from_core, to_core
 from hetrl_api.plan.plan import (
     GroupMemory,
     GroupTraining,
@@ -35,17 +35,15 @@ MAX_REJECTED = 20
 
 def from_plan(plan: Plan) -> PlanSpec:
     """Return the spec of a HetRLPlan; of the rejected alternatives it keeps the first 20."""
-    return PlanSpec(
-        strategy=plan.strategy,
-        seed=plan.seed,
-        ended_by=plan.ended_by,
+    return from_core(
+        PlanSpec,
+        plan,
         gap_ratio=None if plan.gap is None else _shown(plan.gap),
         groups=tuple(_group_from(group) for group in plan.groups),
         prediction=_prediction_from(plan.prediction),
         rejected=tuple(
-            RejectedAlternative(**asdict(each)) for each in plan.rejected[:MAX_REJECTED]
+            from_core(RejectedAlternative, each) for each in plan.rejected[:MAX_REJECTED]
         ),
-        num_gpus=plan.num_gpus,
     )
 
 
@@ -57,31 +55,28 @@ def to_plan(spec: PlanSpec) -> Plan:
             are more of them than of any fleet.
     """
     _refuse_too_many(spec)
-    return convert(
+    return to_core(
         Plan,
         spec,
         gap=spec.gap_ratio,
         groups=tuple(_group_to(group, number=number) for number, group in enumerate(spec.groups)),
-        rejected=tuple(convert(Rejected, each) for each in spec.rejected),
+        rejected=tuple(to_core(Rejected, each) for each in spec.rejected),
     )
 
 
 def _group_from(group: ReplicaGroup) -> PlannedGroup:
-    return PlannedGroup(
-        tasks=group.tasks,
-        gpu_kind=group.gpu_kind,
-        region=group.region,
+    return from_core(
+        PlannedGroup,
+        group,
         tensor=group.parallelism.tensor,
         stage_layers=group.parallelism.stage_layers,
         stage_sites=tuple(
             StageSite(gpu_kind=kind, region=region) for kind, region in group.stage_sites
         ),
-        training=GroupTraining(**asdict(group.training_mode)) if group.training_mode else None,
+        training=from_core(GroupTraining, group.training_mode) if group.training_mode else None,
         replicas=len(group.replicas),
         placements=_placements_from(group.replicas),
-        concurrency=group.concurrency,
-        samples_per_second=group.samples_per_second,
-        memory=GroupMemory(**asdict(group.memory)),
+        memory=from_core(GroupMemory, group.memory),
     )
 
 
@@ -126,13 +121,13 @@ def _group_to(group: PlannedGroup, *, number: int) -> ReplicaGroup:
             f"spec.groups[{number}].placements must place {group.replicas} replicas, "
             f"got {len(replicas)}"
         )
-    return convert(
+    return to_core(
         ReplicaGroup,
         group,
-        parallelism=convert(Parallelism, group),
+        parallelism=to_core(Parallelism, group),
         replicas=replicas,
         stage_sites=tuple((each.gpu_kind, each.region) for each in group.stage_sites),
-        training_mode=convert(TrainingMode, group.training) if group.training else None,
+        training_mode=to_core(TrainingMode, group.training) if group.training else None,
     )
 
 

@@ -12,7 +12,7 @@ import click
 import numpy as np
 from pydantic.alias_generators import to_camel
 
-from hetrl_api.conversion import convert
+from hetrl_api.conversion import to_core
 from hetrl_api.load import load_pipeline, read_plan
 from hetrl_api.pipeline import PipelineFailures, RatePipeline, ResponseTokens
 from hetrl_api.validation.errors import InvalidObjectError
@@ -167,14 +167,14 @@ def _of_rates(spec: RatePipeline) -> SimulationInput:
         train_step_seconds=spec.train_step_seconds,
         load_sensitivity=spec.load_sensitivity,
     )
-    pipeline = convert(
+    pipeline = to_core(
         Pipeline,
         spec,
         batch_size=spec.global_batch_size,
         max_staleness=spec.max_staleness,
         lengths=lengths,
         rollouts=(rollouts,),
-        trainer=convert(TrainerSpec, spec, step_seconds=spec.train_step_seconds),
+        trainer=to_core(TrainerSpec, spec, step_seconds=spec.train_step_seconds),
         routes=(WeightRoute(region=REGION, load_seconds=spec.weight_sync_seconds),),
         checks_consumption=spec.strict_check,
         is_interruptible=spec.interruptible,
@@ -185,8 +185,8 @@ def _of_rates(spec: RatePipeline) -> SimulationInput:
 
 
 def _failures(spec: PipelineFailures) -> Failures:
-    losses = tuple(convert(ReplicaLoss, each, group=GROUP) for each in spec.replicas)
-    return convert(Failures, spec, replicas=losses)
+    losses = tuple(to_core(ReplicaLoss, each, group=GROUP) for each in spec.replicas)
+    return to_core(Failures, spec, replicas=losses)
 
 
 def _lengths(spec: ResponseTokens) -> Lengths:
