@@ -425,7 +425,7 @@ class ClusterModel:
                 self.planning,
                 answer=answer,
                 answer_key=self._inputs(),
-                answer_base=action.base,
+                answer_request_id=action.request_id,
                 answered_at=self.now,
                 answer_fleet=self.fleet,
                 left_out=self.left_out,

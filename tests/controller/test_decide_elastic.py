@@ -67,7 +67,7 @@ def test_the_planner_is_asked_to_keep_the_trainer() -> None:
     (asked,) = [each for each in cluster.written if isinstance(each, StartPlanning)][1:]
     assert asked.current == known.plan
     assert asked.keeps_trainer
-    assert asked.base
+    assert asked.request_id
 
 
 def test_a_change_that_cannot_be_planned_leaves_the_job_as_it_is() -> None:

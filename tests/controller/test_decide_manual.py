@@ -340,7 +340,7 @@ def test_resumed_job_has_its_plan_validated_again() -> None:
     cluster.settle()
     assert cluster.job.status.phase == "Suspended"
     assert cluster.planning
-    cluster.planning = replace(cluster.planning, answer=None, answer_base="")
+    cluster.planning = replace(cluster.planning, answer=None, answer_request_id="")
     cluster.validate = lambda _: InsufficientFreeGpus(reasons=("l4-0 is taken",), held_gpus=2)
 
     cluster.change(planning=naming("mine"))

@@ -162,7 +162,7 @@ async def test_full_machine_keeps_the_trainer_and_loses_the_rollouts() -> None:
     (machine,) = gpus_by_machine(current)
     fill(service, job, machine)
 
-    plan = await answered(service, job, base="x", current=current, keeps_trainer=True)
+    plan = await answered(service, job, request_id="x", current=current, keeps_trainer=True)
 
     assert isinstance(plan, Plan)
     places: Counter[tuple[Role, str]] = Counter()
@@ -185,7 +185,7 @@ async def test_refusal_is_outdated_once_a_machine_is_full(
     model = deepcopy(a_job_object()["spec"]["model"])
     model["architecture"] |= {"hiddenSize": 16384, "ffnSize": 65536, "layers": 200}
     job, service = a_small_job(gpus=16, model=model), planning()
-    asked = {"base": "mine", "manual_plan": manual_plan} if manual_plan else {}
+    asked = {"request_id": "mine", "manual_plan": manual_plan} if manual_plan else {}
     assert isinstance(await answered(service, job, **asked), Infeasible)
     assert not service.seen(job, None).is_outdated
 

@@ -60,8 +60,8 @@ class Replan(ApiModel):
     """Plan again when nodes come, go, are cordoned or tainted, and when prices or links change."""
 
     cooldown_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 600
-    """Shortest time from a plan, or from one that was weighed and rejected, to the next search for
-    a better one."""
+    """Shortest time to the next search for a better plan, after a plan became active or another one
+    was rejected."""
 
     min_improvement_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
     """Predicted gain below which no plan is moved to, whatever it costs."""
@@ -104,7 +104,7 @@ class Planning(ApiModel):
     """When a running job moves to a better plan; unset: as its fields' defaults say."""
 
     @property
-    def replans(self) -> Replan:
+    def effective_replan(self) -> Replan:
         """What holds, whether it is written or not."""
         return self.replan or Replan()
 

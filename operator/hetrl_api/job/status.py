@@ -114,10 +114,10 @@ class Restart(ApiModel):
 
 
 class LastReplan(ApiModel):
-    """What came of it when another plan was last looked for while the job ran."""
+    """The result of the last search for another plan while the job ran."""
 
     time: AwareDatetime
-    """When it was decided."""
+    """Time of the decision."""
 
     plan: Text
     """The HetRLPlan that was active."""
@@ -126,16 +126,16 @@ class LastReplan(ApiModel):
     """NodeLost, NodeLeaving, NodeFull, SpecChanged, FailureRule or FleetChanged."""
 
     outcome: Text
-    """Adopted; Unchanged, where nothing better was found; TooLittle, below minImprovementPercent;
-    TooDear, where the gain does not pay for the move; NoQuota, where its queue has not admitted
-    so much; NoPlan, where none fits; Outdated, where the
-    fleet changed during the search; Failed, where the planner did."""
+    """Adopted; Unchanged: no better plan was found; TooLittle: the gain is below
+    minImprovementPercent; TooDear: the gain does not pay for the move; NoQuota: the queue has not
+    admitted the additional pods; NoPlan: no plan fits; Outdated: the fleet changed during the
+    search; Failed: the planner failed."""
 
     fleet_hash: Text | None = None
-    """Of the nodes, prices and links that it was about."""
+    """Digest of the nodes, prices and links that the search used."""
 
     message: Text
-    """The figures: what the other plan gains, and what the move costs."""
+    """The gain of the other plan and the cost of the move, in figures."""
 
 
 class RoleStatus(ApiModel):

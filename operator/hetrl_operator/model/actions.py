@@ -92,8 +92,8 @@ class RemoveSchedulingGate:
 class StartPlanning:
     """Start a search for a plan; the planning service returns the answer later."""
 
-    base: str = ""
-    """Identity of the request, if the job runs by another plan; see ``decide.plan.drift``."""
+    request_id: str = ""
+    """Identity of the request: see ``decide.plan.drift``. Empty: the first plan of a job."""
 
     current: Plan | None = None
     """The plan that the job runs by; the search keeps what need not move."""
@@ -108,7 +108,8 @@ class StartPlanning:
     """Whether to plan on the whole fleet without reserving, for a job that waits in a queue."""
 
     enough_percent: float | None = None
-    """The gain at which the search for a better plan stops with one alternative; None: any plan."""
+    """The gain in percent that other rollouts alone must bring, so that no whole new plan is
+    searched. If set, the answer is alternatives to the current plan; None: it is one plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,8 @@ def named(job: JobSeen, plans: Iterable[Found]) -> Found | None:
     return next((each for each in plans if each.name == name), None)
 
 
-def base_of(manual_plan: Found | None) -> str:
-    """Return the base of the validation of a manual plan; empty if it cannot be validated."""
+def validation_id(manual_plan: Found | None) -> str:
+    """Return the identity of the request to validate a plan; empty if it cannot be validated."""
     return (
         f"given/{manual_plan.name}/{manual_plan.uid}" if isinstance(manual_plan, PlanSeen) else ""
     )

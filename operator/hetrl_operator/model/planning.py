@@ -107,10 +107,11 @@ class PlanningSeen:
     """Digest of the answer's inputs."""
 
     is_outdated: bool = False
-    """Whether these inputs have changed. False where a conflict of reservations shows it."""
+    """Whether these inputs have changed. It is not computed for a plan that is about to be
+    reserved: the reservation fails if its GPUs are gone."""
 
-    answer_base: str = ""
-    """The base that the answer was requested for; empty for a job without a plan."""
+    answer_request_id: str = ""
+    """Identity of the request that was answered, or is being answered; empty: the first plan."""
 
     answer_fleet: str = ""
     """Digest of the answer's fleet."""

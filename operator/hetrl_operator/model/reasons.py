@@ -270,19 +270,19 @@ class ReplanOutcome:
     """The job moves to another plan."""
 
     UNCHANGED: Final = "Unchanged"
-    """The search found the active plan again."""
+    """The search found the active plan again. The same fleet is not searched again."""
 
     TOO_LITTLE: Final = "TooLittle"
-    """The gain is below ``minImprovementPercent``."""
+    """The gain is below ``minImprovementPercent``. The same fleet is not searched again."""
 
     TOO_DEAR: Final = "TooDear"
-    """The gain does not pay for the move. Searched again after the cooldown."""
+    """The gain does not pay for the move. Evaluated again after the cooldown, without a search."""
 
     NO_QUOTA: Final = "NoQuota"
     """The plan takes pods that the job's queue has not admitted."""
 
     NO_PLAN: Final = "NoPlan"
-    """No plan fits."""
+    """No plan fits. The same fleet is not searched again."""
 
     OUTDATED: Final = "Outdated"
     """The fleet changed during the search. Searched again after the cooldown."""

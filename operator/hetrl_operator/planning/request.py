@@ -22,7 +22,8 @@ class CurrentPlan:
     """Whether trainers should keep their machines if possible."""
 
     enough_percent: float | None = None
-    """The gain by other rollouts alone that makes a whole new plan needless; None: any plan."""
+    """The gain in percent that other rollouts alone must bring, so that no whole new plan is
+    searched. If set, the answer is alternatives to the current plan; None: it is one plan."""
 
     closed: tuple[Absence, ...] = ()
     """Machines of the plan that take no new pods."""

@@ -54,7 +54,7 @@ class _Record:
 
     spec_key: str
     key: str
-    base: str = ""
+    request_id: str = ""
     fleet: str = ""
     current: CurrentPlan | None = None
     manual_plan: Plan | None = None
@@ -122,13 +122,13 @@ class Planning:
         record = self._records.get(job.uid)
         if record is None or record.spec_key != spec_key:
             record = _NO_SEARCH
-        is_followed = plan is not None and plan.planned_for == spec_key and not record.base
+        is_followed = plan is not None and plan.planned_for == spec_key and not record.request_id
         return PlanningSeen(
             spec_key=spec_key,
             is_running=record is not _NO_SEARCH and record.answer is None,
             answer=record.answer,
             answer_key=record.key,
-            answer_base=record.base,
+            answer_request_id=record.request_id,
             answer_fleet=record.fleet,
             answered_at=record.answered_at,
             is_outdated=not is_followed
@@ -173,7 +173,7 @@ class Planning:
             self._differs_since.pop(job.uid, None)
             return FleetSeen(key=key)
         since, last = self._differs_since.get(job.uid), job.status.last_replan
-        # A decision since then was about the fleet at that time: a later change settles again.
+        # A decision since then used the fleet of its time. A later change waits its own time.
         if since is None or (last and last.time >= since):
             since = min(now, self.fleet_view.fleet_changed_at())
             self._differs_since[job.uid] = since
@@ -182,11 +182,14 @@ class Planning:
     def start(self, job: JobSeen, parsed: ParsedSpec, request: StartPlanning) -> None:
         """Start a search for a plan; it replaces a search for an earlier spec."""
         spec_key, last = planning_key(parsed), self._records.get(job.uid)
-        is_again = last is not None and (last.spec_key, last.base) == (spec_key, request.base)
+        is_again = last is not None and (last.spec_key, last.request_id) == (
+            spec_key,
+            request.request_id,
+        )
         record = _Record(
             spec_key=spec_key,
             key="",
-            base=request.base,
+            request_id=request.request_id,
             current=self._current_plan(job, parsed, request) if request.current else None,
             manual_plan=request.manual_plan,
             num_failures=last.num_failures if last and is_again else 0,
@@ -231,7 +234,7 @@ class Planning:
         # All other inputs of a plan are in the digest of the spec's planning fields.
         interval = str(parsed.spec.training.checkpoint_every_steps)
         fleet = unnamed_fleet_text(problem.fleet)
-        return digest_of(record.spec_key, record.base, interval, fleet)
+        return digest_of(record.spec_key, record.request_id, interval, fleet)
 
     def _usable(
         self, job: JobSeen, parsed: ParsedSpec, *, unreserved: bool, has_manual_plan: bool
@@ -359,7 +362,7 @@ class Planning:
 
         Without the claim, the next search in turn would plan on the same GPUs.
         """
-        if not isinstance(found, Plan) or record.base or obstacles(found, parsed.spec):
+        if not isinstance(found, Plan) or record.request_id or obstacles(found, parsed.spec):
             return True
         if record.unreserved or parsed.written.planning.mode is PlanningMode.PLAN_ONLY:
             return True

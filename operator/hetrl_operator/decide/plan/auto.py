@@ -55,9 +55,9 @@ def planned(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
     if not seen.planning.is_reserved:
         return _reserve(seen, parsed, known, cleaning, now)
     kept = Planned(plan=known, finding=ready(known), actions=cleaning)
-    drifts = drift(seen, known, now)
-    if drifts:
-        return replan(seen, parsed, kept, drifts, now)
+    cause = drift(seen, known, now)
+    if cause:
+        return replan(seen, parsed, kept, cause, now)
     search_at = next_search_at(seen.job, known, seen.fleet, now)
     left = (search_at - now).total_seconds() if search_at else None
     return replace(kept, wake_after_seconds=left)

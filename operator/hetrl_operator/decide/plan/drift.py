@@ -34,8 +34,9 @@ class Drift:
     """A ``ReplanReason``."""
 
     why: str
-    base: str
-    """The plan and its problem: an answer for another base does not apply."""
+    request_id: str
+    """Identity of the request for another plan. It names the active plan and its problem, so that
+    an answer to an earlier request does not apply."""
 
     keeps_trainer: bool
     """Whether trainers should keep their machines if possible."""
@@ -54,15 +55,16 @@ def drift(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | None:
         return Drift(
             reason=ReplanReason.SPEC_CHANGED,
             why="the spec has changed",
-            base=plan.name,
+            request_id=plan.name,
             keeps_trainer=True,
         )
-    if next_search_at(seen.job, plan, seen.fleet, now) != now:
+    search_at = next_search_at(seen.job, plan, seen.fleet, now)
+    if search_at is None or search_at > now:
         return None
     return Drift(
         reason=ReplanReason.FLEET_CHANGED,
         why="the fleet has changed",
-        base=f"{plan.name}/fleet",
+        request_id=f"{plan.name}/fleet",
         keeps_trainer=True,
     )
 
@@ -73,7 +75,7 @@ def machine_drift(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | No
         return Drift(
             reason=ReplanReason.FAILURE_RULE,
             why="a rule of spec.failurePolicy asks for another plan",
-            base=f"{plan.name}/{asked.isoformat()}",
+            request_id=f"{plan.name}/{asked.isoformat()}",
             keeps_trainer=False,
         )
     return _machines_gone(seen, plan, now)
@@ -89,7 +91,7 @@ def next_search_at(
     """
     if job.parsed is None or fleet.differs_since is None or not plan.fleet:
         return None
-    replan, last = job.parsed.written.planning.replans, job.status.last_replan
+    replan, last = job.parsed.written.planning.effective_replan, job.status.last_replan
     if not replan.on_node_change or not holds(job.status, ConditionType.RUNNING):
         return None
     cooldown = timedelta(seconds=max(replan.cooldown_seconds, SETTLE_SECONDS))
@@ -98,7 +100,7 @@ def next_search_at(
         is_about_this = last.fleet_hash == fleet.key and last.plan == plan.name
         if is_about_this and last.outcome in _FINAL:
             return None
-        # An adopted plan that is not active yet was refused half-way; it is retried at once.
+        # An adopted plan that is not active yet could not be written; it is tried again at once.
         if not (is_about_this and last.outcome == ReplanOutcome.ADOPTED):
             times.append(last.time + cooldown)
     return max(now, *times)
@@ -116,7 +118,7 @@ def _machines_gone(seen: Observed, plan: PlanSeen, now: "datetime") -> Drift | N
     return Drift(
         reason=_reason(used, lost, nodes),
         why=", ".join(_why(name, lost, nodes) for name in used),
-        base=f"{plan.name}/{','.join(used)}",
+        request_id=f"{plan.name}/{','.join(used)}",
         keeps_trainer=not any(
             name in trains and _loses_trainers(name, lost, nodes) for name in used
         ),

@@ -25,7 +25,7 @@ from hetrl_operator.model.actions import Action, ReleaseGpus, ReserveGpus, Start
 from hetrl_operator.model.conditions import Finding
 from hetrl_operator.model.kueue.queueing import waits
 from hetrl_operator.model.observed import Observed, ParsedSpec
-from hetrl_operator.model.plan_selection import base_of
+from hetrl_operator.model.plan_selection import validation_id
 from hetrl_operator.model.planning import InsufficientFreeGpus, PlanSeen, UnreadablePlan
 from hetrl_operator.model.reasons import Reason
 
@@ -50,7 +50,7 @@ def _starting(seen: Observed, parsed: ParsedSpec, now: "datetime") -> Planned:
         return Planned(plan=None, finding=not_yet(reason, text), actions=_released(seen))
     unreserved = waits(seen.job, seen.queueing)
     validating = not_yet(Reason.PLANNING, _VALIDATING)
-    match next_step(seen, base_of(manual_plan), now):
+    match next_step(seen, validation_id(manual_plan), now):
         case Start() | Choose():
             start = start_validation(manual_plan, current=None, unreserved=unreserved)
             return Planned(plan=None, finding=validating, actions=(*_released(seen), start))
@@ -82,7 +82,7 @@ def _running(seen: Observed, parsed: ParsedSpec, current: PlanSeen, now: "dateti
         return replace(kept, actions=(*kept.actions, ReserveGpus(plan=current.plan)))
     if not isinstance(manual_plan, PlanSeen):
         _, text = _missing(parsed, manual_plan)
-        return replace(kept, drift=f"{text}; until then the job goes on by {current.name}")
+        return replace(kept, drift_message=f"{text}; until then the job goes on by {current.name}")
     if manual_plan.uid == current.uid:
         return _doubted(seen, kept, manual_plan, now)
     found = move_to(
@@ -103,15 +103,15 @@ def _doubted(seen: Observed, kept: Planned, manual_plan: PlanSeen, now: "datetim
     """Report why the plan should be replaced; validate it again after a change of the spec."""
     keeps = "spec.planning.mode Manual keeps the plan"
     if found := machine_drift(seen, manual_plan, now):
-        return replace(kept, drift=f"{found.why}; {keeps}")
-    match next_step(seen, base_of(manual_plan), now, accepts_outdated=True):
+        return replace(kept, drift_message=f"{found.why}; {keeps}")
+    match next_step(seen, validation_id(manual_plan), now, accepts_outdated=True):
         case Start():
             start = start_validation(manual_plan, current=manual_plan, unreserved=False)
             return replace(kept, actions=(*kept.actions, start))
         case Retry(backoff=wait):
             return replace(kept, wake_after_seconds=wait.left_seconds)
         case Refuse(Infeasible() as answer):
-            return replace(kept, drift=f"{_refused(manual_plan, answer).message}; {keeps}")
+            return replace(kept, drift_message=f"{_refused(manual_plan, answer).message}; {keeps}")
         case _:
             return kept
 
@@ -121,7 +121,7 @@ def start_validation(
 ) -> StartPlanning:
     """Return the request to validate a plan; the job may keep the GPUs of its current one."""
     return StartPlanning(
-        base=base_of(manual_plan),
+        request_id=validation_id(manual_plan),
         current=current.plan if current else None,
         manual_plan=manual_plan.plan,
         unreserved=unreserved,

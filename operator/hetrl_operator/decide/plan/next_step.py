@@ -63,18 +63,18 @@ NextStep = Start | Wait | Follow | Choose | Refuse | Retry
 
 
 def next_step(
-    seen: Observed, base: str, now: "datetime", *, accepts_outdated: bool = False
+    seen: Observed, request_id: str, now: "datetime", *, accepts_outdated: bool = False
 ) -> NextStep:
     """Return the next step of the search for one request.
 
     Args:
         seen: the job.
-        base: identity of the request; an answer to another request does not apply.
+        request_id: identity of the request; an answer to another one does not apply.
         now: the time.
         accepts_outdated: whether an answer for inputs that changed since still applies.
     """
     planning = seen.planning
-    if planning.answer_base != base:
+    if planning.answer_request_id != request_id:
         return Start()
     if planning.is_running:
         return Wait()

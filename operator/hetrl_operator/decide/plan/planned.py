@@ -21,7 +21,7 @@ class Planned:
     finding: Finding
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
-    drift: str = ""
+    drift_message: str = ""
     """Why another plan should replace it, and why none has yet; empty if none should."""
 
     replan: LastReplan | None = None

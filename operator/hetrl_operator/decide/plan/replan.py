@@ -1,7 +1,8 @@
 """Replans of a running job: it adopts another plan, or keeps its own with a reason.
 
 The job keeps its plan until the other's GPUs are reserved. Each search ends with a record in the
-status and an event, whatever its outcome. The next search waits for the record's cooldown.
+status and an event, whatever its outcome. ``drift.next_search_at`` says when the next search may
+start; an alternative that did not pay is evaluated again after the cooldown, without a search.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from hetrl_operator.decide.plan.pod_diff import Moves, moves
 from hetrl_operator.decide.plan.replan_cost import ReplanEvaluation, ReplanInputs, evaluate
 from hetrl_operator.model.actions import Apply, Event, ReserveGpus, StartPlanning
 from hetrl_operator.model.observed import Observed, ParsedSpec
-from hetrl_operator.model.plan_selection import base_of
+from hetrl_operator.model.plan_selection import validation_id
 from hetrl_operator.model.planning import Alternatives, PlanSeen
 from hetrl_operator.model.reasons import EventReason, ReplanOutcome, ReplanReason
 from hetrl_operator.render import plan_manifest
@@ -47,9 +48,9 @@ class _Search:
 
     seen: Observed
     parsed: ParsedSpec
-    known: PlanSeen
+    active: PlanSeen
     kept: Planned
-    drifts: Drift
+    cause: Drift
     now: "datetime"
     text: str = "another plan is being made"
     """What the search does, for the condition of a plan with a problem."""
@@ -57,14 +58,14 @@ class _Search:
     def keep_plan(self, what: str, *, after_seconds: float | None = None) -> Planned:
         """Keep the plan for now, and report drift if the plan has a problem."""
         # A plan that might only be better is no reason to call a job degraded.
-        drift = "" if self.drifts.must_pay else f"{self.drifts.why}; {what}"
-        return replace(self.kept, drift=drift, wake_after_seconds=after_seconds)
+        message = "" if self.cause.must_pay else f"{self.cause.why}; {what}"
+        return replace(self.kept, drift_message=message, wake_after_seconds=after_seconds)
 
     def record(self, outcome: str, message: str) -> LastReplan:
         return LastReplan(
             time=self.now.replace(microsecond=0),
-            plan=self.known.name,
-            reason=self.drifts.reason,
+            plan=self.active.name,
+            reason=self.cause.reason,
             outcome=outcome,
             fleet_hash=self.seen.fleet.key or None,
             message=message[:MOST_CHARACTERS],
@@ -77,14 +78,14 @@ class _Search:
 
 
 def replan(
-    seen: Observed, parsed: ParsedSpec, kept: Planned, drifts: Drift, now: "datetime"
+    seen: Observed, parsed: ParsedSpec, kept: Planned, cause: Drift, now: "datetime"
 ) -> Planned:
     """Search for another plan while the job keeps its own."""
     assert kept.plan
-    search = _Search(seen=seen, parsed=parsed, known=kept.plan, kept=kept, drifts=drifts, now=now)
-    step = next_step(seen, drifts.base, now, accepts_outdated=drifts.must_pay)
-    if drifts.must_pay and _is_about_another_fleet(search, step):
-        return _outdated(search)
+    search = _Search(seen=seen, parsed=parsed, active=kept.plan, kept=kept, cause=cause, now=now)
+    step = next_step(seen, cause.request_id, now, accepts_outdated=cause.must_pay)
+    if cause.must_pay and _is_about_another_fleet(search, step):
+        return _discard(search)
     return _advance(search, step, _request(search))
 
 
@@ -103,21 +104,24 @@ def move_to(
     """
     assert kept.plan
     why = f"spec.planning.planRef names {manual_plan.name}"
-    drifts = Drift(
-        reason=ReplanReason.SPEC_CHANGED, why=why, base=base_of(manual_plan), keeps_trainer=False
+    cause = Drift(
+        reason=ReplanReason.SPEC_CHANGED,
+        why=why,
+        request_id=validation_id(manual_plan),
+        keeps_trainer=False,
     )
     search = _Search(
         seen=seen,
         parsed=parsed,
-        known=kept.plan,
+        active=kept.plan,
         kept=kept,
-        drifts=drifts,
+        cause=cause,
         now=now,
         text="it is being validated",
     )
-    step = next_step(seen, drifts.base, now)
+    step = next_step(seen, cause.request_id, now)
     if isinstance(step, Follow):
-        return _handed_over(search, manual_plan)
+        return _hand_over(search, manual_plan)
     return _advance(search, step, validation)
 
 
@@ -130,105 +134,107 @@ def _advance(search: _Search, step: NextStep, request: StartPlanning) -> Planned
         case Wait():
             return search.keep_plan(search.text)
         case Follow(plan):
-            return _moved(search, plan, evaluation=None)
+            return _adopt(search, plan, evaluation=None)
         case Choose(found):
-            return _better(search, found)
+            return _choose_alternative(search, found)
         case Refuse(no_plan):
-            return _kept(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
+            return _keep(search, ReplanOutcome.NO_PLAN, refusal(no_plan).message)
         case Retry() as failed:
-            kept = _kept(search, ReplanOutcome.FAILED, failed.message)
+            kept = _keep(search, ReplanOutcome.FAILED, failed.message)
             return replace(kept, wake_after_seconds=failed.backoff.left_seconds)
 
 
-def _handed_over(search: _Search, manual_plan: PlanSeen) -> Planned:
+def _hand_over(search: _Search, manual_plan: PlanSeen) -> Planned:
     """Reserve the GPUs of the named plan; it is the active plan from then on."""
     more = exceeds(search.seen, search.parsed, manual_plan.plan)
     if more:
-        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
-    old = search.known.plan
+        return _keep(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
+    old = search.active.plan
     change = moves(old, manual_plan.plan)
-    text = _change(old, manual_plan.plan, change)
+    text = _change_text(old, manual_plan.plan, change)
     record = search.record(ReplanOutcome.ADOPTED, text)
     if search.seen.planning.holds_manual_plan:
-        found = replace(search.kept, plan=manual_plan, finding=ready(manual_plan), drift="")
+        found = replace(search.kept, plan=manual_plan, finding=ready(manual_plan), drift_message="")
     else:
         found = search.keep_plan("its GPUs are being reserved")
         found = replace(found, actions=(*found.actions, ReserveGpus(plan=manual_plan.plan)))
     if not search.is_news(record):
         return found
     return replace(
-        found, replan=record, events=_change_events(change, f"{search.drifts.why}: {text}")
+        found, replan=record, events=_change_events(change, f"{search.cause.why}: {text}")
     )
 
 
 def _request(search: _Search) -> StartPlanning:
-    replan = search.parsed.written.planning.replans
+    replan = search.parsed.written.planning.effective_replan
     return StartPlanning(
-        base=search.drifts.base,
-        current=search.known.plan,
-        keeps_trainer=search.drifts.keeps_trainer,
-        enough_percent=replan.min_improvement_percent if search.drifts.must_pay else None,
+        request_id=search.cause.request_id,
+        current=search.active.plan,
+        keeps_trainer=search.cause.keeps_trainer,
+        enough_percent=replan.min_improvement_percent if search.cause.must_pay else None,
     )
 
 
 def _is_about_another_fleet(search: _Search, step: NextStep) -> bool:
     planning = search.seen.planning
-    is_answered = planning.answer_base == search.drifts.base and not isinstance(step, Wait)
+    is_answered = planning.answer_request_id == search.cause.request_id and not isinstance(
+        step, Wait
+    )
     return is_answered and planning.answer_fleet != search.seen.fleet.key
 
 
-def _outdated(search: _Search) -> Planned:
-    """Drop an answer for an outdated fleet; search again after the cooldown."""
+def _discard(search: _Search) -> Planned:
+    """Discard an answer for an earlier fleet; search again after the cooldown."""
     last, answered_at = search.seen.job.status.last_replan, search.seen.planning.answered_at
     if last and answered_at and last.time >= answered_at.replace(microsecond=0):
         return _advance(search, Start(), _request(search))
-    return _kept(search, ReplanOutcome.OUTDATED, "the fleet changed again during the search")
+    return _keep(search, ReplanOutcome.OUTDATED, "the fleet changed again during the search")
 
 
-def _kept(search: _Search, outcome: str, message: str) -> Planned:
+def _keep(search: _Search, outcome: str, message: str) -> Planned:
     """Keep the plan, and record the reason if it is new."""
     found, record = search.keep_plan(message), search.record(outcome, message)
     if not search.is_news(record):
         return found
-    text = f"{search.drifts.why}: {message}"
+    text = f"{search.cause.why}: {message}"
     event = Event(
-        reason=EventReason.REPLAN_REJECTED, message=text, is_warning=not search.drifts.must_pay
+        reason=EventReason.REPLAN_REJECTED, message=text, is_warning=not search.cause.must_pay
     )
     return replace(found, replan=record, events=(*found.events, event))
 
 
-def _better(search: _Search, found: Alternatives) -> Planned:
+def _choose_alternative(search: _Search, found: Alternatives) -> Planned:
     """Move to the first alternative that pays; alternatives with fewer moves come first."""
-    old = search.known.plan
+    old = search.active.plan
     ways = [(plan, moves(old, plan)) for plan in found.plans]
     ways = [(plan, each) for plan, each in ways if not each.is_none]
     if not ways:
         text = "nothing better was found than the active plan"
-        return _kept(search, ReplanOutcome.UNCHANGED, text)
+        return _keep(search, ReplanOutcome.UNCHANGED, text)
     inputs = _replan_inputs(search)
     evaluated = [
         (plan, evaluate(found.current, plan, moves=each, inputs=inputs)) for plan, each in ways
     ]
     for plan, evaluation in evaluated:
         if evaluation.outcome == ReplanOutcome.ADOPTED:
-            return _moved(search, plan, evaluation)
+            return _adopt(search, plan, evaluation)
     best = max(
         (evaluation for _, evaluation in evaluated), key=lambda each: each.improvement_percent
     )
-    return _kept(search, best.outcome, str(best))
+    return _keep(search, best.outcome, str(best))
 
 
-def _moved(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> Planned:
+def _adopt(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> Planned:
     """Reserve the other GPUs and write the plan; the next reconcile follows it."""
     impossible = obstacles(plan, search.parsed.spec)
     if impossible:
-        return _kept(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
+        return _keep(search, ReplanOutcome.NO_PLAN, "; ".join(impossible))
     more = exceeds(search.seen, search.parsed, plan)
     if more:
-        return _kept(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
-    planning, known = search.seen.planning, search.known
+        return _keep(search, ReplanOutcome.NO_QUOTA, _not_admitted(more))
+    planning, known = search.seen.planning, search.active
     change = moves(known.plan, plan)
-    text = _change(known.plan, plan, change) + (f"; {evaluation}" if evaluation else "")
+    text = _change_text(known.plan, plan, change) + (f"; {evaluation}" if evaluation else "")
     record = search.record(ReplanOutcome.ADOPTED, text)
     manifest = plan_manifest(
         search.seen.job,
@@ -249,7 +255,7 @@ def _moved(search: _Search, plan: Plan, evaluation: ReplanEvaluation | None) -> 
     if not search.is_news(record):
         # It is recorded already: a later write was refused, and is tried again.
         return found
-    events = _change_events(change, f"{search.drifts.why}: {text}")
+    events = _change_events(change, f"{search.cause.why}: {text}")
     return replace(found, events=events, replan=record)
 
 
@@ -257,7 +263,7 @@ def _not_admitted(more: str) -> str:
     return f"its queue has not admitted {more}; suspended and resumed, the job waits for them"
 
 
-def _change(old: Plan, new: Plan, change: Moves) -> str:
+def _change_text(old: Plan, new: Plan, change: Moves) -> str:
     return (
         f"{old.prediction.samples_per_second:.3g} -> "
         f"{new.prediction.samples_per_second:.3g} samples/s and "
@@ -289,7 +295,7 @@ def _replan_inputs(search: _Search) -> ReplanInputs:
     shown = search.seen.job.status.progress
     done = shown.step if shown else 0
     return ReplanInputs(
-        replan=written.planning.replans,
+        replan=written.planning.effective_replan,
         batch_size=spec.algorithm.global_batch_size,
         steps_done=done,
         steps_left=max(0, spec.training.steps - done),

@@ -100,7 +100,7 @@ class ReplanEvaluation:
 
     @property
     def outcome(self) -> str:
-        """A ``ReplanOutcome``."""
+        """Adopted, TooLittle or TooDear of ``ReplanOutcome``."""
         if self.gain_per_second <= 0 or self.improvement_percent < self.least_percent:
             return ReplanOutcome.TOO_LITTLE
         return ReplanOutcome.ADOPTED if self.gain > self.cost else ReplanOutcome.TOO_DEAR

@@ -40,7 +40,7 @@ def _lost(seen: Observed) -> Finding | None:
 
 
 def _drift(planned: Planned) -> Finding | None:
-    return _degraded(Reason.PLAN_DRIFT, planned.drift) if planned.drift else None
+    return _degraded(Reason.PLAN_DRIFT, planned.drift_message) if planned.drift_message else None
 
 
 def _few_workers(seen: Observed, sets: tuple[PodSet, ...], role: Role) -> Finding | None:
