@@ -1,7 +1,9 @@
 """Built-in GPU kinds: their figures, and the product names that nodes give them.
 
 Every figure is a default: a HetRLTopology or a fleet file overrides it, and a measured one is
-always better. The operator reads the labels of nodes.
+always better. A new kind is a row of ``CATALOGUE``, a pattern of ``_PRODUCTS`` and a case in
+``tests/core/test_catalogue.py``; nothing else lists kinds. Editions of a product with different
+figures are kinds of their own. Efficiencies are the defaults of ``GpuKind``.
 """
 
 import re
@@ -34,12 +36,12 @@ def _kind(
 # Sources, column by column:
 #   memory_mib   what the driver reports (nvidia-smi, ECC on), MiB
 #   tflops       dense bf16 tensor peak; datasheets print twice that figure "with sparsity"
-#   hbm          GB/s, NVIDIA's datasheet of the product named on the row
-#   intra_node   GB/s in one direction, as collectives use it: half of the datasheet's sum
-#                of both directions (NVLink), or PCIe x16 where there is no NVLink
+#   hbm          GB/s of the device's memory, HBM or GDDR: NVIDIA's datasheet of the row's product
+#   intra_node   GB/s in one direction: half of the datasheet's sum of both directions (NVLink),
+#                or PCIe x16 where there is no NVLink
 #   dollars      an hour of one GPU on demand, about AWS's us-east list price per GPU of the
-#                machine named at the row's end; elsewhere the source is named. Prices move:
-#                a plan is only as good as the prices that the topology states
+#                machine named at the row's end, or the source in the comment above the row.
+#                Prices change: a topology should state its own
 CATALOGUE: tuple[GpuKind, ...] = (
     # NVIDIA A100 datasheet: the 40 GB part has 1555 GB/s, only the 80 GB has 2039. p4d, p4de.
     _kind("A100-40GB", memory_mib=40960, tflops=312, hbm=1555, intra_node=300, dollars=2.74),
@@ -77,7 +79,8 @@ CATALOGUE: tuple[GpuKind, ...] = (
     _kind("V100-32GB", memory_mib=32768, tflops=125, hbm=900, intra_node=150, dollars=3.90),  # p3dn
 )
 
-# How `nvidia.com/gpu.product` spells them, after `_normal`. The first that matches whole.
+# Spellings of the label `nvidia.com/gpu.product`, after `_normal`, and the kind's name. The first
+# pattern that matches the whole spelling counts.
 _PRODUCTS: tuple[tuple[str, str], ...] = (
     (r"a100 (pcie|pg\d+) 40gb|a100 40gb pcie", "A100-40GB-PCIe"),
     (r"a100 (pcie|pg\d+) 80gb|a100 80gb pcie", "A100-80GB-PCIe"),

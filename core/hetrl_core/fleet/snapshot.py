@@ -25,6 +25,8 @@ class GpuKind:
     """Dense peak, operations per second."""
 
     hbm_bytes_per_second: float
+    """Of the device's memory, HBM or GDDR."""
+
     intra_node_bytes_per_second: float
     """Between two GPUs of one machine: NVLink where there is one, else PCIe."""
 

@@ -15,7 +15,7 @@ class Training(ApiModel):
     """Policy versions to publish; then the job is complete."""
 
     learning_rate: Annotated[float, Field(ge=0, le=1)] = 1e-6
-    """Of AdamW."""
+    """AdamW's learning rate, after a warm-up of five steps."""
 
     checkpoint_every_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     """Steps from one checkpoint to the next."""
