@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from hetrl_cli.picture.drawing.sheet import sheet
+from hetrl_cli.picture.sheet import sheet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
@@ -37,7 +37,7 @@ def write_picture(path: Path, plan: Plan, snapshot: ClusterSnapshot, job: JobSpe
     """
     try:
         # A second of imports that only --picture needs, and an optional extra.
-        from hetrl_cli.picture.drawing.draw import save  # noqa: PLC0415
+        from hetrl_cli.picture.render import save  # noqa: PLC0415
     except ImportError as error:
         raise click.ClickException(
             f"--picture needs {error.name}: install hetrl with its report extra"

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hetrl_cli.picture.content.cards import MAX_CARDS, cards
-from hetrl_cli.picture.content.duties import uses
+from hetrl_cli.picture.cards import MAX_CARDS, cards, uses
 from hetrl_core.task import Task
 from tests.cli.picture.plans import (
     CASES,

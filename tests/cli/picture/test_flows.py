@@ -2,10 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hetrl_cli.picture.content.cards import cards
-from hetrl_cli.picture.content.flows import flows
-from hetrl_cli.picture.content.hops import hops
-from hetrl_cli.picture.content.movement import FlowKind, Hop, RegionFlow
+from hetrl_cli.picture.cards import cards
+from hetrl_cli.picture.flows import FlowKind, Hop, RegionFlow, flows, hops
 from hetrl_cli.tables.plan import duration
 from hetrl_core.task import Task
 from tests.cli.picture.plans import (

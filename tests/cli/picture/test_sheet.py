@@ -1,16 +1,15 @@
 """The layout of whole sheets, held to what makes a picture legible."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, pairwise
 
 import pytest
 
-from hetrl_cli.picture.drawing.draw import to_bytes
-from hetrl_cli.picture.drawing.lettering import text_width
-from hetrl_cli.picture.drawing.shapes import Box, Drawing, Label, PanelKind
-from hetrl_cli.picture.drawing.sheet import sheet
+from hetrl_cli.picture.render import to_bytes
+from hetrl_cli.picture.shapes import Arrow, Bar, Box, Drawing, Label, Panel, PanelKind, text_width
+from hetrl_cli.picture.sheet import sheet
 from tests.cli.picture.plans import (
     CASES,
     GENERATE,
@@ -38,8 +37,7 @@ def drawn(make: Callable[[], Case]) -> Drawing:
 def extent(label: Label) -> Box:
     width = text_width(label.text, label.size, is_bold=label.is_bold)
     left = {"left": 0.0, "center": width / 2, "right": width}[label.anchor]
-    x, y = label.at
-    return Box(x=x - left, y=y - label.size / 2, width=width, height=label.size)
+    return Box(x=label.x - left, y=label.y - label.size / 2, width=width, height=label.size)
 
 
 def overlap(one: Box, other: Box) -> bool:
@@ -60,21 +58,21 @@ def contains(outer: Box, inner: Box) -> bool:
     )
 
 
-def boxes(drawing: Drawing, kind: PanelKind) -> list[Box]:
-    return [panel.box for panel in drawing.panels if panel.kind is kind]
+def boxes(drawing: Drawing, kind: PanelKind) -> list[Panel]:
+    return [panel for panel in drawing.only(Panel) if panel.kind is kind]
 
 
-def pairs(found: list[Box]) -> Iterator[tuple[Box, Box]]:
+def pairs(found: Sequence[Box]) -> Iterator[tuple[Box, Box]]:
     return combinations(found, 2)
 
 
 def test_nothing_leaves_the_sheet(drawing: Drawing) -> None:
     paper = Box(x=0, y=0, width=drawing.width, height=drawing.height)
-    for panel in drawing.panels:
-        assert contains(paper, panel.box), panel
-    for label in drawing.labels:
+    for panel in drawing.only(Panel):
+        assert contains(paper, panel), panel
+    for label in drawing.only(Label):
         assert contains(paper, extent(label)), label
-    for arrow in drawing.arrows:
+    for arrow in drawing.only(Arrow):
         for x, y in arrow.points:
             assert 0 <= x <= drawing.width, arrow
             assert 0 <= y <= drawing.height, arrow
@@ -94,7 +92,7 @@ def test_every_side_is_in_a_region_and_every_machine_on_a_side(drawing: Drawing)
 
 
 def test_no_two_words_lie_on_each_other(drawing: Drawing) -> None:
-    found = [(label, extent(label)) for label in drawing.labels]
+    found = [(label, extent(label)) for label in drawing.only(Label)]
     overlapping = [
         (one[0].text, other[0].text)
         for one, other in combinations(found, 2)
@@ -104,17 +102,22 @@ def test_no_two_words_lie_on_each_other(drawing: Drawing) -> None:
 
 
 def test_bars_lie_apart_and_hold_what_is_written_on_them(drawing: Drawing) -> None:
-    bars = [bar.box for bar in drawing.bars]
+    bars = drawing.only(Bar)
     assert not [pair for pair in pairs(bars) if overlap(*pair)]
-    written = [label for label in drawing.labels if label.on is not None]
+    written = [
+        (bar, extent(label))
+        for label in drawing.only(Label)
+        for bar in bars
+        if contains(bar, Box(x=label.x, y=label.y, width=0, height=0))
+    ]
     assert written
-    for label in written:
-        assert any(contains(bar, extent(label)) for bar in bars), label
+    for bar, text in written:
+        assert contains(bar, text), bar
 
 
 def test_no_line_strikes_out_words(drawing: Drawing) -> None:
-    bare = [extent(label) for label in drawing.labels if not label.has_paper]
-    for arrow in drawing.arrows:
+    bare = [extent(label) for label in drawing.only(Label) if not label.has_paper]
+    for arrow in drawing.only(Arrow):
         for (x, y), (other_x, other_y) in pairwise(arrow.points):
             line = Box(
                 x=min(x, other_x),
@@ -127,8 +130,8 @@ def test_no_line_strikes_out_words(drawing: Drawing) -> None:
 
 def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
     drawing = drawn(shared)
-    whole = max(bar.box.height for bar in drawing.bars)
-    parts = Counter((bar.task, bar.box.height < whole) for bar in drawing.bars)
+    whole = max(bar.height for bar in drawing.only(Bar))
+    parts = Counter((bar.task, bar.height < whole) for bar in drawing.only(Bar))
 
     legend = {(task, True): 1 for task in (TRAIN, GENERATE, VALUES, None)}
     assert parts - Counter(legend) == {
@@ -188,7 +191,7 @@ def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
     ],
 )
 def test_the_sheet_says_what_the_plan_is(make: Callable[[], Case], expected: set[str]) -> None:
-    assert expected <= {label.text for label in drawn(make).labels}
+    assert expected <= {label.text for label in drawn(make).only(Label)}
 
 
 def test_ten_thousand_gpus_fit_on_a_slide() -> None:

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Outline
 
-from hetrl_cli.picture.content.movement import FlowKind
-from hetrl_cli.picture.content.palette import FLOW_COLOURS, INK, LINE, LOOKS, PAPER, QUIET
-from hetrl_cli.picture.drawing.shapes import Arrow, Bar, Box, Drawing, Label, Panel, PanelKind, Tone
+from hetrl_cli.picture.cards import LOOKS
+from hetrl_cli.picture.shapes import LINE, PAPER, Arrow, Bar, Box, Drawing, Label, Panel, PanelKind
 
 PIXELS_PER_INCH = 100
 PNG_PIXELS_PER_INCH = 144
@@ -31,7 +30,8 @@ _PANELS = {
 """Fill, edge and the corner's radius."""
 
 _STACK_OFFSETS = (6.0, 3.0)
-_LAYERS = {"panel": 1, "arrow": 4, "bar": 3, "label": 5}
+_PANEL, _BAR, _ARROW, _LABEL = 1, 3, 4, 5
+"""Layers, from the back to the front."""
 
 
 def save(drawing: Drawing, path: Path) -> None:
@@ -56,42 +56,43 @@ def to_bytes(drawing: Drawing, file_format: str) -> bytes:
 
 
 def _figure(drawing: Drawing) -> Figure:
-    size = drawing.width / PIXELS_PER_INCH, drawing.height / PIXELS_PER_INCH
-    figure = Figure(figsize=size)
+    figure = Figure(figsize=(drawing.width / PIXELS_PER_INCH, drawing.height / PIXELS_PER_INCH))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, drawing.width)
     axes.set_ylim(drawing.height, 0)
     axes.set_axis_off()
-    for panel in drawing.panels:
-        _panel(axes, panel)
-    for bar in drawing.bars:
-        _bar(axes, bar)
-    for arrow in drawing.arrows:
-        _arrow(axes, arrow)
-    for label in drawing.labels:
-        _label(axes, label)
+    for shape in drawing.shapes:
+        match shape:
+            case Panel():
+                _panel(axes, shape)
+            case Bar():
+                _bar(axes, shape)
+            case Arrow():
+                _arrow(axes, shape)
+            case Label():
+                _label(axes, shape)
     return figure
 
 
 def _panel(axes: Any, panel: Panel) -> None:
     fill, edge, radius = _PANELS[panel.kind]
     for offset in (*(_STACK_OFFSETS if panel.is_stack else ()), 0.0):
-        box = panel.box.moved(offset, offset)
-        _rectangle(axes, box, fill=fill, edge=edge, radius=radius, layer="panel")
+        box = panel.moved(offset, offset)
+        _rectangle(axes, box, fill=fill, edge=edge, radius=radius, layer=_PANEL)
 
 
 def _bar(axes: Any, bar: Bar) -> None:
     if bar.task is None:
-        _rectangle(axes, bar.box, fill=PAPER, edge=LINE, radius=3, layer="bar", dashed=True)
+        _rectangle(axes, bar, fill=PAPER, edge=LINE, radius=3, layer=_BAR, dashed=True)
         return
     look = LOOKS[bar.task]
     fill = look.odd_fill if bar.is_odd else look.fill
-    _rectangle(axes, bar.box, fill=fill, edge=look.odd_fill, radius=3, layer="bar")
+    _rectangle(axes, bar, fill=fill, edge=look.odd_fill, radius=3, layer=_BAR)
 
 
 def _rectangle(
-    axes: Any, box: Box, *, fill: str, edge: str, radius: float, layer: str, dashed: bool = False
+    axes: Any, box: Box, *, fill: str, edge: str, radius: float, layer: int, dashed: bool = False
 ) -> None:
     axes.add_patch(
         FancyBboxPatch(
@@ -103,53 +104,39 @@ def _rectangle(
             edgecolor=edge,
             linewidth=0.8,
             linestyle=(0, (3, 2)) if dashed else "solid",
-            zorder=_LAYERS[layer],
+            zorder=layer,
         )
     )
 
 
 def _arrow(axes: Any, arrow: Arrow) -> None:
-    outline = Outline(arrow.points, [Outline.MOVETO, *[Outline.LINETO] * (len(arrow.points) - 1)])
     style = "<|-|>" if arrow.has_two_heads else "-|>"
+    is_link = arrow.colour is None
     axes.add_patch(
         FancyArrowPatch(
-            path=outline,
-            color=_colour(arrow),
-            zorder=_LAYERS["arrow"],
-            arrowstyle="-" if arrow.ink is None else style,
+            path=Outline(arrow.points),
+            color=arrow.colour or LINE,
+            zorder=_ARROW,
+            arrowstyle="-" if is_link else style,
             mutation_scale=9,
-            linewidth=4 if arrow.ink is None else 1.5,
+            linewidth=4 if is_link else 1.5,
             capstyle="round",
             joinstyle="round",
         )
     )
 
 
-def _colour(arrow: Arrow) -> str:
-    if arrow.ink is None:
-        return LINE
-    return FLOW_COLOURS[arrow.ink] if isinstance(arrow.ink, FlowKind) else LOOKS[arrow.ink].odd_fill
-
-
 def _label(axes: Any, label: Label) -> None:
-    paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if label.has_paper else None
     axes.text(
-        *label.at,
+        label.x,
+        label.y,
         label.text,
         ha=label.anchor,
         va="center_baseline",
         fontsize=label.size * POINTS_PER_PIXEL,
-        color=_text_colour(label),
+        color=label.colour,
         fontweight="bold" if label.is_bold else "normal",
-        bbox=paper,
-        zorder=_LAYERS["label"],
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if label.has_paper else None,
+        zorder=_LABEL,
         parse_math=False,
     )
-
-
-def _text_colour(label: Label) -> str:
-    if label.on is not None:
-        return LOOKS[label.on].text
-    if isinstance(label.ink, FlowKind):
-        return FLOW_COLOURS[label.ink]
-    return QUIET if label.ink is Tone.QUIET else INK
