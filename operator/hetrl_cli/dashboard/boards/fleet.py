@@ -1,164 +1,125 @@
 """The board of all jobs: GPUs by job, prices, and jobs with problems."""
 
-from hetrl_cli.dashboard.boards.expression import Expression, mean, rate, series
+from hetrl_cli.dashboard.boards.expression import mean, rate, series
 from hetrl_cli.dashboard.boards.job import STALENESS, rollouts_idle
-from hetrl_cli.dashboard.boards.panel import Board, Curve, Form, Panel, Row, Unit, Variable
+from hetrl_cli.dashboard.boards.panel import Board, Form, Unit, Variable, chart, figure, row
 
 _BY_JOB = ("namespace", "hetrljob")
 _JOB = "{{namespace}}/{{hetrljob}}"
 
-
-def _figure(title: str, says: str, expression: Expression, unit: Unit = Unit.COUNT) -> Panel:
-    return Panel(
-        title=title,
-        says=says,
-        form=Form.FIGURE,
-        unit=unit,
-        width=4,
-        curves=(Curve(expression=expression),),
-    )
-
-
-_AT_A_GLANCE = Row(
-    title="At a glance",
-    panels=(
-        _figure(
-            "Running jobs",
-            "Jobs in phase Running.",
-            series("hetrl_job_phase", phase="Running").sum(),
-        ),
-        _figure("Jobs", "Jobs in any phase, ended ones included.", series("hetrl_job_phase").sum()),
-        _figure("GPUs held", "GPUs that are held for jobs.", series("hetrl_job_gpus").sum()),
-        _figure(
-            "Price",
-            "US dollars per hour of all GPUs that jobs hold.",
-            series("hetrl_cost_dollars_per_hour").sum(),
-            Unit.DOLLARS,
-        ),
-        _figure(
-            "Trajectories per second",
-            "Trained on, over all jobs.",
-            rate(f"{STALENESS}_count").sum(),
-        ),
-        _figure(
-            "Rollouts idle",
-            "Share of all rollouts' time with nothing to generate.",
-            rollouts_idle(),
-            Unit.SHARE,
-        ),
+_AT_A_GLANCE = row(
+    "At a glance",
+    figure(
+        "Running jobs", "Jobs in phase Running.", series("hetrl_job_phase", phase="Running").sum()
+    ),
+    figure("Jobs", "Jobs in any phase, ended ones included.", series("hetrl_job_phase").sum()),
+    figure("GPUs held", "GPUs that are held for jobs.", series("hetrl_job_gpus").sum()),
+    figure(
+        "Price",
+        "US dollars per hour of all GPUs that jobs hold.",
+        series("hetrl_cost_dollars_per_hour").sum(),
+        Unit.DOLLARS,
+    ),
+    figure(
+        "Trajectories per second", "Trained on, over all jobs.", rate(f"{STALENESS}_count").sum()
+    ),
+    figure(
+        "Rollouts idle",
+        "Share of all rollouts' time with nothing to generate.",
+        rollouts_idle(),
+        Unit.SHARE,
     ),
 )
 
-_GPUS = Row(
-    title="GPUs",
-    panels=(
-        Panel(
-            title="GPUs held, by pool",
-            says="By GPU kind.",
-            form=Form.STACK,
-            curves=(Curve(expression=series("hetrl_job_gpus").sum("pool"), legend="{{pool}}"),),
-        ),
-        Panel(
-            title="GPUs held, by job",
-            says="Each job's share of what is held.",
-            form=Form.STACK,
-            curves=(Curve(expression=series("hetrl_job_gpus").sum(*_BY_JOB), legend=_JOB),),
-        ),
-        Panel(
-            title="GPUs held, by what they do",
-            says="Trainers and rollouts, by GPU kind.",
-            form=Form.BARS,
-            curves=(
-                Curve(
-                    expression=series("hetrl_job_gpus").sum("role", "pool"),
-                    legend="{{role}} on {{pool}}",
-                ),
-            ),
-        ),
+_GPUS = row(
+    "GPUs",
+    chart(
+        "GPUs held, by pool",
+        "By GPU kind.",
+        {"{{pool}}": series("hetrl_job_gpus").sum("pool")},
+        form=Form.STACK,
+    ),
+    chart(
+        "GPUs held, by job",
+        "Each job's share of what is held.",
+        {_JOB: series("hetrl_job_gpus").sum(*_BY_JOB)},
+        form=Form.STACK,
+    ),
+    chart(
+        "GPUs held, by what they do",
+        "Trainers and rollouts, by GPU kind.",
+        {"{{role}} on {{pool}}": series("hetrl_job_gpus").sum("role", "pool")},
+        form=Form.BARS,
     ),
 )
 
-_JOBS = Row(
-    title="Jobs",
-    panels=(
-        Panel(
-            title="Jobs by phase",
-            says="How many are waiting, running and ended.",
-            form=Form.STACK,
-            curves=(Curve(expression=series("hetrl_job_phase").sum("phase"), legend="{{phase}}"),),
-        ),
-        Panel(
-            title="Price by job",
-            says="US dollars per hour of the GPUs that each job holds.",
-            unit=Unit.DOLLARS,
-            form=Form.STACK,
-            curves=(
-                Curve(expression=series("hetrl_cost_dollars_per_hour").sum(*_BY_JOB), legend=_JOB),
-            ),
-        ),
-        Panel(
-            title="What holds",
-            says="How many jobs each condition holds for; Degraded is the one to look into.",
-            form=Form.BARS,
-            curves=(
-                Curve(expression=series("hetrl_job_condition").sum("type"), legend="{{type}}"),
-            ),
-        ),
+_JOBS = row(
+    "Jobs",
+    chart(
+        "Jobs by phase",
+        "How many are waiting, running and ended.",
+        {"{{phase}}": series("hetrl_job_phase").sum("phase")},
+        form=Form.STACK,
+    ),
+    chart(
+        "Price by job",
+        "US dollars per hour of the GPUs that each job holds.",
+        {_JOB: series("hetrl_cost_dollars_per_hour").sum(*_BY_JOB)},
+        form=Form.STACK,
+        unit=Unit.DOLLARS,
+    ),
+    chart(
+        "What holds",
+        "How many jobs each condition holds for; Degraded is the one to look into.",
+        {"{{type}}": series("hetrl_job_condition").sum("type")},
+        form=Form.BARS,
     ),
 )
 
-_HOW_WELL = Row(
-    title="How well they run",
-    panels=(
-        Panel(
-            title="Trajectories per second, by job",
-            says="Trained on.",
-            curves=(Curve(expression=rate(f"{STALENESS}_count").sum(*_BY_JOB), legend=_JOB),),
-        ),
-        Panel(
-            title="Measured against predicted, by job",
-            says="Time of a step over what the plan expects: far above 1, the plan is wrong.",
-            curves=(
-                Curve(
-                    expression=mean("hetrl_trainer_step_seconds", *_BY_JOB)
-                    / series("hetrl_plan_predicted_step_seconds").max(*_BY_JOB),
-                    legend=_JOB,
-                ),
-            ),
-        ),
-        Panel(
-            title="Gap, by job",
-            says="Distance of each plan from the best bound known.",
-            unit=Unit.SHARE,
-            form=Form.BARS,
-            curves=(Curve(expression=series("hetrl_plan_gap_ratio").max(*_BY_JOB), legend=_JOB),),
-        ),
-        Panel(
-            title="Trainer idle, by job",
-            says="Share of a step that the trainer waits for a batch.",
-            unit=Unit.SHARE,
-            top=1,
-            curves=(
-                Curve(
-                    expression=rate("hetrl_trainer_wait_seconds_sum").sum(*_BY_JOB)
-                    / rate("hetrl_trainer_step_seconds_sum").sum(*_BY_JOB),
-                    legend=_JOB,
-                ),
-            ),
-        ),
-        Panel(
-            title="Rollouts idle, by GPU kind",
-            says="Share of time with nothing to generate.",
-            unit=Unit.SHARE,
-            top=1,
-            curves=(Curve(expression=rollouts_idle("pool"), legend="{{pool}}"),),
-        ),
-        Panel(
-            title="Restarts, by job",
-            says="Of trainers and coordinators after failures, since each job was made.",
-            form=Form.BARS,
-            curves=(Curve(expression=series("hetrl_job_restarts").max(*_BY_JOB), legend=_JOB),),
-        ),
+_HOW_WELL = row(
+    "How well they run",
+    chart(
+        "Trajectories per second, by job",
+        "Trained on.",
+        {_JOB: rate(f"{STALENESS}_count").sum(*_BY_JOB)},
+    ),
+    chart(
+        "Measured against predicted, by job",
+        "Time of a step over what the plan expects: far above 1, the plan is wrong.",
+        {
+            _JOB: mean("hetrl_trainer_step_seconds", *_BY_JOB)
+            / series("hetrl_plan_predicted_step_seconds").max(*_BY_JOB)
+        },
+    ),
+    chart(
+        "Gap, by job",
+        "Distance of each plan from the best bound known.",
+        {_JOB: series("hetrl_plan_gap_ratio").max(*_BY_JOB)},
+        form=Form.BARS,
+        unit=Unit.SHARE,
+    ),
+    chart(
+        "Trainer idle, by job",
+        "Share of a step that the trainer waits for a batch.",
+        {
+            _JOB: rate("hetrl_trainer_wait_seconds_sum").sum(*_BY_JOB)
+            / rate("hetrl_trainer_step_seconds_sum").sum(*_BY_JOB)
+        },
+        unit=Unit.SHARE,
+        top=1,
+    ),
+    chart(
+        "Rollouts idle, by GPU kind",
+        "Share of time with nothing to generate.",
+        {"{{pool}}": rollouts_idle("pool")},
+        unit=Unit.SHARE,
+        top=1,
+    ),
+    chart(
+        "Restarts, by job",
+        "Of trainers and coordinators after failures, since each job was made.",
+        {_JOB: series("hetrl_job_restarts").max(*_BY_JOB)},
+        form=Form.BARS,
     ),
 )
 

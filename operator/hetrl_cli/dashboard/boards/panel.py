@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hetrl_cli.dashboard.boards.expression import Expression, Match
+from hetrl_cli.dashboard.boards.expression import Expression, Match, quantile
 
 NUM_COLUMNS = 24
 
@@ -72,8 +72,63 @@ class Panel:
     top: float | None = None
     """End of the axis; None: the largest value."""
 
-    width: int = 8
+    width: int
     curves: tuple[Curve, ...]
+
+
+def chart(
+    title: str,
+    says: str,
+    curves: Mapping[str, Expression],
+    *,
+    limits: Mapping[str, Expression] | None = None,
+    form: Form = Form.LINES,
+    unit: Unit = Unit.COUNT,
+    top: float | None = None,
+    width: int = 8,
+) -> Panel:
+    """Return a chart of curves, and of limits for them, by their legends."""
+    return Panel(
+        title=title,
+        says=says,
+        form=form,
+        unit=unit,
+        top=top,
+        width=width,
+        curves=(
+            *(Curve(expression=each, legend=legend) for legend, each in curves.items()),
+            *(
+                Curve(expression=each, legend=legend, is_limit=True)
+                for legend, each in (limits or {}).items()
+            ),
+        ),
+    )
+
+
+def figure(
+    title: str,
+    says: str,
+    expression: Expression,
+    unit: Unit = Unit.COUNT,
+    *,
+    width: int = 4,
+    decimals: int | None = None,
+) -> Panel:
+    """Return a panel of one value."""
+    return Panel(
+        title=title,
+        says=says,
+        form=Form.FIGURE,
+        unit=unit,
+        decimals=decimals,
+        width=width,
+        curves=(Curve(expression=expression),),
+    )
+
+
+def quantiles(histogram: str) -> dict[str, Expression]:
+    """Return the curves of a histogram: its median and its 95th percentile."""
+    return {"median": quantile(0.5, histogram), "95th percentile": quantile(0.95, histogram)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +137,11 @@ class Row:
 
     title: str
     panels: tuple[Panel, ...]
+
+
+def row(title: str, *panels: Panel) -> Row:
+    """Return panels under one heading."""
+    return Row(title=title, panels=panels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
