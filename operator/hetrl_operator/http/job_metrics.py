@@ -18,6 +18,20 @@ JobName = tuple[str, str]
 
 _LABELS = ("namespace", "hetrljob")
 _ENDS = ("Succeeded", "Failed")
+_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "hetrl_plan_predicted_step_seconds": ("Predicted time of one step.", ()),
+    "hetrl_plan_gap_ratio": ("Distance of the plan from the best bound known.", ()),
+    "hetrl_cost_dollars_per_hour": ("Price of the GPUs that the job holds.", ()),
+    "hetrl_job_phase": ("1 for the phase that the job is in.", ("phase",)),
+    "hetrl_job_condition": ("1 for a condition that holds, 0 for one that does not.", ("type",)),
+    "hetrl_job_gpus": ("GPUs that the job holds, by role and GPU kind.", ("role", "pool")),
+    "hetrl_job_pods": (
+        "Pods of the job: those that should be (wanted) and those that are ready.",
+        ("role", "pool", "state"),
+    ),
+    "hetrl_job_restarts": ("Restarts of trainers and of the coordinator after failures.", ()),
+}
+"""Help text, and the labels besides those of every job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,35 +122,10 @@ class JobMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them."""
-
-        def gauges(name: str, help_: str, *labels: str) -> _Gauges:
-            found = _Gauges(name, help_, labels, registry)
-            self._every.append(found)
-            return found
-
-        self._every: list[_Gauges] = []
-        self._step = gauges("hetrl_plan_predicted_step_seconds", "Predicted time of one step.")
-        self._gap = gauges(
-            "hetrl_plan_gap_ratio", "Distance of the plan from the best bound known."
-        )
-        self._cost = gauges("hetrl_cost_dollars_per_hour", "Price of the GPUs that the job holds.")
-        self._phase = gauges("hetrl_job_phase", "1 for the phase that the job is in.", "phase")
-        self._conditions = gauges(
-            "hetrl_job_condition", "1 for a condition that holds, 0 for one that does not.", "type"
-        )
-        self._gpus = gauges(
-            "hetrl_job_gpus", "GPUs that the job holds, by role and GPU kind.", "role", "pool"
-        )
-        self._pods = gauges(
-            "hetrl_job_pods",
-            "Pods of the job: those that should be (wanted) and those that are ready.",
-            "role",
-            "pool",
-            "state",
-        )
-        self._restarts = gauges(
-            "hetrl_job_restarts", "Restarts of trainers and of the coordinator after failures."
-        )
+        self._gauges = {
+            name: _Gauges(name, help_, labels, registry)
+            for name, (help_, labels) in _GAUGES.items()
+        }
         self._startup = Histogram(
             "hetrl_job_startup_seconds",
             "From a job's first pod to its running.",
@@ -155,26 +144,28 @@ class JobMetrics:
         """Update a job's series."""
         self._count_turns(job, shown)
         plan = shown.plan
-        self._phase.show(job, {(shown.phase,): 1})
-        self._conditions.show(
-            job, {(name,): float(holds) for name, holds in shown.conditions.items()}
-        )
-        self._restarts.show(job, {(): shown.restarts})
-        self._gpus.show(job, self._gpus_of(job, plan) if plan and shown.is_paid else {})
-        self._pods.show(job, _pods(shown.pods))
-        price = plan.prediction.dollars_per_hour if plan and shown.is_paid else 0.0
-        self._cost.show(job, {(): price})
-        self._step.show(job, {(): plan.prediction.step_seconds} if plan else {})
-        # Not every plan has a bound to be held against.
-        has_gap = plan is not None and plan.gap is not None
-        self._gap.show(job, {(): plan.gap} if has_gap else {})  # type: ignore[union-attr,dict-item]
+        expected = plan.prediction if plan else None
+        paid = plan if shown.is_paid else None
+        values: dict[str, Mapping[tuple[str, ...], float]] = {
+            "hetrl_plan_predicted_step_seconds": {(): expected.step_seconds} if expected else {},
+            # Not every plan has a bound to be held against.
+            "hetrl_plan_gap_ratio": {} if plan is None or plan.gap is None else {(): plan.gap},
+            "hetrl_cost_dollars_per_hour": {(): paid.prediction.dollars_per_hour if paid else 0.0},
+            "hetrl_job_phase": {(shown.phase,): 1},
+            "hetrl_job_condition": {(name,): holds for name, holds in shown.conditions.items()},
+            "hetrl_job_gpus": self._gpus_of(job, paid) if paid else {},
+            "hetrl_job_pods": _pods(shown.pods),
+            "hetrl_job_restarts": {(): shown.restarts},
+        }
+        for name, of_job in values.items():
+            self._gauges[name].show(job, of_job)
 
     def drop(self, job: JobName) -> None:
         """End a job's series."""
         self._phases.pop(job, None)
         self._counted.pop(job, None)
-        for each in self._every:
-            each.drop(job)
+        for gauges in self._gauges.values():
+            gauges.drop(job)
 
     def _gpus_of(self, job: JobName, plan: Plan) -> dict[tuple[str, ...], float]:
         known, found = self._counted.get(job, (None, {}))

@@ -1,7 +1,9 @@
 """The operator's own figures for Prometheus. Names and units are design's; no uid is a label."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import version
+from itertools import product
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -13,6 +15,7 @@ from hetrl_operator.http.job_metrics import JobMetrics, JobShown
 from hetrl_operator.model.reasons import ReplanOutcome, ReplanReason, words
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_PLANNER_SECONDS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 
 
 class Workqueue:
@@ -21,23 +24,17 @@ class Workqueue:
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them."""
         prefix = "hetrl_operator_workqueue"
+        counter = partial(Counter, registry=registry)
+        seconds = partial(Histogram, buckets=_SECONDS, registry=registry)
         self._depth = Gauge(f"{prefix}_depth", "Jobs that wait for a worker.", registry=registry)
-        self._adds = Counter(f"{prefix}_adds", "Jobs added to the queue.", registry=registry)
-        self._waits = Histogram(
-            f"{prefix}_queue_duration_seconds",
-            "Time that a job waits for a worker.",
-            buckets=_SECONDS,
-            registry=registry,
+        self._adds = counter(f"{prefix}_adds", "Jobs added to the queue.")
+        self._waits = seconds(
+            f"{prefix}_queue_duration_seconds", "Time that a job waits for a worker."
         )
-        self._works = Histogram(
-            f"{prefix}_work_duration_seconds",
-            "Time that a worker is busy with a job.",
-            buckets=_SECONDS,
-            registry=registry,
+        self._works = seconds(
+            f"{prefix}_work_duration_seconds", "Time that a worker is busy with a job."
         )
-        self._retries = Counter(
-            f"{prefix}_retries", "Jobs that came back after a failure.", registry=registry
-        )
+        self._retries = counter(f"{prefix}_retries", "Jobs that came back after a failure.")
 
     def depth(self, size: int) -> None:
         """Record the number of waiting keys."""
@@ -65,78 +62,60 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them."""
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        seconds = partial(Histogram, registry=registry)
         self.workqueue = Workqueue(registry)
-        self._reconciles = Counter(
-            "hetrl_operator_reconcile",
-            "Rounds over a job, by how they ended.",
-            ["result"],
-            registry=registry,
+        self._reconciles = counter(
+            "hetrl_operator_reconcile", "Rounds over a job, by how they ended.", ["result"]
         )
-        self._reconcile_seconds = Histogram(
+        self._reconcile_seconds = seconds(
             "hetrl_operator_reconcile_duration_seconds",
             "Time of one reconcile of a job.",
             buckets=_SECONDS,
-            registry=registry,
         )
-        self._requests = Counter(
-            "rest_client_requests",
-            "Requests to the API server.",
-            ["method", "code"],
-            registry=registry,
+        self._requests = counter(
+            "rest_client_requests", "Requests to the API server.", ["method", "code"]
         )
-        self._throttled = Counter(
-            "hetrl_operator_throttled_seconds",
-            "Time that requests waited for their turn.",
-            registry=registry,
+        self._throttled = counter(
+            "hetrl_operator_throttled_seconds", "Time that requests waited for their turn."
         )
-        self._watch_events = Counter(
-            "hetrl_operator_watch_events",
-            "Events from watches.",
-            ["resource", "type"],
-            registry=registry,
+        self._watch_events = counter(
+            "hetrl_operator_watch_events", "Events from watches.", ["resource", "type"]
         )
-        self.loop_lag = Gauge(
-            "hetrl_operator_event_loop_lag_seconds",
-            "How late the event loop's timer was last.",
-            registry=registry,
+        self.loop_lag = gauge(
+            "hetrl_operator_event_loop_lag_seconds", "How late the event loop's timer was last."
         )
-        self.leads = Gauge("hetrl_operator_leader", "1 while this replica acts.", registry=registry)
-        self._solves = Histogram(
+        self.leads = gauge("hetrl_operator_leader", "1 while this replica acts.")
+        self._solves = seconds(
             "hetrl_planner_solve_duration_seconds",
             "Time to a planner's answer.",
             ["outcome"],
-            buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
-            registry=registry,
+            buckets=_PLANNER_SECONDS,
         )
-        for outcome in ("Plan", "Infeasible"):
-            # Starts at 0: a rate would not see the first of each.
-            self._solves.labels(outcome=outcome)
-        self._replans = Counter(
+        self._replans = counter(
             "hetrl_replans",
             "Searches for another plan while a job ran, by how they ended.",
             ["reason", "outcome"],
-            registry=registry,
         )
-        # From zero, so that the first of each counts as an increase.
-        for reason in words(ReplanReason):
-            for outcome in words(ReplanOutcome):
-                self._replans.labels(reason=reason, outcome=outcome)
-        self._last_event_at = Gauge(
+        self._last_event_at = gauge(
             "hetrl_operator_watch_last_event_timestamp_seconds",
             "When a watch last had an event, as Unix time.",
             ["resource"],
-            registry=registry,
         )
         self._fleet = _FleetGpus(registry)
         self._jobs = JobMetrics(registry)
         ProcessCollector(registry=registry)
-        info = Gauge(
-            "hetrl_operator_build_info",
-            "Always 1; the release is a label.",
-            ["version"],
-            registry=registry,
-        )
+        info = gauge("hetrl_operator_build_info", "Always 1; the release is a label.", ["version"])
         info.labels(version=version("hetrl")).set(1)
+        self._start_at_zero()
+
+    def _start_at_zero(self) -> None:
+        """Create series before their first event, which a rate would not see otherwise."""
+        for outcome in ("Plan", "Infeasible"):
+            self._solves.labels(outcome=outcome)
+        for reason, outcome in product(words(ReplanReason), words(ReplanOutcome)):
+            self._replans.labels(reason=reason, outcome=outcome)
 
     def reconciled(self, *, result: str, seconds: float) -> None:
         """Count one reconcile."""
