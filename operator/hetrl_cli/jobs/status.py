@@ -13,6 +13,7 @@ from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import UNKNOWN, JobView, ago, figure, pod_columns, span
 from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.tables.table import pairs, titled
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
 _EVENTS_SHOWN = 5
@@ -110,7 +111,7 @@ def _show_one(connection: Connection, job: JobView) -> None:
     parts: list[RenderableType] = [_head(job)]
     for title, rows in (("Plan", of_plan(job)), ("Progress", _progress(job))):
         if rows:
-            parts += [Text(), _pairs(title, rows)]
+            parts += [Text(), pairs(title, rows)]
     if plans := connection.plans(job.name, followed=job.plan.get("name")):
         parts += [Text(), of_plans(job, plans)]
     if job.status.get("podSets"):
@@ -200,19 +201,8 @@ def _progress(job: JobView) -> list[tuple[str, str]]:
     ]
 
 
-def _pairs(title: str, rows: list[tuple[str, str]]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _pod_sets(job: JobView) -> Table:
-    table = Table(title="Pods", title_justify="left", box=None, header_style="bold")
-    for title in ("set", "role", "GPU", "ready"):
-        table.add_column(title)
+    table = titled("Pods", "set", "role", "GPU", "ready")
     for each in job.status["podSets"]:
         ready = f"{each.get('readyReplicas', 0)}/{each.get('replicas', 0)}"
         table.add_row(each["name"], each["role"], each.get("gpuKind") or UNKNOWN, ready)
@@ -220,9 +210,7 @@ def _pod_sets(job: JobView) -> Table:
 
 
 def _conditions(job: JobView) -> Table:
-    table = Table(title="Conditions", title_justify="left", box=None, header_style="bold")
-    for title in ("type", "status", "since", "reason", "message"):
-        table.add_column(title, overflow="fold")
+    table = titled("Conditions", "type", "status", "since", "reason", "message")
     for each in job.conditions:
         since = ago(each.get("lastTransitionTime"))
         table.add_row(each["type"], each["status"], since, each["reason"], each["message"])
@@ -230,9 +218,7 @@ def _conditions(job: JobView) -> Table:
 
 
 def _events(events: list[Object]) -> Table:
-    table = Table(title="Last events", title_justify="left", box=None, header_style="bold")
-    for title in ("ago", "type", "reason", "message"):
-        table.add_column(title, overflow="fold")
+    table = titled("Last events", "ago", "type", "reason", "message")
     for each in events:
         table.add_row(ago(event_time(each)), each.get("type"), each["reason"], each["message"])
     return table

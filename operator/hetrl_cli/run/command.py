@@ -13,10 +13,10 @@ from rich.console import Console
 
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.picture.option import write_picture
-from hetrl_cli.run.display.panel import clock
+from hetrl_cli.run.display.panel import Moment, clock
 from hetrl_cli.run.display.progress import Progresses
 from hetrl_cli.run.display.screen import LiveScreen, PlainScreen
-from hetrl_cli.run.execute import Ended, Limits, Shown, execute
+from hetrl_cli.run.execute import Ended, Limits, execute
 from hetrl_cli.run.metrics.scrape import recorded
 from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded
 from hetrl_cli.run.setup.folder import RunFolder
@@ -162,7 +162,7 @@ def command(
                 commands,
                 progresses=Progresses(folder.state(f"{COORDINATOR}-0")),
                 screen=LiveScreen(console) if live else PlainScreen(console),
-                shown=_shown(prepared, plan),
+                start=_start(prepared, plan),
                 limits=_limits(prepared, stall_seconds),
             ),
         )
@@ -191,8 +191,8 @@ def _phase(end: End) -> str:
             return "Succeeded"
 
 
-def _shown(prepared: Prepared, plan: Plan) -> Shown:
-    return Shown(
+def _start(prepared: Prepared, plan: Plan) -> Moment:
+    return Moment(
         job=f"{prepared.spec.namespace}/{prepared.spec.name}",
         plan=_in_one_line(plan),
         gpu_kinds={pods.name: pods.gpu_kind for pods in pod_sets(plan)},

@@ -5,8 +5,8 @@ import contextlib
 import math
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from hetrl_cli.run.display.panel import Moment
 from hetrl_cli.run.display.progress import Progress, Progresses
@@ -23,29 +23,16 @@ class Limits:
     """How long a run may take, and how often its processes may die."""
 
     max_restarts: int
+    """Of the coordinator and the trainer together."""
+
     window_seconds: float = math.inf
     """Only restarts of the last so many seconds count."""
-
-    """Of the coordinator and the trainer together."""
 
     stall_seconds: float
     """Without a finished trajectory or step for so long, the run ends."""
 
     active_seconds: float | None
     """Longest run from now on; None: no limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What the screen says of a run besides its progress."""
-
-    job: str
-    plan: str
-    gpu_kinds: Mapping[str, str]
-    """Pod set to GPU kind."""
-
-    predicted_step_seconds: float
-    max_staleness: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +50,10 @@ async def execute(
     *,
     progresses: Progresses,
     screen: Screen,
-    shown: Shown,
+    start: Moment,
     limits: Limits,
 ) -> Ended:
-    """Run the processes to the end, showing how it goes; none is left then.
+    """Run the processes to the end, showing how it goes from its start; none is left then.
 
     waits for: the supervisor, which ends with its processes or at our request.
     unblocked by: a signal, the stall limit or the run's own deadline.
@@ -82,7 +69,7 @@ async def execute(
         workers=RestartPolicy(),
         announce=events.append,
     )
-    watch = _Watch(progresses, screen, shown, limits, events)
+    watch = _Watch(progresses, screen, start, limits, events)
     with _stopped_by_signals(stop, supervisor), screen:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(watch.run(stop))
@@ -103,13 +90,13 @@ class _Watch:
         self,
         progresses: Progresses,
         screen: Screen,
-        shown: Shown,
+        start: Moment,
         limits: Limits,
         events: list[str],
     ) -> None:
         self._progresses = progresses
         self._screen = screen
-        self._shown = shown
+        self._start = start
         self._limits = limits
         self._events = events
         self._started = self._moved = time.monotonic()
@@ -132,12 +119,8 @@ class _Watch:
         self._last = progress
         steps = self._progresses.steps()
         self._screen.show(
-            Moment(
-                job=self._shown.job,
-                plan=self._shown.plan,
-                gpu_kinds=self._shown.gpu_kinds,
-                predicted_step_seconds=self._shown.predicted_step_seconds,
-                max_staleness=self._shown.max_staleness,
+            replace(
+                self._start,
                 elapsed_seconds=now - self._started,
                 progress=progress,
                 rewards=[step.reward_mean for step in steps],

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_cli.tables.plan import gpus_and_regions, split, task_words
+from hetrl_cli.tables.table import titled
 from hetrl_core.plan.plan import Plan
 
 _CHANGED = {True: "green", False: "red"}
@@ -68,16 +69,8 @@ def _replicas(plan: Plan) -> Counter[tuple[str, str, str, str]]:
 
 
 def _table(found: Sequence[Change], name: str) -> Table:
-    table = Table(
-        title=f"Replicas of {name}, and of this plan",
-        title_justify="left",
-        box=None,
-        header_style="bold",
-    )
-    for title in ("task", "GPU", "region", "split"):
-        table.add_column(title, overflow="fold")
-    for title in ("now", "then"):
-        table.add_column(title, justify="right")
+    title = f"Replicas of {name}, and of this plan"
+    table = titled(title, "task", "GPU", "region", "split", figures=("now", "then"))
     for each in found:
         style = "" if each.before == each.after else _CHANGED[each.after > each.before]
         table.add_row(
@@ -93,10 +86,7 @@ def _table(found: Sequence[Change], name: str) -> Table:
 
 
 def _figures(before: Plan, after: Plan) -> Table:
-    table = Table(title="What that is worth", title_justify="left", box=None, header_style="bold")
-    table.add_column("")
-    for title in ("now", "then", "change"):
-        table.add_column(title, justify="right")
+    table = titled("What that is worth", "", figures=("now", "then", "change"))
     here, there = before.prediction, after.prediction
     for title, now, then in (
         ("step, s", here.step_seconds, there.step_seconds),

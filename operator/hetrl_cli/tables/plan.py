@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetrl_api.plan.ranges import compress
+from hetrl_cli.tables.table import pairs, titled
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec, MaximiseThroughput
 from hetrl_core.plan.plan import (
@@ -63,11 +64,11 @@ def show_plan(
 
 
 def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
-    table = Table(title="Who does what", title_justify="left", box=None, header_style="bold")
-    for name in ("task", "GPU", "region", "machines", "split", "memory per GPU"):
-        table.add_column(name, overflow="fold")
-    for name in ("replicas", "GPUs", "at once", "samples/s"):
-        table.add_column(name, justify="right")
+    table = titled(
+        "Who does what",
+        *("task", "GPU", "region", "machines", "split", "memory per GPU"),
+        figures=("replicas", "GPUs", "at once", "samples/s"),
+    )
     for group in plan.groups:
         table.add_row(
             task_words(group),
@@ -84,12 +85,9 @@ def _groups(plan: Plan, fleet: ClusterSnapshot) -> Table:
 
 
 def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
-    table = Table(title="What to expect", title_justify="left", box=None, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
     expected = plan.prediction
     seconds = job.training.steps * expected.step_seconds
-    for name, value in (
+    rows = (
         (
             "step",
             f"{duration(expected.step_seconds)} "
@@ -111,9 +109,8 @@ def _expected(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> Table:
         ),
         ("binds", "; ".join(_binding(plan, job, fleet))),
         ("gap to bound", "not known" if plan.gap is None else f"{100 * plan.gap:.2f} %"),
-    ):
-        table.add_row(name, value)
-    return table
+    )
+    return pairs("What to expect", rows)
 
 
 def _binding(plan: Plan, job: JobSpec, fleet: ClusterSnapshot) -> list[str]:
@@ -162,19 +159,15 @@ def _kinds(groups: Iterable[ReplicaGroup]) -> str:
 
 
 def _why(why: Explanation, job: JobSpec) -> list[Table | Text]:
-    table = Table(title="Why", title_justify="left", box=None, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for tasks, share in why.busy:
-        words = " + ".join(_TASK_WORDS.get(task, task.value) for task in tasks)
-        table.add_row(words, f"busy {100 * share:.0f} % of a step")
-    for each in why.worth:
-        table.add_row(each.of, f"worth at most {100 * each.share:.1f} %")
+    rows = [
+        *((_words(tasks), f"busy {100 * share:.0f} % of a step") for tasks, share in why.busy),
+        *((each.of, f"worth at most {100 * each.share:.1f} %") for each in why.worth),
+    ]
     if why.bound is not None:
         is_pace = isinstance(job.planning.objective, MaximiseThroughput)
         bound = f"{duration(why.bound)} a step" if is_pace else f"{why.bound:.2f} $/h"
-        table.add_row("no plan passes", f"{bound}, even if GPUs could be shared at will")
-    return [Text(), table]
+        rows.append(("no plan passes", f"{bound}, even if GPUs could be shared at will"))
+    return [Text(), pairs("Why", rows)]
 
 
 def _rejected(plan: Plan) -> list[Table | Text]:
@@ -195,7 +188,11 @@ def _machines(group: ReplicaGroup) -> str:
 
 def task_words(group: ReplicaGroup) -> str:
     """Name the tasks of a group."""
-    return " + ".join(_TASK_WORDS.get(task, task.value) for task in group.tasks)
+    return _words(group.tasks)
+
+
+def _words(tasks: Iterable[Task]) -> str:
+    return " + ".join(_TASK_WORDS.get(task, task.value) for task in tasks)
 
 
 def gpus_and_regions(group: ReplicaGroup) -> tuple[str, str]:

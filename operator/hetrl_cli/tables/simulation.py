@@ -4,6 +4,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from hetrl_cli.tables.table import pairs, titled
 from hetrl_planner.simulator.measurement.result import SimulationResult, StalenessResult
 
 _BAR_WIDTH = 40
@@ -32,7 +33,6 @@ def show_simulation(
 
 
 def _pace(result: SimulationResult, predicted: float | None) -> Table:
-    table = _plain("Pace")
     step = result.step_seconds
     rows = [
         ("steps", f"{result.steps}, of which {result.measured_steps} after the warm-up measured"),
@@ -52,18 +52,12 @@ def _pace(result: SimulationResult, predicted: float | None) -> Table:
             )
         )
     rows.append(("events", f"{result.events:,} in {result.simulated_seconds:,.0f} simulated s"))
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return pairs("Pace", rows)
 
 
 def _time(result: SimulationResult) -> Table:
-    table = Table(
-        title="How the time was spent", title_justify="left", box=None, header_style="bold"
-    )
-    table.add_column("who")
-    for name in ("replicas", "at work", "idle", "weights", "yielded", "lost", "at once"):
-        table.add_column(name, justify="right")
+    figures = ("replicas", "at work", "idle", "weights", "yielded", "lost", "at once")
+    table = titled("How the time was spent", "who", figures=figures)
     idle, lost = result.trainer_idle_share, result.trainer_lost_share
     table.add_row("trainer", "1", f"{1 - idle - lost:.1%}", f"{idle:.1%}", "", "", f"{lost:.1%}")
     for stage in result.stages:
@@ -84,7 +78,7 @@ def _time(result: SimulationResult) -> Table:
 
 
 def _staleness(found: StalenessResult, bound: int | None) -> Table:
-    table = _plain("Staleness in versions")
+    table = pairs("Staleness in versions", ())
     limit = "no bound" if bound is None else f"bound {bound}"
     table.add_row("mean", f"{found.mean:.2f}, p95 {found.p95}, max {found.max}; {limit}")
     most = max(found.histogram, default=0)
@@ -97,7 +91,7 @@ def _staleness(found: StalenessResult, bound: int | None) -> Table:
 
 def _work(result: SimulationResult) -> Table:
     work = result.work
-    table = _plain("What became of every lease")
+    table = pairs("What became of every lease", ())
     table.add_row("granted", f"{work.granted:,}")
     table.add_row("consumed", f"{work.consumed:,}")
     table.add_row("still there", f"{work.buffered:,} buffered, {work.running:,} running")
@@ -124,10 +118,3 @@ def _ended(result: SimulationResult) -> list[Text]:
     if not result.reason:
         return []
     return [Text(), Text(f"note: {result.reason}", style="yellow")]
-
-
-def _plain(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    return table

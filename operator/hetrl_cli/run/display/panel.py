@@ -34,8 +34,8 @@ class Moment:
 
     predicted_step_seconds: float
     max_staleness: int
-    elapsed_seconds: float
-    progress: Progress | None
+    elapsed_seconds: float = 0.0
+    progress: Progress | None = None
     """None until the coordinator has reported."""
 
     rewards: Sequence[float] = ()

@@ -4,11 +4,10 @@
 ``steps.jsonl`` gets a line at every policy version.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,10 @@ class Step:
     samples_per_second: float
 
 
+# These also read 64-bit numbers, which are strings in protobuf's JSON.
+_PROGRESS, _STEP = TypeAdapter(Progress), TypeAdapter(Step)
+
+
 class Progresses:
     """Follows the coordinator's files as they grow."""
 
@@ -68,7 +71,7 @@ class Progresses:
     def newest(self) -> Progress | None:
         """Return the newest progress; None before there is any."""
         try:
-            return _progress(json.loads(self._progress.read_text()))
+            return _PROGRESS.validate_json(self._progress.read_bytes())
         except FileNotFoundError:
             return None
 
@@ -81,49 +84,10 @@ class Progresses:
                     if not line.endswith(b"\n"):
                         break
                     self._offset_bytes += len(line)
-                    self._add(_step(json.loads(line)))
+                    self._add(_STEP.validate_json(line))
         return tuple(self._found[number] for number in sorted(self._found))
 
     def _add(self, step: Step) -> None:
         # A trainer that lost its last steps takes the run back to its checkpoint.
         self._found = {number: each for number, each in self._found.items() if number < step.step}
         self._found[step.step] = step
-
-
-def _progress(found: Mapping[str, Any]) -> Progress:
-    return Progress(
-        # 64-bit numbers are strings in protobuf's JSON.
-        step=int(found["step"]),
-        total_steps=int(found["total_steps"]),
-        version=int(found["version"]),
-        samples_per_second=float(found["samples_per_second"]),
-        reward_mean=float(found["reward_mean"]),
-        staleness_mean=float(found["staleness_mean"]),
-        staleness_max=float(found["staleness_max"]),
-        eta_seconds=float(found["eta_seconds"]),
-        buffered=int(found["buffered"]),
-        running=int(found["running"]),
-        outcome=str(found["outcome"]),
-        message=str(found["message"]),
-        waiting_for=str(found["waiting_for"]),
-        processes=tuple(_process(each) for each in found["processes"]),
-    )
-
-
-def _process(found: Mapping[str, Any]) -> ProcessProgress:
-    return ProcessProgress(
-        process=str(found["process"]),
-        pod_set=str(found["pod_set"]),
-        version=int(found["version"]),
-        running=int(found["running"]),
-        tokens_per_second=float(found["tokens_per_second"]),
-        idle_ratio=float(found["idle_ratio"]),
-    )
-
-
-def _step(found: Mapping[str, Any]) -> Step:
-    return Step(
-        step=int(found["step"]),
-        reward_mean=float(found["reward_mean"]),
-        samples_per_second=float(found["samples_per_second"]),
-    )
