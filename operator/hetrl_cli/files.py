@@ -13,6 +13,15 @@ from hetrl_core.job.spec import JobSpec, ModelSpec
 
 STANDARD_INPUT = Path("-")
 
+job_file_option = click.option(
+    "-f",
+    "--file",
+    "job_file",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The HetRLJob, as YAML; - for standard input.",
+)
+
 
 def read_text(path: Path) -> str:
     """Return a file's text, or standard input for ``-``.

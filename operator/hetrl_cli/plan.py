@@ -14,11 +14,11 @@ from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import from_plan, to_plan
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.console import console
-from hetrl_cli.files import read_job
+from hetrl_cli.files import job_file_option, read_job
 from hetrl_cli.picture.option import checked, write_picture
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.plan import show_frontier, show_plan
-from hetrl_cli.topology_option import requested_fleet
+from hetrl_cli.topology_option import requested_fleet, topology_option
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.capabilities import obstacles
@@ -29,21 +29,8 @@ from hetrl_planner.whatif.frontier import frontier
 
 
 @click.command("plan")
-@click.option(
-    "-f",
-    "--file",
-    "job_file",
-    required=True,
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The HetRLJob, as YAML; - for standard input.",
-)
-@click.option(
-    "-t",
-    "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
-    "Unset: the nodes of the current cluster.",
-)
+@job_file_option
+@topology_option
 @click.option("--context", help="The kubeconfig's context, if the fleet is a cluster.")
 @click.option(
     "-o",

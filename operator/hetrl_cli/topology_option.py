@@ -14,6 +14,14 @@ from hetrl_planner.presets.fleets import UnknownPreset, preset
 
 PRESET = "preset:"
 
+topology_option = click.option(
+    "-t",
+    "--topology",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
+    "Unset: the nodes of the current cluster.",
+)
+
 
 def requested_fleet(topology: Path | None, *, context: str | None) -> Fleet:
     """Return the machines that are named, or those of a cluster.

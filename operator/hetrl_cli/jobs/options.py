@@ -10,6 +10,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 POLL_SECONDS = 1.0
 
+everywhere_option = click.option(
+    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all namespaces."
+)
+
 
 def cluster_options(command: Command) -> Command:
     """Add ``--context`` and ``--namespace``."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from hetrl_cli.cluster.connection import Connection, Object, connect, event_time
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import UNKNOWN, JobView, ago, figure, pod_columns, span
-from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.jobs.options import cluster_options, everywhere_option
 from hetrl_cli.tables.table import pairs, titled
 from hetrl_operator.model.labels import REPLACED_AT, REPLACED_BECAUSE
 
@@ -29,9 +29,7 @@ _STYLES = {
 
 @click.command("status")
 @click.argument("name", required=False)
-@click.option(
-    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all namespaces."
-)
+@everywhere_option
 @click.option(
     "-o",
     "--output",

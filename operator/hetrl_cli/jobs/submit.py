@@ -10,20 +10,13 @@ from hetrl_api.load import read_job
 from hetrl_api.validation.documents import documents
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.cluster.connection import Connection, connect
-from hetrl_cli.files import read_text
+from hetrl_cli.files import job_file_option, read_text
 from hetrl_cli.jobs.follow import Until, follow
 from hetrl_cli.jobs.options import cluster_options
 
 
 @click.command("submit")
-@click.option(
-    "-f",
-    "--file",
-    "job_file",
-    required=True,
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The HetRLJob, as YAML; - for standard input.",
-)
+@job_file_option
 @click.option(
     "--until",
     type=click.Choice([each.value for each in Until]),

@@ -13,16 +13,14 @@ from rich.text import Text
 from hetrl_cli.cluster.connection import Connection, connect
 from hetrl_cli.console import console
 from hetrl_cli.jobs.job_view import JobView, figure, pod_columns
-from hetrl_cli.jobs.options import cluster_options
+from hetrl_cli.jobs.options import cluster_options, everywhere_option
 from hetrl_cli.jobs.status import left, phase
 
 _BAR_WIDTH = 24
 
 
 @click.command("top")
-@click.option(
-    "-A", "--all-namespaces", "is_everywhere", is_flag=True, help="Jobs of all namespaces."
-)
+@everywhere_option
 @click.option(
     "--every",
     "every_seconds",

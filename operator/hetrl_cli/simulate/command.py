@@ -20,7 +20,7 @@ from hetrl_cli.console import console
 from hetrl_cli.files import read_job, read_text
 from hetrl_cli.planning_progress import planning_progress
 from hetrl_cli.tables.simulation import show_simulation
-from hetrl_cli.topology_option import requested_fleet
+from hetrl_cli.topology_option import requested_fleet, topology_option
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Infeasible, Plan
@@ -79,13 +79,7 @@ class SimulationInput:
     type=_FILE,
     help="The job's HetRLPlan, as hetrl plan -o json prints it. Unset: the planner makes one.",
 )
-@click.option(
-    "-t",
-    "--topology",
-    type=_FILE,
-    help="The fleet: HetRLTopology or Node objects, or preset:NAME for one that ships. "
-    "Unset: the nodes of the current cluster.",
-)
+@topology_option
 @click.option("--context", help="The kubeconfig's context, where the fleet is a cluster.")
 @click.option(
     "--steps",
