@@ -15,7 +15,7 @@ from hetrl_runtime.tiny.dataset import write_dataset
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.task import Split, Task
 from hetrl_runtime.tiny.warm_up import WarmUp
-from tests.cli.test_run_processes import a_job
+from tests.cli.running import a_job
 from tests.runtime.tracing.collector import Collector, Seen, a_collector
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
