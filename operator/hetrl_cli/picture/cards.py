@@ -11,7 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 from hetrl_api.plan.ranges import compress
-from hetrl_cli.picture.shapes import INK, PAPER
+from hetrl_cli.picture.canvas import INK, PAPER
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup, Share
 from hetrl_core.task import Task

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 
+from hetrl_cli.picture.canvas import TIMES
 from hetrl_cli.picture.cards import LOOKS, Card, stage_machines
-from hetrl_cli.picture.shapes import TIMES
 from hetrl_cli.tables.plan import duration, rate
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec

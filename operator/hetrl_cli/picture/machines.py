@@ -9,26 +9,22 @@ from dataclasses import dataclass
 from itertools import count, groupby, product
 from typing import Literal
 
-from hetrl_cli.picture.cards import LOOKS, Card, Cell
-from hetrl_cli.picture.flows import Hop
-from hetrl_cli.picture.shapes import (
+from hetrl_cli.picture.canvas import (
     BODY,
     INK,
     QUIET,
     SMALL,
     TIMES,
-    Arrow,
-    Bar,
     Box,
-    Drawing,
-    Label,
-    Panel,
-    PanelKind,
+    Canvas,
+    Layer,
+    Point,
     fitted,
     shortened,
     text_width,
-    together,
 )
+from hetrl_cli.picture.cards import LOOKS, Card, Cell
+from hetrl_cli.picture.flows import Hop
 from hetrl_core.task import Task
 
 CELL_WIDTH, CELL_HEIGHT, LANE_HEIGHT = 42.0, 38.0, 20.0
@@ -55,78 +51,96 @@ STACK_DEPTH = 7.0
 HIGHEST = 4
 """Cards of one stack; more of them stand in two, for paper is wider than high."""
 
+STACK_OFFSETS = (6.0, 3.0)
+
 NumberedCard = tuple[int, Card]
-Point = tuple[float, float]
-Boxes = Mapping[int | str, Box]
+Boxes = Mapping[int, Box]
+"""Where cards are, by their numbers."""
+
 Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """Neighbours that do one task together, or one idle cell."""
+class _Stack:
+    """Cards one below the other, and the hops among them."""
 
-    columns: range
-    task: Task | None
-    is_odd: bool = False
-    lines: tuple[str, ...] = ()
+    cards: Sequence[NumberedCard]
+    hops: Sequence[Hop]
+    tracks_on: Side
 
-    def order(self) -> tuple[bool, int, int]:
-        """Order the widest first: they need lanes that are free on all their GPUs."""
-        looks = [*LOOKS, None]
-        return self.task is None, -len(self.columns), looks.index(self.task)
+    @property
+    def near(self) -> list[Hop]:
+        """Hops to the next card: short arrows."""
+        return [hop for hop in self.hops if self._span(hop) == 1]
 
+    @property
+    def far(self) -> list[Hop]:
+        """Hops that pass over cards: each takes a track at the side."""
+        return sorted((hop for hop in self.hops if self._span(hop) > 1), key=self._span)
 
-def stacks(cards: Sequence[NumberedCard], hops: Sequence[Hop], *, tracks_on: Side) -> Drawing:
-    """Draw cards one below the other, in one stack or two, with the hops among them."""
-    if len(cards) <= HIGHEST:
-        return _stack(cards, hops, tracks_on=tracks_on)
-    half = (len(cards) + 1) // 2
-    left = _stack(cards[:half], hops, tracks_on="left")
-    right = _stack(cards[half:], hops, tracks_on="right")
-    crossing = [
-        hop
-        for hop in hops
-        if (hop.source in left.boxes and hop.target in right.boxes)
-        or (hop.source in right.boxes and hop.target in left.boxes)
-    ]
-    gap = max(1, len(crossing)) * TRACK
-    right = right.moved(left.width + gap, 0)
-    return together(
-        [left, right, _across(crossing, left, right)],
-        width=left.width + gap + right.width,
-        height=max(left.height, right.height),
-    )
+    @property
+    def card_width(self) -> float:
+        """The width of its widest card, which all get."""
+        return max(_card_width(card) for _, card in self.cards)
 
+    @property
+    def width(self) -> float:
+        """The width with its tracks."""
+        return self.card_width + STACK_DEPTH + len(self.far) * TRACK
 
-def _stack(cards: Sequence[NumberedCard], hops: Sequence[Hop], *, tracks_on: Side) -> Drawing:
-    """Draw cards and the hops among them.
+    def draw(self, canvas: Canvas, x: float, y: float) -> Boxes:
+        """Draw it from its upper left corner."""
+        x += len(self.far) * TRACK if self.tracks_on == "left" else 0.0
+        boxes: dict[int, Box] = {}
+        for number, card in self.cards:
+            boxes[number] = _draw_card(canvas, card, x, y, self.card_width)
+            y = boxes[number].bottom + STACK_DEPTH + (HOP_GAP if self.near else CARD_GAP)
+        _draw_near(canvas, self.near, boxes)
+        _draw_far(canvas, self.far, boxes, tracks_on=self.tracks_on)
+        return boxes
 
-    A hop to the next card is a short arrow; one that passes over cards takes a track at the side.
-    """
-    order = {number: place for place, (number, _) in enumerate(cards)}
-    inside = [hop for hop in hops if hop.source in order and hop.target in order]
-    span = {hop: abs(order[hop.source] - order[hop.target]) for hop in inside}
-    near = [hop for hop in inside if span[hop] == 1]
-    far = sorted((hop for hop in inside if span[hop] > 1), key=lambda hop: span[hop])
-    tracks = len(far) * TRACK
-    width = max(_card_width(card) for _, card in cards)
-    drawings: list[Drawing] = []
-    y = 0.0
-    for number, card in cards:
-        drawing = _card(number, card, width).moved(tracks if tracks_on == "left" else 0.0, y)
-        drawings.append(drawing)
-        y += drawing.height + STACK_DEPTH + (HOP_GAP if near else CARD_GAP)
-    stacked = together(drawings)
-    bottom = stacked.boxes[cards[-1][0]].bottom
-    return together(
-        [stacked, _short(near, stacked.boxes), _long(far, stacked.boxes, tracks_on=tracks_on)],
-        width=width + STACK_DEPTH + tracks,
-        height=bottom + STACK_DEPTH,
-    )
+    def _span(self, hop: Hop) -> int:
+        order = [number for number, _ in self.cards]
+        inside = hop.source in order and hop.target in order
+        return abs(order.index(hop.source) - order.index(hop.target)) if inside else 0
 
 
-def _short(hops: Sequence[Hop], boxes: Boxes) -> Drawing:
-    shapes: list[Arrow | Label] = []
+class Stacks:
+    """Cards in one stack, or two if it were too high, with the hops among them."""
+
+    def __init__(
+        self, cards: Sequence[NumberedCard], hops: Sequence[Hop], *, tracks_on: Side
+    ) -> None:
+        half = (len(cards) + 1) // 2
+        self._stacks = [_Stack(cards=cards, hops=hops, tracks_on=tracks_on)]
+        if len(cards) > HIGHEST:
+            self._stacks = [
+                _Stack(cards=cards[:half], hops=hops, tracks_on="left"),
+                _Stack(cards=cards[half:], hops=hops, tracks_on="right"),
+            ]
+        left, right = ({number for number, _ in some} for some in (cards[:half], cards[half:]))
+        self._across = [
+            hop
+            for hop in hops
+            if len(cards) > HIGHEST
+            and ({hop.source, hop.target} & left and {hop.source, hop.target} & right)
+        ]
+        self._gap = max(1, len(self._across)) * TRACK
+        self.width = sum(stack.width for stack in self._stacks)
+        self.width += self._gap * (len(self._stacks) - 1)
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> float:
+        """Draw them from their upper left corner; return the y of their lower edge."""
+        boxes = []
+        for stack in self._stacks:
+            boxes.append(stack.draw(canvas, x, y))
+            x += stack.width + self._gap
+        if self._across:
+            _draw_across(canvas, self._across, *boxes)
+        return max(box.bottom for some in boxes for box in some.values()) + STACK_DEPTH
+
+
+def _draw_near(canvas: Canvas, hops: Sequence[Hop], boxes: Boxes) -> None:
     counts = Counter(frozenset({hop.source, hop.target}) for hop in hops)
     places: Counter[frozenset[int]] = Counter()
     for hop in hops:
@@ -138,17 +152,13 @@ def _short(hops: Sequence[Hop], boxes: Boxes) -> Drawing:
         upper, lower = sorted((source, target), key=lambda box: box.y)
         ends = ((x, upper.bottom), (x, lower.y))
         points = ends if source is upper else ends[::-1]
+        canvas.line(points, LOOKS[hop.task].odd_fill)
         middle = (upper.bottom + STACK_DEPTH + lower.y) / 2
-        shapes += [
-            Arrow(points=points, colour=LOOKS[hop.task].odd_fill),
-            Label(x=x + 7, y=middle, text=f"{TIMES}{hop.num_replicas}"),
-        ]
-    return Drawing(shapes=tuple(shapes))
+        canvas.text(x + 7, middle, f"{TIMES}{hop.num_replicas}")
 
 
-def _long(hops: Sequence[Hop], boxes: Boxes, *, tracks_on: Side) -> Drawing:
+def _draw_far(canvas: Canvas, hops: Sequence[Hop], boxes: Boxes, *, tracks_on: Side) -> None:
     ports = _Ports(boxes)
-    parts = []
     for number, hop in enumerate(hops):
         source, target = boxes[hop.source], boxes[hop.target]
         away = number * TRACK + TRACK / 2
@@ -157,38 +167,28 @@ def _long(hops: Sequence[Hop], boxes: Boxes, *, tracks_on: Side) -> Drawing:
         else:
             x, edges = source.right + STACK_DEPTH + away, (source.right, target.right)
         start, end = (edges[0], ports.next(hop.source)), (edges[1], ports.next(hop.target))
-        parts.append(_detour(hop, start, end, x=x))
-    return together(parts)
+        _draw_detour(canvas, hop, start, end, x=x)
 
 
-def _across(hops: Sequence[Hop], left: Drawing, right: Drawing) -> Drawing:
+def _draw_across(canvas: Canvas, hops: Sequence[Hop], left: Boxes, right: Boxes) -> None:
     """Draw the hops between cards at the left and cards at the right, each on its own track."""
-    boxes = {**left.boxes, **right.boxes}
+    boxes = {**left, **right}
     ports = _Ports(boxes)
-    first_x = min(box.x for box in right.boxes.values()) - len(hops) * TRACK
-    parts = []
-    for number, hop in enumerate(hops):
+    x = min(box.x for box in right.values()) - (len(hops) - 0.5) * TRACK
+    for hop in hops:
         start, end = (
-            (boxes[card].right if card in left.boxes else boxes[card].x, ports.next(card))
+            (boxes[card].right if card in left else boxes[card].x, ports.next(card))
             for card in (hop.source, hop.target)
         )
-        x = first_x + (number + 0.5) * TRACK
-        parts.append(_detour(hop, start, end, x=x))
-    return together(parts)
+        _draw_detour(canvas, hop, start, end, x=x)
+        x += TRACK
 
 
-def _detour(hop: Hop, start: Point, end: Point, *, x: float) -> Drawing:
+def _draw_detour(canvas: Canvas, hop: Hop, start: Point, end: Point, *, x: float) -> None:
     """Draw a hop over a vertical line at ``x``, with its count on it."""
-    points = (start, (x, start[1]), (x, end[1]), end)
-    arrow = Arrow(points=points, colour=LOOKS[hop.task].odd_fill)
-    label = Label(
-        x=x,
-        y=(start[1] + end[1]) / 2,
-        text=f"{TIMES}{hop.num_replicas}",
-        anchor="center",
-        has_paper=True,
-    )
-    return Drawing(shapes=(arrow, label))
+    canvas.line((start, (x, start[1]), (x, end[1]), end), LOOKS[hop.task].odd_fill)
+    y = (start[1] + end[1]) / 2
+    canvas.text(x, y, f"{TIMES}{hop.num_replicas}", anchor="center", has_paper=True)
 
 
 class _Ports:
@@ -214,48 +214,41 @@ def _card_width(card: Card) -> float:
     return max(cells, MIN_CELLS) * CELL_WIDTH + 2 * PADDING
 
 
-def _card(number: int, card: Card, width: float) -> Drawing:
+def _draw_card(canvas: Canvas, card: Card, x: float, y: float, width: float) -> Box:
     """Draw a card: its name, its GPUs in rows, and the layers of its stages."""
-    lanes = max(len(cell.tasks) for cell in card.cells)
-    row_height = max(CELL_HEIGHT, lanes * LANE_HEIGHT)
+    row_height = max(CELL_HEIGHT, LANE_HEIGHT * max(len(cell.tasks) for cell in card.cells))
     cells_wide = TALLY_CELLS if card.is_tally else 1
     per_row = CELLS_PER_ROW // cells_wide
-    rows = []
-    y = PADDING + HEADER
+    bottom = y + PADDING + HEADER
     for start in range(0, len(card.cells), per_row):
-        cells = card.cells[start : start + per_row]
-        row = _row(cells, cell_width=cells_wide * CELL_WIDTH, height=row_height)
-        rows.append(row.moved(PADDING, y))
-        y += row_height + ROW_GAP
+        row = Box(x + PADDING, bottom, cells_wide * CELL_WIDTH, row_height)
+        _draw_row(canvas, card.cells[start : start + per_row], row)
+        bottom += row_height + ROW_GAP
     notes = _stages(card)
-    footer = [
-        Label(
-            x=PADDING,
-            y=y + (line + 0.5) * FOOTER,
-            colour=QUIET,
-            text=shortened(note, SMALL, room=width - 2 * PADDING),
-        )
-        for line, note in enumerate(notes)
-    ]
-    height = y + len(notes) * FOOTER + PADDING - (ROW_GAP if not notes else 0)
-    is_stack = len(card.machines) > 1
-    frame = Panel(x=0, y=0, width=width, height=height, kind=PanelKind.MACHINE, is_stack=is_stack)
-    words = Drawing(shapes=(frame, *_header(card, width), *footer), boxes={number: frame})
-    return together([words, *rows], width=width, height=height)
+    for note in notes:
+        text = shortened(note, SMALL, room=width - 2 * PADDING)
+        canvas.text(x + PADDING, bottom + FOOTER / 2, text, colour=QUIET)
+        bottom += FOOTER
+    bottom += PADDING - (ROW_GAP if not notes else 0)
+    box = Box(x, y, width, bottom - y)
+    for offset in STACK_OFFSETS if len(card.machines) > 1 else ():
+        canvas.panel(Box(x + offset, y + offset, width, box.height), Layer.BEHIND)
+    canvas.panel(box, Layer.MACHINE)
+    _draw_header(canvas, card, box)
+    return box
 
 
-def _header(card: Card, width: float) -> list[Label]:
-    y, x = PADDING + HEADER / 2 - 3, width - PADDING
-    labels = []
+def _draw_header(canvas: Canvas, card: Card, box: Box) -> None:
+    left, right, y = box.x + PADDING, box.right - PADDING, box.y + PADDING + HEADER / 2 - 3
     if len(card.machines) > 1:
         count = f"{TIMES}{len(card.machines):,}"
-        labels.append(Label(x=x, y=y, text=count, size=BODY, anchor="right", is_bold=True))
-        x -= text_width(count, BODY, is_bold=True) + 6
+        canvas.text(right, y, count, size=BODY, anchor="right", is_bold=True)
+        right -= text_width(count, BODY, is_bold=True) + 6
     kind = f"{card.gpus_per_machine} {TIMES} {card.gpu_kind}"
-    labels.append(Label(x=x, y=y, text=kind, anchor="right", colour=QUIET))
-    room = x - text_width(kind, SMALL) - 10 - PADDING
+    canvas.text(right, y, kind, anchor="right", colour=QUIET)
+    room = right - text_width(kind, SMALL) - 10 - left
     name = shortened(card.name, BODY, room=room, is_bold=True)
-    return [Label(x=PADDING, y=y, text=name, size=BODY, is_bold=True), *labels]
+    canvas.text(left, y, name, size=BODY, is_bold=True)
 
 
 def _stages(card: Card) -> list[str]:
@@ -281,22 +274,38 @@ def _layers(layers: Mapping[int, int]) -> Iterator[str]:
         yield f"{name}: {number} layer{'s' if number > 1 else ''}"
 
 
-def _row(cells: Sequence[Cell], *, cell_width: float, height: float) -> Drawing:
-    """Draw GPUs side by side."""
-    shapes: list[Bar | Label] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """Neighbours that do one task together, or one idle cell."""
+
+    columns: range
+    task: Task | None
+    is_odd: bool = False
+    lines: tuple[str, ...] = ()
+
+    def order(self) -> tuple[bool, int, int]:
+        """Order the widest first: they need lanes that are free on all their GPUs."""
+        looks = [*LOOKS, None]
+        return self.task is None, -len(self.columns), looks.index(self.task)
+
+
+def _draw_row(canvas: Canvas, cells: Sequence[Cell], first: Box) -> None:
+    """Draw GPUs side by side, the first in its box."""
     for run, lanes, num_lanes in _lanes(sorted(_runs(cells), key=_Run.order)):
-        lane_height = height / num_lanes
+        lane_height = first.height / num_lanes
         is_last = lanes.stop == num_lanes
-        bar = Bar(
-            x=run.columns.start * cell_width + CELL_GAP / 2,
-            y=lanes.start * lane_height,
-            width=len(run.columns) * cell_width - CELL_GAP,
-            height=len(lanes) * lane_height - (0 if is_last else LANE_GAP),
-            task=run.task,
-            is_odd=run.is_odd,
+        box = Box(
+            first.x + run.columns.start * first.width + CELL_GAP / 2,
+            first.y + lanes.start * lane_height,
+            len(run.columns) * first.width - CELL_GAP,
+            len(lanes) * lane_height - (0 if is_last else LANE_GAP),
         )
-        shapes += [bar, *_written(bar, run.lines)]
-    return Drawing(shapes=tuple(shapes))
+        look = LOOKS[run.task] if run.task else None
+        if look:
+            canvas.bar(box, look.odd_fill if run.is_odd else look.fill, look.odd_fill)
+        else:
+            canvas.bar(box)
+        _write(canvas, box, run.lines, look.text if look else INK)
 
 
 def _runs(cells: Sequence[Cell]) -> Iterator[_Run]:
@@ -355,19 +364,11 @@ def _lanes(runs: Sequence[_Run]) -> Iterator[tuple[_Run, range, int]]:
         yield run, range(first, stop), num_lanes
 
 
-def _written(bar: Bar, lines: Sequence[str]) -> list[Label]:
+def _write(canvas: Canvas, bar: Box, lines: Sequence[str], colour: str) -> None:
     """Write on a bar, in one line where two have no room."""
-    if bar.height < TWO_LINES:
-        lines = [" ".join(lines)] if lines else []
-    top = bar.y + bar.height / 2 - LINE * (len(lines) - 1) / 2
-    return [
-        Label(
-            x=bar.x + bar.width / 2,
-            y=top + number * LINE,
-            text=line,
-            anchor="center",
-            colour=LOOKS[bar.task].text if bar.task else INK,
-            size=fitted(line, SMALL if number else BODY, room=bar.width - 4),
-        )
-        for number, line in enumerate(lines)
-    ]
+    if bar.height < TWO_LINES and lines:
+        lines = [" ".join(lines)]
+    x, y = bar.x + bar.width / 2, bar.y + bar.height / 2 - LINE * (len(lines) - 1) / 2
+    for number, line in enumerate(lines):
+        size = fitted(line, SMALL if number else BODY, room=bar.width - 4)
+        canvas.text(x, y + number * LINE, line, size=size, anchor="center", colour=colour)

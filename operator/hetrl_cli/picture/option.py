@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from hetrl_cli.picture.sheet import sheet
 from hetrl_core.fleet.snapshot import ClusterSnapshot
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
@@ -37,12 +36,12 @@ def write_picture(path: Path, plan: Plan, snapshot: ClusterSnapshot, job: JobSpe
     """
     try:
         # A second of imports that only --picture needs, and an optional extra.
-        from hetrl_cli.picture.render import save  # noqa: PLC0415
+        from hetrl_cli.picture.sheet import sheet  # noqa: PLC0415
     except ImportError as error:
         raise click.ClickException(
             f"--picture needs {error.name}: install hetrl with its report extra"
         ) from error
     try:
-        save(sheet(plan, snapshot, job), path)
+        path.write_bytes(sheet(plan, snapshot, job).to_bytes(path.suffix[1:].lower()))
     except OSError as error:
         raise click.ClickException(f"cannot draw {path}: {error}") from error

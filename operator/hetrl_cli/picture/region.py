@@ -2,26 +2,24 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hetrl_cli.picture.cards import LOOKS, Card
-from hetrl_cli.picture.flows import FLOW_COLOURS, FlowKind, Hop, RegionFlow
-from hetrl_cli.picture.machines import NumberedCard, Side, stacks
-from hetrl_cli.picture.shapes import (
+from hetrl_cli.picture.canvas import (
     BODY,
     HEADING,
     QUIET,
     SMALL,
     TIMES,
-    Arrow,
-    Drawing,
-    Label,
-    Panel,
-    PanelKind,
+    Box,
+    Canvas,
+    Layer,
     shortened,
     text_width,
-    together,
     wrapped,
 )
+from hetrl_cli.picture.cards import LOOKS, Card
+from hetrl_cli.picture.flows import FLOW_COLOURS, FlowKind, Hop, RegionFlow
+from hetrl_cli.picture.machines import NumberedCard, Side, Stacks
 from hetrl_core.plan.plan import Plan
 from hetrl_core.task import Task
 
@@ -36,16 +34,18 @@ REST_GAP = 8.0
 CHIP_HEIGHT, CHIP_GAP = 24.0, 6.0
 
 
-def region(
+def draw_region(
+    canvas: Canvas,
     name: str,
     link: str,
     *,
+    x: float,
     cards: Sequence[Card],
     hops: Sequence[Hop],
     flows: Sequence[RegionFlow],
     plan: Plan,
-) -> Drawing:
-    """Draw a region at the origin; ``flows`` are those that stay inside."""
+) -> Box:
+    """Draw a region with its upper edge at 0; ``flows`` are those that stay inside."""
     here = [(number, card) for number, card in enumerate(cards) if card.region == name]
     used = sorted((pair for pair in here if pair[1].tasks), key=_along_pipelines)
     apart = _rollouts_apart(used, hops)
@@ -53,34 +53,23 @@ def region(
     others = [pair for pair in used if pair[0] not in apart]
     between = [flow for flow in flows if rollouts and others and not flow.stays]
     inside = [flow for flow in flows if flow not in between]
-    head = _name(name, link)
-    columns = []
+    right, bottom = x + PADDING, HEADER
     if rollouts:
-        columns.append(_column(plan, rollouts, hops, notes=(), tracks_on="left"))
+        box = _draw_column(canvas, right, plan, rollouts, hops, notes=(), tracks_on="left")
+        right, bottom = box.right, box.bottom
+    if rollouts and others:
+        right = _draw_between(canvas, between, right)
     if others:
-        columns.append(_column(plan, others, hops, notes=inside, tracks_on="right"))
-    gap = _gap(between) if len(columns) > 1 else 0.0
-    parts, x = [], PADDING
-    for column in columns:
-        parts.append(column.moved(x, HEADER))
-        x += column.width + gap
-    if len(columns) > 1:
-        parts.append(_between(between, left=PADDING + columns[0].width, gap=gap))
-    width = max(x - gap + PADDING, head.width)
-    bottom = max((column.height for column in columns), default=0.0) + HEADER
-    rest = _unused([card for _, card in here if not card.tasks], width - 2 * PADDING)
-    height = bottom + (REST_GAP + rest.height if rest.shapes else 0) + PADDING
-    frame = Panel(x=0, y=0, width=width, height=height, kind=PanelKind.REGION)
-    return together(
-        [
-            Drawing(shapes=(frame,), boxes={name: frame}),
-            head,
-            *parts,
-            rest.moved(PADDING, bottom + REST_GAP),
-        ],
-        width=width,
-        height=height,
-    )
+        box = _draw_column(canvas, right, plan, others, hops, notes=inside, tracks_on="right")
+        right, bottom = box.right, max(bottom, box.bottom)
+    width = max(right + PADDING, _draw_name(canvas, x, name, link)) - x
+    unused = [card for _, card in here if not card.tasks]
+    if unused:
+        top = Box(x + PADDING, bottom + REST_GAP, width - 2 * PADDING, CHIP_HEIGHT)
+        bottom = _draw_unused(canvas, unused, top)
+    region = Box(x, 0, width, bottom + PADDING)
+    canvas.panel(region, Layer.REGION)
+    return region
 
 
 def _along_pipelines(pair: NumberedCard) -> tuple[tuple[int, int, int], int]:
@@ -106,42 +95,45 @@ def _rollouts_apart(used: Sequence[NumberedCard], hops: Sequence[Hop]) -> set[in
     return set() if any(pair & apart and pair & others for pair in ends) else apart
 
 
-def _name(name: str, link: str) -> Drawing:
+def _draw_name(canvas: Canvas, x: float, name: str, link: str) -> float:
+    """Write a region's name and its link; return where they end."""
+    x, y = x + PADDING, HEADER / 2
     said = shortened(name, HEADING, room=NAME_ROOM, is_bold=True)
-    x = PADDING + text_width(said, HEADING, is_bold=True) + 10
-    labels = (
-        Label(x=PADDING, y=HEADER / 2, text=said, size=HEADING, is_bold=True),
-        Label(x=x, y=HEADER / 2, text=link, colour=QUIET),
-    )
-    return Drawing(width=x + text_width(link, SMALL) + PADDING, shapes=labels)
+    canvas.text(x, y, said, size=HEADING, is_bold=True)
+    x += text_width(said, HEADING, is_bold=True) + 10
+    canvas.text(x, y, link, colour=QUIET)
+    return x + text_width(link, SMALL) + PADDING
 
 
-def _column(
+def _draw_column(
+    canvas: Canvas,
+    x: float,
     plan: Plan,
     cards: Sequence[NumberedCard],
     hops: Sequence[Hop],
     *,
     notes: Sequence[RegionFlow],
     tracks_on: Side,
-) -> Drawing:
+) -> Box:
     """Draw machines that do the same part of the work under a heading."""
-    body = stacks(cards, hops, tracks_on=tracks_on)
+    stacks = Stacks(cards, hops, tracks_on=tracks_on)
     title = _title(cards)
-    room = max(body.width, text_width(title, HEADING, is_bold=True))
+    room = max(stacks.width, text_width(title, HEADING, is_bold=True))
     lines = [
         *((line, QUIET) for line in _splits(plan, cards)),
         *((f"↻ {flow.kind}: {flow.amount}", FLOW_COLOURS[flow.kind]) for flow in notes),
     ]
-    top = SIDE_PADDING + TITLE_HEIGHT
-    labels = [Label(x=SIDE_PADDING, y=SIDE_PADDING + 6, text=title, size=HEADING, is_bold=True)]
+    left, y = x + SIDE_PADDING, HEADER + SIDE_PADDING
+    canvas.text(left, y + 6, title, size=HEADING, is_bold=True)
+    y += TITLE_HEIGHT
     for text, colour in lines:
         for line in wrapped(text, SMALL, room=room):
-            labels.append(Label(x=SIDE_PADDING, y=top, text=line, colour=colour))
-            top += LINE
-    width, height = room + 2 * SIDE_PADDING, top + body.height + SIDE_PADDING
-    frame = Panel(x=0, y=0, width=width, height=height, kind=PanelKind.SIDE)
-    heading = Drawing(shapes=(frame, *labels))
-    return together([heading, body.moved(SIDE_PADDING, top)], width=width, height=height)
+            canvas.text(left, y, line, colour=colour)
+            y += LINE
+    bottom = stacks.draw(canvas, left, y) + SIDE_PADDING
+    side = Box(x, HEADER, room + 2 * SIDE_PADDING, bottom - HEADER)
+    canvas.panel(side, Layer.SIDE)
+    return side
 
 
 def _title(cards: Sequence[NumberedCard]) -> str:
@@ -172,42 +164,41 @@ def _splits(plan: Plan, cards: Sequence[NumberedCard]) -> list[str]:
     return lines
 
 
-def _gap(flows: Sequence[RegionFlow]) -> float:
+def _draw_between(canvas: Canvas, flows: Sequence[RegionFlow], left: float) -> float:
+    """Draw flows between the columns, trajectories to the right, weights to the left.
+
+    Returns:
+        The x of the column at the right.
+    """
     words = [text_width(word, SMALL) for flow in flows for word in flow.amount.split(", ")]
     kinds = [text_width(flow.kind, BODY, is_bold=True) for flow in flows]
-    return max([*words, *kinds, 40.0]) + 2 * MARGIN
-
-
-def _between(flows: Sequence[RegionFlow], *, left: float, gap: float) -> Drawing:
-    """Draw flows between the columns: trajectories to the right, weights to the left."""
-    shapes: list[Arrow | Label] = []
-    x, y = left + gap / 2, HEADER + 22
+    right = left + max([*words, *kinds, 40.0]) + 2 * MARGIN
+    x, y = (left + right) / 2, HEADER + 22
     for flow in flows:
         colour = FLOW_COLOURS[flow.kind]
-        shapes.append(
-            Label(x=x, y=y, text=flow.kind, size=BODY, anchor="center", colour=colour, is_bold=True)
-        )
+        canvas.text(x, y, flow.kind, size=BODY, anchor="center", colour=colour, is_bold=True)
         for word in flow.amount.split(", "):
             y += LINE
-            shapes.append(Label(x=x, y=y, text=word, anchor="center"))
+            canvas.text(x, y, word, anchor="center")
         y += LINE - 2
-        ends = ((left + 2, y), (left + gap - 2, y))
+        ends = ((left + 2, y), (right - 2, y))
         goes_right = flow.kind is FlowKind.TRAJECTORIES
-        shapes.append(Arrow(points=ends if goes_right else ends[::-1], colour=colour))
+        canvas.line(ends if goes_right else ends[::-1], colour)
         y += 24
-    return Drawing(shapes=tuple(shapes))
+    return right
 
 
-def _unused(cards: Sequence[Card], width: float) -> Drawing:
-    """Draw machines that the plan does not use, a strip for those that are alike."""
-    shapes: list[Panel | Label] = []
-    for number, card in enumerate(cards):
-        y = number * (CHIP_HEIGHT + CHIP_GAP)
+def _draw_unused(canvas: Canvas, cards: Sequence[Card], strip: Box) -> float:
+    """Draw machines that the plan does not use, a strip for those that are alike.
+
+    Returns:
+        The y below the last.
+    """
+    for card in cards:
+        canvas.panel(strip, Layer.UNUSED)
         many = "1 machine" if len(card.machines) == 1 else f"{len(card.machines):,} machines"
         said = f"not used: {many} of {card.gpus_per_machine} {TIMES} {card.gpu_kind}"
-        text = shortened(said, SMALL, room=width - 16)
-        shapes += [
-            Panel(x=0, y=y, width=width, height=CHIP_HEIGHT, kind=PanelKind.UNUSED),
-            Label(x=8, y=y + CHIP_HEIGHT / 2, text=text, colour=QUIET),
-        ]
-    return Drawing(height=len(cards) * (CHIP_HEIGHT + CHIP_GAP), shapes=tuple(shapes))
+        text = shortened(said, SMALL, room=strip.width - 16)
+        canvas.text(strip.x + 8, strip.y + strip.height / 2, text, colour=QUIET)
+        strip = replace(strip, y=strip.bottom + CHIP_GAP)
+    return strip.y

@@ -4,10 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetrl_cli.picture.cards import LOOKS, Card, cards
-from hetrl_cli.picture.flows import FLOW_COLOURS, FlowKind, RegionFlow, flows, hops
-from hetrl_cli.picture.region import region
-from hetrl_cli.picture.shapes import (
+from hetrl_cli.picture.canvas import (
     BODY,
     HEADING,
     INK,
@@ -15,18 +12,16 @@ from hetrl_cli.picture.shapes import (
     SMALL,
     TIMES,
     TITLE,
-    Arrow,
-    Bar,
     Box,
-    Drawing,
-    Label,
-    Panel,
-    PanelKind,
+    Canvas,
+    Layer,
     shortened,
     text_width,
-    together,
     wrapped,
 )
+from hetrl_cli.picture.cards import LOOKS, Card, cards
+from hetrl_cli.picture.flows import FLOW_COLOURS, FlowKind, RegionFlow, flows, hops
+from hetrl_cli.picture.region import draw_region
 from hetrl_cli.tables.plan import duration, rate
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.job.spec import JobSpec
@@ -55,62 +50,58 @@ FLOW_WORDS = {
 }
 
 
-def sheet(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Drawing:
-    """Lay a plan out on one sheet. Equal questions give equal drawings.
+def sheet(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec) -> Canvas:
+    """Draw a plan on one sheet. Equal plans give equal sheets.
 
     Raises:
         ValueError: the plan is for another fleet.
     """
+    canvas = Canvas()
     all_cards = cards(plan, snapshot)
     all_hops = hops(plan, all_cards)
     moving = flows(plan, snapshot, job, cards=all_cards, hops=all_hops)
     used = tuple(dict.fromkeys(card.region for card in all_cards if card.tasks))
-    row = [
-        region(
+    boxes: dict[str, Box] = {}
+    x = 0.0
+    for name in used:
+        boxes[name] = draw_region(
+            canvas,
             name,
             f"{_words(snapshot.link(name, name))} between machines",
+            x=x,
             cards=all_cards,
             hops=all_hops,
             flows=[flow for flow in moving if flow.source == name == flow.target],
             plan=plan,
         )
-        for name in used
-    ]
-    rest = [card for card in all_cards if card.region not in used]
-    row += [_unused_regions(rest)] if rest else []
-    room = max(
-        MIN_WIDTH - 2 * MARGIN, sum(part.width for part in row) + REGION_GAP * (len(row) - 1)
-    )
-    top = _title(plan, snapshot, job, width=room)
-    regions = _side_by_side(row, y=MARGIN + top.height)
-    boxes = {name: regions.boxes[name] for name in used}
-    below = _crossings(tuple(_lines(moving, used, snapshot)), boxes)
-    bottom = max(below.height, regions.height) + LEGEND_GAP
+        x = boxes[name].right + REGION_GAP
+    bottom = _draw_crossings(canvas, tuple(_lines(moving, used, snapshot)), boxes)
+    if rest := [card for card in all_cards if card.region not in used]:
+        box = _draw_unused_regions(canvas, rest, x)
+        x, bottom = box.right + REGION_GAP, max(bottom, box.bottom)
+    width = max(MIN_WIDTH - 2 * MARGIN, x - REGION_GAP)
+    top = _draw_title(canvas, plan, snapshot, job, width=width)
     colours = {flow.kind: flow.colour for flow in moving}
     if all_hops:
         colours[FlowKind.PIPELINE] = LOOKS[all_hops[0].task].odd_fill
-    legend = _legend(all_cards, colours, width=room)
-    return together(
-        [top.moved(MARGIN, MARGIN), regions, below, legend.moved(MARGIN, bottom)],
-        width=room + 2 * MARGIN,
-        height=bottom + legend.height + MARGIN,
-    )
-
-
-def _side_by_side(row: Sequence[Drawing], *, y: float) -> Drawing:
-    parts, x = [], MARGIN
-    for part in row:
-        parts.append(part.moved(x, y))
-        x += part.width + REGION_GAP
-    return together(parts, height=y + max(part.height for part in row))
+    bottom = _draw_legend(canvas, all_cards, colours, y=bottom + LEGEND_GAP, width=width)
+    height = bottom - top + 2 * MARGIN
+    canvas.crop(Box(-MARGIN, top - MARGIN, width + 2 * MARGIN, height))
+    return canvas
 
 
 def _words(link: Link) -> str:
     return f"{8 * link.bytes_per_second / 1e9:.3g} Gbit/s, {1e3 * link.latency_seconds:.3g} ms"
 
 
-def _title(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec, *, width: float) -> Drawing:
-    """Draw step time, price, staleness, gap to the bound, and bottleneck in lines of a width."""
+def _draw_title(
+    canvas: Canvas, plan: Plan, snapshot: ClusterSnapshot, job: JobSpec, *, width: float
+) -> float:
+    """Draw step time, price, staleness, gap to the bound, and bottleneck in lines of a width.
+
+    Returns:
+        The y of the upper edge: the title stands above the regions, which begin at 0.
+    """
     expected = plan.prediction
     head = (
         f"{job.name}: a step of {duration(expected.step_seconds)} "
@@ -123,20 +114,22 @@ def _title(plan: Plan, snapshot: ClusterSnapshot, job: JobSpec, *, width: float)
         f"staleness {expected.mean_staleness:.2f} of at most {job.algorithm.max_staleness} · "
         f"gap to the bound {gap}"
     )
+    lines = [
+        *((line, HEADING, INK) for line in wrapped(figures, HEADING, room=width)),
+        *(
+            (line, BODY, QUIET)
+            for line in wrapped(f"binds: {expected.bottleneck}", BODY, room=width)
+        ),
+    ]
+    top = -(TITLE_HEIGHT + len(lines) * TITLE_LINE + TITLE_LINE / 4)
     name = shortened(head, TITLE, room=width, is_bold=True)
-    labels = [Label(x=0, y=TITLE_LINE / 2, text=name, size=TITLE, is_bold=True)]
-    y = TITLE_HEIGHT
-    for text, size, colour in (
-        (figures, HEADING, INK),
-        (f"binds: {expected.bottleneck}", BODY, QUIET),
-    ):
-        for line in wrapped(text, size, room=width):
-            labels.append(Label(x=0, y=y, text=line, size=size, colour=colour))
-            y += TITLE_LINE
-    return Drawing(width=width, height=y + TITLE_LINE / 4, shapes=tuple(labels))
+    canvas.text(0, top + TITLE_LINE / 2, name, size=TITLE, is_bold=True)
+    for number, (text, size, colour) in enumerate(lines):
+        canvas.text(0, top + TITLE_HEIGHT + number * TITLE_LINE, text, size=size, colour=colour)
+    return top
 
 
-def _unused_regions(cards: Sequence[Card]) -> Drawing:
+def _draw_unused_regions(canvas: Canvas, cards: Sequence[Card], x: float) -> Box:
     """Draw regions of which the plan takes nothing as one box."""
     kinds: dict[str, list[str]] = defaultdict(list)
     total = 0
@@ -147,17 +140,16 @@ def _unused_regions(cards: Sequence[Card]) -> Drawing:
     said = [f"{region}: {', '.join(of_region)}" for region, of_region in kinds.items()]
     if len(said) > MAX_UNUSED:
         said[MAX_UNUSED:] = [f"and {len(said) - MAX_UNUSED} more regions"]
-    x, y = UNUSED_PADDING, UNUSED_HEADER / 2
+    left, y = x + UNUSED_PADDING, UNUSED_HEADER
     head = f"Not used: {total:,} GPUs"
-    labels = [Label(x=x, y=y, text=head, size=HEADING, is_bold=True, colour=QUIET)]
-    y = UNUSED_HEADER
+    canvas.text(left, y / 2, head, size=HEADING, is_bold=True, colour=QUIET)
     for text in said:
         for line in wrapped(text, SMALL, room=UNUSED_WIDTH - 2 * UNUSED_PADDING):
-            labels.append(Label(x=x, y=y + UNUSED_LINE / 2, text=line, colour=QUIET))
+            canvas.text(left, y + UNUSED_LINE / 2, line, colour=QUIET)
             y += UNUSED_LINE
-    width, height = UNUSED_WIDTH, y + UNUSED_PADDING
-    frame = Panel(x=0, y=0, width=width, height=height, kind=PanelKind.UNUSED)
-    return Drawing(width=width, height=height, shapes=(frame, *labels))
+    box = Box(x, 0, UNUSED_WIDTH, y + UNUSED_PADDING)
+    canvas.panel(box, Layer.UNUSED)
+    return box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,46 +179,39 @@ def _lines(
             yield _Line(left=left, right=right, text=f"{flow.kind}: {flow.amount}", flow=flow)
 
 
-def _crossings(lines: Sequence[_Line], boxes: Mapping[str, Box]) -> Drawing:
-    """Draw lines below the regions' boxes, in their coordinates.
+def _draw_crossings(canvas: Canvas, lines: Sequence[_Line], boxes: Mapping[str, Box]) -> float:
+    """Draw lines below the regions; return the y below the last.
 
     They nest like brackets, so that the two ends of one never cross its own link's others.
     """
     y = max(box.bottom for box in boxes.values())
     if not lines:
-        return Drawing(height=y)
+        return y
     y += FIRST_CROSSING - LINK_GAP
     ports = _Ports(lines, boxes)
-    shapes: list[Arrow | Label] = []
     for line in lines:
         flow = line.flow
         y += 0 if flow else LINK_GAP
         x, other_x = ports.next(line.left, is_left=True), ports.next(line.right, is_left=False)
-        points = (
-            (x, boxes[line.left].bottom),
-            (x, y),
-            (other_x, y),
-            (other_x, boxes[line.right].bottom),
-        )
+        bottoms = boxes[line.left].bottom, boxes[line.right].bottom
+        points = ((x, bottoms[0]), (x, y), (other_x, y), (other_x, bottoms[1]))
         goes_right = flow is None or flow.source == line.left
-        shapes += [
-            Arrow(
-                points=points if goes_right else points[::-1],
-                colour=flow.colour if flow else None,
-                has_two_heads=flow is not None and flow.is_mutual,
-            ),
-            Label(
-                x=(x + other_x) / 2,
-                y=y,
-                text=line.text,
-                anchor="center",
-                colour=FLOW_COLOURS[flow.kind] if flow else INK,
-                has_paper=True,
-                is_bold=flow is None,
-            ),
-        ]
+        canvas.line(
+            points if goes_right else points[::-1],
+            flow.colour if flow else None,
+            has_two_heads=flow is not None and flow.is_mutual,
+        )
+        canvas.text(
+            (x + other_x) / 2,
+            y,
+            line.text,
+            anchor="center",
+            colour=FLOW_COLOURS[flow.kind] if flow else INK,
+            has_paper=True,
+            is_bold=flow is None,
+        )
         y += CROSSING
-    return Drawing(height=y + LINK_GAP, shapes=tuple(shapes))
+    return y + LINK_GAP
 
 
 class _Ports:
@@ -257,43 +242,41 @@ class _Ports:
         return box.right - inwards if is_left else box.x + inwards
 
 
-def _legend(cards: Sequence[Card], colours: Mapping[FlowKind, str], *, width: float) -> Drawing:
-    """Draw the meaning of the colours, letters and lines that are on the sheet, in lines."""
+def _draw_legend(
+    canvas: Canvas,
+    cards: Sequence[Card],
+    colours: Mapping[FlowKind, str],
+    *,
+    y: float,
+    width: float,
+) -> float:
+    """Draw the meaning of the colours, letters and lines on the sheet; return the y below it."""
     tasks = {task for card in cards for task in card.tasks}
     has_idle = any(card.tasks and not all(cell.tasks for cell in card.cells) for card in cards)
-    items = [
-        *(_swatch(task, LOOKS[task].words) for task in LOOKS if task in tasks),
-        *([_swatch(None, "idle GPU")] if has_idle else []),
-        *(_flow(kind, colours[kind]) for kind in FlowKind if kind in colours),
-        *(_item(text, room=-6) for text in _notes(cards)),
+    items: list[tuple[Task | FlowKind | None, float, str]] = [
+        *((task, SWATCH + 6, look.words) for task, look in LOOKS.items() if task in tasks),
+        *([(None, SWATCH + 6, "idle GPU")] if has_idle else []),
+        *((kind, ARROW + 6, words) for kind, words in FLOW_WORDS.items() if kind in colours),
+        *((None, 0.0, note) for note in _notes(cards)),
     ]
-    parts, x, y = [], 0.0, LEGEND_LINE / 2
-    for item in items:
-        if x and x + item.width > width:
+    x, y = 0.0, y + LEGEND_LINE / 2
+    for sign, room, words in items:
+        item_width = room + text_width(words, SMALL)
+        if x and x + item_width > width:
             x, y = 0.0, y + LEGEND_LINE
-        parts.append(item.moved(x, y))
-        x += item.width + ITEM_GAP
-    return together(parts, width=width, height=y + LEGEND_LINE / 2)
-
-
-def _swatch(task: Task | None, words: str) -> Drawing:
-    bar = Bar(x=0, y=-SWATCH / 2, width=SWATCH, height=SWATCH, task=task)
-    if task is None:
-        return _item(words, bar, room=SWATCH)
-    look = LOOKS[task]
-    letter = Label(x=SWATCH / 2, y=0, text=look.letter, anchor="center", colour=look.text)
-    return _item(words, bar, letter, room=SWATCH)
-
-
-def _flow(kind: FlowKind, colour: str) -> Drawing:
-    is_mutual = kind is FlowKind.GRADIENTS
-    arrow = Arrow(points=((0, 0), (ARROW, 0)), colour=colour, has_two_heads=is_mutual)
-    return _item(FLOW_WORDS[kind], arrow, room=ARROW)
-
-
-def _item(words: str, *shapes: Bar | Arrow | Label, room: float) -> Drawing:
-    text = Label(x=room + 6, y=0, text=words, colour=QUIET)
-    return Drawing(width=room + 6 + text_width(words, SMALL), shapes=(*shapes, text))
+        swatch = Box(x, y - SWATCH / 2, SWATCH, SWATCH)
+        if isinstance(sign, FlowKind):
+            is_mutual = sign is FlowKind.GRADIENTS
+            canvas.line(((x, y), (x + ARROW, y)), colours[sign], has_two_heads=is_mutual)
+        elif sign:
+            look = LOOKS[sign]
+            canvas.bar(swatch, look.fill, look.odd_fill)
+            canvas.text(x + SWATCH / 2, y, look.letter, anchor="center", colour=look.text)
+        elif room:
+            canvas.bar(swatch)
+        canvas.text(x + room, y, words, colour=QUIET)
+        x += item_width + ITEM_GAP
+    return y + LEGEND_LINE / 2
 
 
 def _notes(cards: Sequence[Card]) -> list[str]:

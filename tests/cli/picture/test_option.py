@@ -53,7 +53,8 @@ def test_what_cannot_be_drawn_is_refused_before_the_search(arguments: list[str],
 def test_without_matplotlib_the_way_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "hetrl_cli.picture.render", raising=False)
+    for name in ("sheet", "canvas"):
+        monkeypatch.delitem(sys.modules, f"hetrl_cli.picture.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = ask("--picture", str(tmp_path / "plan.svg"))
 

@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
 
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from hetrl_cli.picture.render import to_bytes
-from hetrl_cli.picture.shapes import Arrow, Bar, Box, Drawing, Label, Panel, PanelKind, text_width
+from hetrl_cli.picture.canvas import POINTS_PER_PIXEL, Box, Canvas, Layer, text_width
+from hetrl_cli.picture.cards import LOOKS
 from hetrl_cli.picture.sheet import sheet
+from hetrl_core.task import Task
 from tests.cli.picture.plans import (
     CASES,
     GENERATE,
@@ -22,22 +26,73 @@ from tests.cli.picture.plans import (
     two_regions,
 )
 
+TASKS = {fill: task for task, look in LOOKS.items() for fill in (look.fill, look.odd_fill)}
+PANELS = (Layer.REGION, Layer.SIDE, Layer.MACHINE, Layer.UNUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A line of text as it is drawn."""
+
+    text: str
+    box: Box
+    has_paper: bool
+
 
 @pytest.fixture(params=CASES, scope="module")
-def drawing(request: pytest.FixtureRequest) -> Drawing:
+def canvas(request: pytest.FixtureRequest) -> Canvas:
     return drawn(request.param)
 
 
 @cache
-def drawn(make: Callable[[], Case]) -> Drawing:
+def drawn(make: Callable[[], Case]) -> Canvas:
     case = make()
     return sheet(case.plan, case.fleet, case.job)
 
 
-def extent(label: Label) -> Box:
-    width = text_width(label.text, label.size, is_bold=label.is_bold)
-    left = {"left": 0.0, "center": width / 2, "right": width}[label.anchor]
-    return Box(x=label.x - left, y=label.y - label.size / 2, width=width, height=label.size)
+def paper(canvas: Canvas) -> Box:
+    (axes,) = canvas.figure.axes
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    return Box(left, top, right - left, bottom - top)
+
+
+def boxes(canvas: Canvas, layer: Layer) -> list[Box]:
+    return [box for box, _ in rectangles(canvas, layer)]
+
+
+def bars(canvas: Canvas) -> list[tuple[Task | None, Box]]:
+    """Every bar with its task; an idle GPU's has none."""
+    return [(TASKS.get(fill), box) for box, fill in rectangles(canvas, Layer.BAR)]
+
+
+def rectangles(canvas: Canvas, layer: Layer) -> list[tuple[Box, str]]:
+    """Every rectangle of a layer with its colour."""
+    return [
+        (
+            Box(each.get_x(), each.get_y(), each.get_width(), each.get_height()),
+            to_hex(each.get_fc()),
+        )
+        for each in canvas.figure.axes[0].patches
+        if isinstance(each, FancyBboxPatch) and each.get_zorder() == layer
+    ]
+
+
+def lines(canvas: Canvas) -> list[list[tuple[float, float]]]:
+    patches = canvas.figure.axes[0].patches
+    arrows = [each for each in patches if isinstance(each, FancyArrowPatch)]
+    return [[(x, y) for x, y in each._path_original.vertices] for each in arrows]
+
+
+def labels(canvas: Canvas) -> list[Label]:
+    found = []
+    for each in canvas.figure.axes[0].texts:
+        size, is_bold = each.get_fontsize() / POINTS_PER_PIXEL, each.get_fontweight() == "bold"
+        width = text_width(each.get_text(), size, is_bold=is_bold)
+        left = {"left": 0.0, "center": width / 2, "right": width}[each.get_ha()]
+        x, y = each.get_position()
+        box = Box(x - left, y - size / 2, width, size)
+        found.append(Label(each.get_text(), box, has_paper=each.get_bbox_patch() is not None))
+    return found
 
 
 def overlap(one: Box, other: Box) -> bool:
@@ -58,80 +113,66 @@ def contains(outer: Box, inner: Box) -> bool:
     )
 
 
-def boxes(drawing: Drawing, kind: PanelKind) -> list[Panel]:
-    return [panel for panel in drawing.only(Panel) if panel.kind is kind]
-
-
 def pairs(found: Sequence[Box]) -> Iterator[tuple[Box, Box]]:
     return combinations(found, 2)
 
 
-def test_nothing_leaves_the_sheet(drawing: Drawing) -> None:
-    paper = Box(x=0, y=0, width=drawing.width, height=drawing.height)
-    for panel in drawing.only(Panel):
-        assert contains(paper, panel), panel
-    for label in drawing.only(Label):
-        assert contains(paper, extent(label)), label
-    for arrow in drawing.only(Arrow):
-        for x, y in arrow.points:
-            assert 0 <= x <= drawing.width, arrow
-            assert 0 <= y <= drawing.height, arrow
+def test_nothing_leaves_the_sheet(canvas: Canvas) -> None:
+    whole = paper(canvas)
+    for layer in PANELS:
+        assert all(contains(whole, panel) for panel in boxes(canvas, layer))
+    for label in labels(canvas):
+        assert contains(whole, label.box), label
+    for line in lines(canvas):
+        for x, y in line:
+            assert contains(whole, Box(x, y, 0, 0)), line
 
 
-@pytest.mark.parametrize("kind", PanelKind)
-def test_panels_of_a_kind_lie_apart(drawing: Drawing, kind: PanelKind) -> None:
-    assert not [pair for pair in pairs(boxes(drawing, kind)) if overlap(*pair)]
+@pytest.mark.parametrize("layer", PANELS)
+def test_panels_of_a_kind_lie_apart(canvas: Canvas, layer: Layer) -> None:
+    assert not [pair for pair in pairs(boxes(canvas, layer)) if overlap(*pair)]
 
 
-def test_every_side_is_in_a_region_and_every_machine_on_a_side(drawing: Drawing) -> None:
-    regions, sides = boxes(drawing, PanelKind.REGION), boxes(drawing, PanelKind.SIDE)
+def test_every_side_is_in_a_region_and_every_machine_on_a_side(canvas: Canvas) -> None:
+    regions, sides = boxes(canvas, Layer.REGION), boxes(canvas, Layer.SIDE)
     assert all(any(contains(region, side) for region in regions) for side in sides)
-    machines = boxes(drawing, PanelKind.MACHINE)
+    machines = boxes(canvas, Layer.MACHINE)
     assert machines
     assert all(any(contains(side, machine) for side in sides) for machine in machines)
 
 
-def test_no_two_words_lie_on_each_other(drawing: Drawing) -> None:
-    found = [(label, extent(label)) for label in drawing.only(Label)]
+def test_no_two_words_lie_on_each_other(canvas: Canvas) -> None:
     overlapping = [
-        (one[0].text, other[0].text)
-        for one, other in combinations(found, 2)
-        if overlap(one[1], other[1])
+        (one.text, other.text)
+        for one, other in combinations(labels(canvas), 2)
+        if overlap(one.box, other.box)
     ]
     assert not overlapping
 
 
-def test_bars_lie_apart_and_hold_what_is_written_on_them(drawing: Drawing) -> None:
-    bars = drawing.only(Bar)
-    assert not [pair for pair in pairs(bars) if overlap(*pair)]
+def test_bars_lie_apart_and_hold_what_is_written_on_them(canvas: Canvas) -> None:
+    drawn_bars = boxes(canvas, Layer.BAR)
+    assert not [pair for pair in pairs(drawn_bars) if overlap(*pair)]
     written = [
-        (bar, extent(label))
-        for label in drawing.only(Label)
-        for bar in bars
-        if contains(bar, Box(x=label.x, y=label.y, width=0, height=0))
+        (bar, label) for bar in drawn_bars for label in labels(canvas) if overlap(bar, label.box)
     ]
     assert written
-    for bar, text in written:
-        assert contains(bar, text), bar
+    for bar, label in written:
+        assert contains(bar, label.box), label
 
 
-def test_no_line_strikes_out_words(drawing: Drawing) -> None:
-    bare = [extent(label) for label in drawing.only(Label) if not label.has_paper]
-    for arrow in drawing.only(Arrow):
-        for (x, y), (other_x, other_y) in pairwise(arrow.points):
-            line = Box(
-                x=min(x, other_x),
-                y=min(y, other_y),
-                width=abs(x - other_x),
-                height=abs(y - other_y),
-            )
-            assert not [text for text in bare if overlap(line, text)], arrow
+def test_no_line_strikes_out_words(canvas: Canvas) -> None:
+    bare = [label for label in labels(canvas) if not label.has_paper]
+    for line in lines(canvas):
+        for (x, y), (other_x, other_y) in pairwise(line):
+            box = Box(min(x, other_x), min(y, other_y), abs(x - other_x), abs(y - other_y))
+            assert not [label for label in bare if overlap(box, label.box)], line
 
 
 def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
-    drawing = drawn(shared)
-    whole = max(bar.height for bar in drawing.only(Bar))
-    parts = Counter((bar.task, bar.height < whole) for bar in drawing.only(Bar))
+    drawn_bars = bars(drawn(shared))
+    whole = max(box.height for _, box in drawn_bars)
+    parts = Counter((task, box.height < whole) for task, box in drawn_bars)
 
     legend = {(task, True): 1 for task in (TRAIN, GENERATE, VALUES, None)}
     assert parts - Counter(legend) == {
@@ -191,18 +232,18 @@ def test_tasks_that_share_a_gpu_get_a_part_of_it_each() -> None:
     ],
 )
 def test_the_sheet_says_what_the_plan_is(make: Callable[[], Case], expected: set[str]) -> None:
-    assert expected <= {label.text for label in drawn(make).only(Label)}
+    assert expected <= {label.text for label in labels(drawn(make))}
 
 
 def test_ten_thousand_gpus_fit_on_a_slide() -> None:
-    drawing = drawn(ten_thousand)
-    assert drawing.width <= 1600
-    assert drawing.height <= 900
+    whole = paper(drawn(ten_thousand))
+    assert whole.width <= 1600
+    assert whole.height <= 900
 
 
 def test_the_same_plan_is_drawn_in_the_same_bytes() -> None:
     first, second = (
-        to_bytes(sheet(case.plan, case.fleet, case.job), "svg")
+        sheet(case.plan, case.fleet, case.job).to_bytes("svg")
         for case in (two_regions(), two_regions())
     )
     assert first == second
@@ -210,4 +251,4 @@ def test_the_same_plan_is_drawn_in_the_same_bytes() -> None:
 
 
 def test_a_png_is_a_png() -> None:
-    assert to_bytes(drawn(shared), "png").startswith(b"\x89PNG")
+    assert drawn(shared).to_bytes("png").startswith(b"\x89PNG")
