@@ -118,13 +118,8 @@ class Stacks:
                 _Stack(cards=cards[:half], hops=hops, tracks_on="left"),
                 _Stack(cards=cards[half:], hops=hops, tracks_on="right"),
             ]
-        left, right = ({number for number, _ in some} for some in (cards[:half], cards[half:]))
-        self._across = [
-            hop
-            for hop in hops
-            if len(cards) > HIGHEST
-            and ({hop.source, hop.target} & left and {hop.source, hop.target} & right)
-        ]
+        of = {card: place for place, stack in enumerate(self._stacks) for card, _ in stack.cards}
+        self._across = [hop for hop in hops if {of.get(hop.source), of.get(hop.target)} == {0, 1}]
         self._gap = max(1, len(self._across)) * TRACK
         self.width = sum(stack.width for stack in self._stacks)
         self.width += self._gap * (len(self._stacks) - 1)
@@ -158,29 +153,26 @@ def _draw_near(canvas: Canvas, hops: Sequence[Hop], boxes: Boxes) -> None:
 
 
 def _draw_far(canvas: Canvas, hops: Sequence[Hop], boxes: Boxes, *, tracks_on: Side) -> None:
-    ports = _Ports(boxes)
-    for number, hop in enumerate(hops):
+    for number, (hop, y, other_y) in enumerate(_ports(hops, boxes)):
         source, target = boxes[hop.source], boxes[hop.target]
-        away = number * TRACK + TRACK / 2
+        away = (number + 0.5) * TRACK
         if tracks_on == "left":
-            x, edges = source.x - away, (source.x, target.x)
+            x, start, end = source.x - away, source.x, target.x
         else:
-            x, edges = source.right + STACK_DEPTH + away, (source.right, target.right)
-        start, end = (edges[0], ports.next(hop.source)), (edges[1], ports.next(hop.target))
-        _draw_detour(canvas, hop, start, end, x=x)
+            x, start, end = source.right + STACK_DEPTH + away, source.right, target.right
+        _draw_detour(canvas, hop, (start, y), (end, other_y), x=x)
 
 
 def _draw_across(canvas: Canvas, hops: Sequence[Hop], left: Boxes, right: Boxes) -> None:
     """Draw the hops between cards at the left and cards at the right, each on its own track."""
     boxes = {**left, **right}
-    ports = _Ports(boxes)
     x = min(box.x for box in right.values()) - (len(hops) - 0.5) * TRACK
-    for hop in hops:
+    for hop, y, other_y in _ports(hops, boxes):
         start, end = (
-            (boxes[card].right if card in left else boxes[card].x, ports.next(card))
+            boxes[card].right if card in left else boxes[card].x
             for card in (hop.source, hop.target)
         )
-        _draw_detour(canvas, hop, start, end, x=x)
+        _draw_detour(canvas, hop, (start, y), (end, other_y), x=x)
         x += TRACK
 
 
@@ -191,22 +183,24 @@ def _draw_detour(canvas: Canvas, hop: Hop, start: Point, end: Point, *, x: float
     canvas.text(x, y, f"{TIMES}{hop.num_replicas}", anchor="center", has_paper=True)
 
 
-class _Ports:
-    """Points where lines meet the side of a card: 1/2, 1/4, 3/4, 1/8, ... of its height.
+def _ports(hops: Sequence[Hop], boxes: Boxes) -> Iterator[tuple[Hop, float, float]]:
+    """Yield hops with the y of both ends: 1/2, 1/4, 3/4, 1/8, ... of the card's height.
 
     So that no two lines meet at one point, however many there are (van der Corput, 1935).
     """
+    used: Counter[int] = Counter()
+    for hop in hops:
+        used.update((hop.source, hop.target))
+        y, other_y = (
+            boxes[card].y + _reversed_bits(used[card]) * boxes[card].height
+            for card in (hop.source, hop.target)
+        )
+        yield hop, y, other_y
 
-    def __init__(self, boxes: Boxes) -> None:
-        self._boxes = boxes
-        self._used: Counter[int] = Counter()
 
-    def next(self, card: int) -> float:
-        """Return the y of the card's next port."""
-        self._used[card] += 1
-        digits = f"{self._used[card]:b}"[::-1]
-        box = self._boxes[card]
-        return box.y + int(digits, 2) / (1 << len(digits)) * box.height
+def _reversed_bits(number: int) -> float:
+    digits = f"{number:b}"[::-1]
+    return int(digits, 2) / (1 << len(digits))
 
 
 def _card_width(card: Card) -> float:

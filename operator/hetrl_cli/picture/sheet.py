@@ -188,11 +188,9 @@ def _draw_crossings(canvas: Canvas, lines: Sequence[_Line], boxes: Mapping[str, 
     if not lines:
         return y
     y += FIRST_CROSSING - LINK_GAP
-    ports = _Ports(lines, boxes)
-    for line in lines:
+    for line, x, other_x in _ports(lines, boxes):
         flow = line.flow
         y += 0 if flow else LINK_GAP
-        x, other_x = ports.next(line.left, is_left=True), ports.next(line.right, is_left=False)
         bottoms = boxes[line.left].bottom, boxes[line.right].bottom
         points = ((x, bottoms[0]), (x, y), (other_x, y), (other_x, bottoms[1]))
         goes_right = flow is None or flow.source == line.left
@@ -214,32 +212,30 @@ def _draw_crossings(canvas: Canvas, lines: Sequence[_Line], boxes: Mapping[str, 
     return y + LINK_GAP
 
 
-class _Ports:
-    """Points where lines leave a region's lower edge, in the half that faces the other end.
+def _ports(
+    lines: Sequence[_Line], boxes: Mapping[str, Box]
+) -> Iterator[tuple[_Line, float, float]]:
+    """Yield lines with the x of both ends, in the halves of the regions that face each other.
 
     Those of the first lines are so far apart that the words on a line fit between them.
     """
+    half_text = max(text_width(line.text, SMALL, is_bold=True) for line in lines) / 2
+    counts = {
+        True: Counter(line.left for line in lines),
+        False: Counter(line.right for line in lines),
+    }
+    used: Counter[tuple[str, bool]] = Counter()
 
-    def __init__(self, lines: Sequence[_Line], boxes: Mapping[str, Box]) -> None:
-        self._boxes = boxes
-        self._half_text = max(text_width(line.text, SMALL, is_bold=True) for line in lines) / 2
-        self._counts = Counter(
-            end for line in lines for end in ((line.left, True), (line.right, False))
-        )
-        self._used: Counter[tuple[str, bool]] = Counter()
+    def inwards(region: str, *, is_left: bool) -> float:
+        number, count = used[region, is_left], counts[is_left][region]
+        used[region, is_left] += 1
+        half = boxes[region].width / 2 - 8
+        first = max(PORT, min(half_text, half - count * NARROWEST_PORT))
+        return first + number * min(PORT, (half - first) / count)
 
-    def next(self, region: str, *, is_left: bool) -> float:
-        """Return the x of the next port of a region that is at the left end of its line or not."""
-        box, count, number = (
-            self._boxes[region],
-            self._counts[region, is_left],
-            self._used[region, is_left],
-        )
-        self._used[region, is_left] += 1
-        half = box.width / 2 - 8
-        first = max(PORT, min(self._half_text, half - count * NARROWEST_PORT))
-        inwards = first + number * min(PORT, (half - first) / count)
-        return box.right - inwards if is_left else box.x + inwards
+    for line in lines:
+        x = boxes[line.left].right - inwards(line.left, is_left=True)
+        yield line, x, boxes[line.right].x + inwards(line.right, is_left=False)
 
 
 def _draw_legend(
