@@ -20,8 +20,7 @@ import click
 from hetrl_cli.cluster.connection import Connection, Object, Refused
 from hetrl_cli.dashboard.sources.cluster_job_series import ClusterJobSeries
 from hetrl_cli.jobs.job_view import JobView
-from hetrl_cli.run.metrics.exposition import series_of
-from hetrl_cli.run.metrics.recording import Identity, Recorder
+from hetrl_cli.run.metrics.recording import Identity, Recorder, series_of
 from hetrl_cli.run.setup.folder import RunFolder, record_of
 from hetrl_core.launch import JobIdentity
 from hetrl_operator.model.labels import POOL, ROLE

@@ -16,8 +16,7 @@ from hetrl_api.plan.plan import HetRLPlan
 from hetrl_api.plan.to_core import to_plan
 from hetrl_api.validation.errors import InvalidObjectError
 from hetrl_cli.cluster.connection import Connection, Object
-from hetrl_cli.run.metrics.exposition import series_of
-from hetrl_cli.run.metrics.recording import Identity
+from hetrl_cli.run.metrics.recording import Identity, series_of
 from hetrl_core.plan.plan import Plan
 from hetrl_operator.http.job_metrics import JobMetrics, job_shown
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
+
 Identity = tuple[str, tuple[tuple[str, str], ...]]
 """A series' name and its labels, in order."""
 
@@ -18,6 +20,20 @@ Identity = tuple[str, tuple[tuple[str, str], ...]]
 def identity(name: str, labels: Mapping[str, str]) -> Identity:
     """Return the identity of a series."""
     return name, tuple(sorted(labels.items()))
+
+
+def series_of(text: str, labels: Mapping[str, str]) -> dict[Identity, float]:
+    """Return the series of a text with a target's labels; a series' own labels take precedence.
+
+    Raises:
+        ValueError: it is not Prometheus' text.
+    """
+    return {
+        identity(sample.name, {**labels, **sample.labels}): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
 
 
 class Recorder:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import aiohttp
 from prometheus_client import CollectorRegistry, start_http_server
 
-from hetrl_cli.run.metrics.exposition import series_of
-from hetrl_cli.run.metrics.recording import Identity, Recorder
+from hetrl_cli.run.metrics.recording import Identity, Recorder, series_of
 from hetrl_cli.run.setup.contracts import Pod
 from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_cli.run.setup.ports import LOOPBACK
