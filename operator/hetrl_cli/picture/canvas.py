@@ -12,8 +12,10 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
+from matplotlib.textpath import text_to_path
 
 PIXELS_PER_INCH, PNG_PIXELS_PER_INCH = 100, 144
 POINTS_PER_PIXEL = 72 / PIXELS_PER_INCH
@@ -24,24 +26,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 TITLE, HEADING, BODY, SMALL, SMALLEST = 20.0, 13.0, 11.0, 10.0, 6.0
 """Sizes of text."""
 
-BOLD = 1.2
-"""How much wider a bold line is at most, of those with letters and digits."""
-
 _FONT = "DejaVu Sans"
-# The font of PNGs, wider than those that a viewer of an SVG may put in its place: thousandths of
-# its size, from the blank to the tilde.
-_ADVANCES_TEXT = """
-318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636
-636 636 636 337 337 838 838 838 531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863
-748 787 603 787 695 635 611 732 684 989 685 611 685 390 337 390 838 500 500 613 635 550 635
-615 352 635 634 278 278 579 278 974 634 612 635 635 411 521 392 634 592 818 592 592 525 636
-337 636 838
-"""
-_ADVANCES = [int(each) for each in _ADVANCES_TEXT.split()]
-_OTHER = 1000
-"""Of characters beyond ASCII: none of those that we write is wider."""
-
-
 Point = tuple[float, float]
 
 
@@ -193,10 +178,10 @@ class Canvas:
 
 
 def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
-    """Return the pixels that a line takes at most."""
-    places = (ord(character) - ord(" ") for character in text)
-    advances = (_ADVANCES[at] if 0 <= at < len(_ADVANCES) else _OTHER for at in places)
-    return sum(advances) / 1000 * size * (BOLD if is_bold else 1)
+    """Return the pixels that a line takes, in a font that most viewers of an SVG do not exceed."""
+    font = FontProperties(family=_FONT, size=size, weight="bold" if is_bold else "normal")
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width)
 
 
 def fitted(text: str, size: float, *, room: float) -> float:
