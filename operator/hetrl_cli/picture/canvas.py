@@ -27,6 +27,7 @@ TITLE, HEADING, BODY, SMALL, SMALLEST = 20.0, 13.0, 11.0, 10.0, 6.0
 """Sizes of text."""
 
 _FONT = "DejaVu Sans"
+
 Point = tuple[float, float]
 
 
@@ -91,8 +92,8 @@ class Canvas:
         fill, edge, radius = _PANELS[layer]
         self._rectangle(box, fill, edge, radius=radius, layer=layer)
 
-    def bar(self, box: Box, fill: str = PAPER, edge: str = LINE) -> None:
-        """Draw GPUs that do one task together; without colours, an idle GPU."""
+    def bar(self, box: Box, fill: str, edge: str) -> None:
+        """Draw GPUs that do one task together; with a quiet edge, an idle GPU."""
         self._rectangle(box, fill, edge, radius=3.0, layer=Layer.BAR)
 
     def line(
@@ -178,7 +179,7 @@ class Canvas:
 
 
 def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
-    """Return the pixels that a line takes, in a font that most viewers of an SVG do not exceed."""
+    """Return the pixels that a line takes."""
     font = FontProperties(family=_FONT, size=size, weight="bold" if is_bold else "normal")
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 from hetrl_api.plan.ranges import compress
-from hetrl_cli.picture.canvas import INK, PAPER
+from hetrl_cli.picture.canvas import INK, LINE, PAPER
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Machine
 from hetrl_core.plan.plan import Parallelism, Plan, ReplicaGroup, Share
 from hetrl_core.task import Task
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The appearance of a task."""
+    """The appearance of a task, or of an idle GPU."""
 
     letter: str
     """Tells tasks apart in a print in black."""
@@ -50,6 +50,7 @@ LOOKS = {
     Task.CRITIC_INFERENCE: Look("V", "critic (values)", "#dfa6c6", "#cc79a7", INK),
     Task.CRITIC_TRAINING: Look("C", "critic training", "#d55e00", "#a94b00", PAPER),
 }
+IDLE = Look("", "idle GPU", PAPER, LINE, INK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Literal
 
 from hetrl_cli.picture.canvas import (
     BODY,
-    INK,
     QUIET,
     SMALL,
     TIMES,
@@ -23,7 +22,7 @@ from hetrl_cli.picture.canvas import (
     shortened,
     text_width,
 )
-from hetrl_cli.picture.cards import LOOKS, Card, Cell
+from hetrl_cli.picture.cards import IDLE, LOOKS, Card, Cell
 from hetrl_cli.picture.flows import Hop
 from hetrl_core.task import Task
 
@@ -277,15 +276,12 @@ class _Run:
     is_odd: bool = False
     lines: tuple[str, ...] = ()
 
-    def order(self) -> tuple[bool, int, int]:
-        """Order the widest first: they need lanes that are free on all their GPUs."""
-        looks = [*LOOKS, None]
-        return self.task is None, -len(self.columns), looks.index(self.task)
-
 
 def _draw_row(canvas: Canvas, cells: Sequence[Cell], first: Box) -> None:
     """Draw GPUs side by side, the first in its box."""
-    for run, lanes, num_lanes in _lanes(sorted(_runs(cells), key=_Run.order)):
+    # The widest first: they need lanes that are free on all their GPUs.
+    runs = sorted(_runs(cells), key=lambda run: len(run.columns), reverse=True)
+    for run, lanes, num_lanes in _lanes(runs):
         lane_height = first.height / num_lanes
         is_last = lanes.stop == num_lanes
         box = Box(
@@ -294,17 +290,14 @@ def _draw_row(canvas: Canvas, cells: Sequence[Cell], first: Box) -> None:
             len(run.columns) * first.width - CELL_GAP,
             len(lanes) * lane_height - (0 if is_last else LANE_GAP),
         )
-        look = LOOKS[run.task] if run.task else None
-        if look:
-            canvas.bar(box, look.odd_fill if run.is_odd else look.fill, look.odd_fill)
-        else:
-            canvas.bar(box)
-        _write(canvas, box, run.lines, look.text if look else INK)
+        look = LOOKS[run.task] if run.task else IDLE
+        canvas.bar(box, look.odd_fill if run.is_odd else look.fill, look.odd_fill)
+        _write(canvas, box, run.lines, look.text)
 
 
 def _runs(cells: Sequence[Cell]) -> Iterator[_Run]:
     """Yield the bars of a row: for each task its neighbouring cells, and each idle cell."""
-    for task in dict.fromkeys(task for cell in cells for task in cell.tasks or (None,)):
+    for task in (*LOOKS, None):
         keys = [_key(column, cell, task) for column, cell in enumerate(cells)]
         for key, same in groupby(range(len(cells)), key=keys.__getitem__):
             if key is not None:
@@ -312,7 +305,7 @@ def _runs(cells: Sequence[Cell]) -> Iterator[_Run]:
                 yield _Run(
                     columns=range(columns[0], columns[-1] + 1),
                     task=task,
-                    is_odd=bool(key[0] % 2),
+                    is_odd=bool(task and key[0] % 2),
                     lines=_words(cells[columns[0]], task, len(columns)),
                 )
 

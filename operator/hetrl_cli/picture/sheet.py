@@ -19,14 +19,13 @@ from hetrl_cli.picture.canvas import (
     text_width,
     wrapped,
 )
-from hetrl_cli.picture.cards import LOOKS, Card, cards
+from hetrl_cli.picture.cards import IDLE, LOOKS, Card, Look, cards
 from hetrl_cli.picture.flows import FLOW_COLOURS, FlowKind, RegionFlow, flows, hops
 from hetrl_cli.picture.region import draw_region
 from hetrl_cli.tables.plan import duration, rate
 from hetrl_core.fleet.snapshot import ClusterSnapshot, Link
 from hetrl_core.job.spec import JobSpec
 from hetrl_core.plan.plan import Plan
-from hetrl_core.task import Task
 
 MARGIN, REGION_GAP, LEGEND_GAP = 24.0, 28.0, 18.0
 MIN_WIDTH = 860.0
@@ -249,9 +248,9 @@ def _draw_legend(
     """Draw the meaning of the colours, letters and lines on the sheet; return the y below it."""
     tasks = {task for card in cards for task in card.tasks}
     has_idle = any(card.tasks and not all(cell.tasks for cell in card.cells) for card in cards)
-    items: list[tuple[Task | FlowKind | None, float, str]] = [
-        *((task, SWATCH + 6, look.words) for task, look in LOOKS.items() if task in tasks),
-        *([(None, SWATCH + 6, "idle GPU")] if has_idle else []),
+    items: list[tuple[Look | FlowKind | None, float, str]] = [
+        *((look, SWATCH + 6, look.words) for task, look in LOOKS.items() if task in tasks),
+        *([(IDLE, SWATCH + 6, IDLE.words)] if has_idle else []),
         *((kind, ARROW + 6, words) for kind, words in FLOW_WORDS.items() if kind in colours),
         *((None, 0.0, note) for note in _notes(cards)),
     ]
@@ -260,16 +259,12 @@ def _draw_legend(
         item_width = room + text_width(words, SMALL)
         if x and x + item_width > width:
             x, y = 0.0, y + LEGEND_LINE
-        swatch = Box(x, y - SWATCH / 2, SWATCH, SWATCH)
         if isinstance(sign, FlowKind):
             is_mutual = sign is FlowKind.GRADIENTS
             canvas.line(((x, y), (x + ARROW, y)), colours[sign], has_two_heads=is_mutual)
         elif sign:
-            look = LOOKS[sign]
-            canvas.bar(swatch, look.fill, look.odd_fill)
-            canvas.text(x + SWATCH / 2, y, look.letter, anchor="center", colour=look.text)
-        elif room:
-            canvas.bar(swatch)
+            canvas.bar(Box(x, y - SWATCH / 2, SWATCH, SWATCH), sign.fill, sign.odd_fill)
+            canvas.text(x + SWATCH / 2, y, sign.letter, anchor="center", colour=sign.text)
         canvas.text(x + room, y, words, colour=QUIET)
         x += item_width + ITEM_GAP
     return y + LEGEND_LINE / 2
