@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 from hetrl_cli.picture.canvas import TIMES
 from hetrl_cli.picture.cards import LOOKS, Card, stage_machines
@@ -124,33 +124,23 @@ def flows(
 def _trajectories(plan: Plan, places: Places) -> Iterator[RegionFlow]:
     """Yield flows of trajectories to the trainer, and to inference workers in other regions."""
     made = _work(plan, Task.ACTOR_GENERATION, places)
-    for task in LOOKS:
-        used: dict[str, float] = defaultdict(float)
-        for (region, _), share in _work(plan, task, places).items():
-            used[region] += share
-        if task is not Task.ACTOR_GENERATION:
-            for target, share in used.items():
-                yield from _deliveries(plan, task, target, share, made)
-
-
-def _deliveries(
-    plan: Plan, task: Task, target: str, used: float, made: Work
-) -> Iterator[RegionFlow]:
-    per_second: dict[tuple[str, bool], float] = defaultdict(float)
-    for (source, is_apart), share in made.items():
-        stays = source == target and not is_apart
-        per_second[source, stays] += plan.prediction.samples_per_second * share * used
-    is_for_trainer = task is Task.ACTOR_TRAINING
-    aim = "" if is_for_trainer else f" for {LOOKS[task].words}"
-    for (source, stays), samples in per_second.items():
-        if is_for_trainer or source != target:
-            yield RegionFlow(
-                kind=FlowKind.TRAJECTORIES,
-                source=source,
-                target=target,
-                stays=stays,
-                amount=f"{rate(samples)} samples/s{aim}",
-            )
+    for task in (task for task in LOOKS if task is not Task.ACTOR_GENERATION):
+        per_second: dict[tuple[str, str, bool], float] = defaultdict(float)
+        shares = product(_work(plan, task, places).items(), made.items())
+        for ((target, _), used_share), ((source, is_apart), made_share) in shares:
+            samples = plan.prediction.samples_per_second * made_share * used_share
+            per_second[source, target, source == target and not is_apart] += samples
+        is_for_trainer = task is Task.ACTOR_TRAINING
+        aim = "" if is_for_trainer else f" for {LOOKS[task].words}"
+        for (source, target, stays), samples in per_second.items():
+            if is_for_trainer or source != target:
+                yield RegionFlow(
+                    kind=FlowKind.TRAJECTORIES,
+                    source=source,
+                    target=target,
+                    stays=stays,
+                    amount=f"{rate(samples)} samples/s{aim}",
+                )
 
 
 def _work(plan: Plan, task: Task, places: Places) -> Work:
