@@ -155,9 +155,13 @@ def uses(plan: Plan, snapshot: ClusterSnapshot) -> dict[str, MachineUse]:
         machine.name: [[] for _ in range(machine.num_gpus)] for machine in snapshot.machines
     }
     # Shares that name their GPUs come first, or the others would take those.
-    for share, duties in sorted(_shares(plan), key=lambda pair: pair[0].first_gpu is None):
-        for gpu, of_gpu in zip(_gpus(share, by_machine), duties, strict=True):
-            gpu.extend(of_gpu)
+    for share, first, split, own in sorted(_shares(plan), key=lambda of: of[0].first_gpu is None):
+        for rank, gpu in enumerate(_gpus(share, by_machine), start=first):
+            stage, tensor_rank = divmod(rank, split.tensor)
+            gpu.extend(
+                Duty(task=task, replica=number, stage=stage, tensor_rank=tensor_rank, split=split)
+                for task, number in own
+            )
     order = list(Task)
     return {
         name: tuple(
@@ -175,33 +179,16 @@ def stage_machines(group: ReplicaGroup) -> Iterator[tuple[str, ...]]:
         yield tuple(ranks[:: group.parallelism.tensor])
 
 
-def _shares(plan: Plan) -> Iterator[tuple[Share, list[list[Duty]]]]:
-    """Yield each share with the duties of each of its GPUs."""
+def _shares(plan: Plan) -> Iterator[tuple[Share, int, Parallelism, list[tuple[Task, int]]]]:
+    """Yield each share with its first rank, and its replica's split, tasks and their numbers."""
     numbers = {task: count() for task in Task}
     for group in plan.groups:
         for replica in group.replicas:
             own = [(task, next(numbers[task])) for task in group.tasks]
-            ranks = count()
+            rank = 0
             for share in replica.shares:
-                places = [
-                    divmod(next(ranks), group.parallelism.tensor) for _ in range(share.num_gpus)
-                ]
-                yield (
-                    share,
-                    [
-                        [
-                            Duty(
-                                task=task,
-                                replica=number,
-                                stage=stage,
-                                tensor_rank=rank,
-                                split=group.parallelism,
-                            )
-                            for task, number in own
-                        ]
-                        for stage, rank in places
-                    ],
-                )
+                yield share, rank, group.parallelism, own
+                rank += share.num_gpus
 
 
 def _gpus(share: Share, by_machine: dict[str, list[list[Duty]]]) -> list[list[Duty]]:
