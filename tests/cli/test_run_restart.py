@@ -2,7 +2,14 @@
 
 import pytest
 
-from hetrl_cli.run.processes.restart import Done, Exit, Restart, RestartPolicy, Terminal, after_exit
+from hetrl_cli.run.processes.restart import (
+    Exit,
+    Failed,
+    Restart,
+    RestartPolicy,
+    Succeeded,
+    after_exit,
+)
 
 POLICY = RestartPolicy(
     max_restarts=3, window_seconds=100, first_backoff_seconds=1, max_backoff_seconds=3
@@ -14,7 +21,7 @@ def an_exit(code: int, *, at: float = 0.0, said: str = "out of memory") -> Exit:
 
 
 def test_a_process_that_ended_well_is_done() -> None:
-    assert after_exit([an_exit(-9), an_exit(0, at=5)], POLICY) == Done()
+    assert after_exit([an_exit(-9), an_exit(0, at=5)], POLICY) == Succeeded()
 
 
 @pytest.mark.parametrize(
@@ -33,7 +40,7 @@ def test_a_process_that_dies_too_often_ends_the_run_with_its_last_words() -> Non
 
     decision = after_exit(exits, POLICY)
 
-    assert decision == Terminal(
+    assert decision == Failed(
         "rollout-l4-0-0 ended with 1: out of memory; restarts are used up (at most 3 within 100 s)"
     )
 
@@ -47,7 +54,7 @@ def test_deaths_outside_the_window_are_forgiven() -> None:
 def test_a_terminal_exit_is_not_restarted_and_its_last_line_is_the_reason() -> None:
     said = "NoLearningSignal: every group had equal rewards for 10 steps"
 
-    assert after_exit([an_exit(3, said=said)], POLICY) == Terminal(said)
+    assert after_exit([an_exit(3, said=said)], POLICY) == Failed(said)
 
 
 def test_a_killed_process_is_named_with_its_signal() -> None:

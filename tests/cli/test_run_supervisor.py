@@ -13,8 +13,8 @@ import pytest
 
 from hetrl_cli.run.processes import supervisor
 from hetrl_cli.run.processes.process import Command
-from hetrl_cli.run.processes.restart import RestartPolicy
-from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+from hetrl_cli.run.processes.restart import Failed, RestartPolicy, Succeeded
+from hetrl_cli.run.processes.supervisor import End, Stopped, Supervisor, units
 from hetrl_core.task import Role
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,8 @@ from hetrl_cli.run.display.progress import Progresses
 from hetrl_cli.run.display.screen import LiveScreen, PlainScreen
 from hetrl_cli.run.execute import Ended, Limits, execute
 from hetrl_cli.run.metrics.scrape import recorded
-from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded
+from hetrl_cli.run.processes.restart import Failed, Succeeded
+from hetrl_cli.run.processes.supervisor import End, Stopped
 from hetrl_cli.run.setup.folder import RunFolder
 from hetrl_cli.run.setup.prepare import Experiment, Prepared, make_plan, plan_from_file, prepare
 from hetrl_cli.run.start import choose_folder, fill

@@ -12,8 +12,8 @@ from hetrl_cli.run.display.panel import Moment
 from hetrl_cli.run.display.progress import Progress, Progresses
 from hetrl_cli.run.display.screen import Screen
 from hetrl_cli.run.processes.process import Command
-from hetrl_cli.run.processes.restart import RestartPolicy
-from hetrl_cli.run.processes.supervisor import End, Failed, Stopped, Succeeded, Supervisor, units
+from hetrl_cli.run.processes.restart import Failed, RestartPolicy, Succeeded
+from hetrl_cli.run.processes.supervisor import End, Stopped, Supervisor, units
 
 _POLL_SECONDS = 0.5
 

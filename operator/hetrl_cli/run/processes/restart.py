@@ -53,8 +53,8 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The process has finished its work."""
+class Succeeded:
+    """A process, or every one of a run, has finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,27 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class Failed:
     """The run cannot continue; the reason in words."""
 
     reason: str
 
 
-Decision = Done | Restart | Terminal
+Decision = Succeeded | Restart | Failed
 
 
 def after_exit(exits: Sequence[Exit], policy: RestartPolicy) -> Decision:
     """Decide what to do after the exits so far that share a limit, the newest last."""
     newest = exits[-1]
     if newest.code == 0:
-        return Done()
+        return Succeeded()
     if newest.code == TERMINAL_EXIT_CODE:
-        return Terminal(newest.last_line or f"{newest.process} gave up without a reason")
+        return Failed(newest.last_line or f"{newest.process} gave up without a reason")
     recent = [
         each
         for each in exits
         if each.code != 0 and newest.at_seconds - each.at_seconds <= policy.window_seconds
     ]
     if len(recent) > policy.max_restarts:
-        return Terminal(f"{newest}; restarts are used up ({policy.describe()})")
+        return Failed(f"{newest}; restarts are used up ({policy.describe()})")
     return Restart(policy.backoff_seconds(len(recent)))

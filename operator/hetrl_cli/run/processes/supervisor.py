@@ -13,7 +13,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from hetrl_cli.run.processes.process import Command, Process
-from hetrl_cli.run.processes.restart import Done, Exit, Restart, RestartPolicy, Terminal, after_exit
+from hetrl_cli.run.processes.restart import (
+    Exit,
+    Failed,
+    Restart,
+    RestartPolicy,
+    Succeeded,
+    after_exit,
+)
 from hetrl_core.task import Role
 
 FOLLOW_SECONDS = 60.0
@@ -38,18 +45,6 @@ class Unit:
     def is_essential(self) -> bool:
         """Whether the run is over when the unit is done; workers only follow."""
         return self.role in {Role.COORDINATOR, Role.TRAINER}
-
-
-@dataclass(frozen=True, slots=True)
-class Succeeded:
-    """Every process has finished its work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The run cannot continue; the reason in words."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +116,8 @@ class Supervisor:
         while True:
             exits.append(newest := await self._once(unit, cleanup))
             match after_exit(exits, policy):
-                case Done():
-                    return Succeeded()
-                case Terminal(reason):
-                    return Failed(reason)
+                case Succeeded() | Failed() as end:
+                    return end
                 case Restart(after_seconds):
                     self._announce(f"{newest}; restarting in {after_seconds:g} s")
                     await asyncio.sleep(after_seconds)
