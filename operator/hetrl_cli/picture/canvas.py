@@ -93,7 +93,7 @@ class Canvas:
         self._rectangle(box, fill, edge, radius=radius, layer=layer)
 
     def bar(self, box: Box, fill: str, edge: str) -> None:
-        """Draw GPUs that do one task together; with a quiet edge, an idle GPU."""
+        """Draw GPUs that do one task together, or an idle GPU, whose edge is a dashed ``LINE``."""
         self._rectangle(box, fill, edge, radius=3.0, layer=Layer.BAR)
 
     def line(
