@@ -13,66 +13,54 @@ from pathlib import Path
 from hetrl_core.launch import JobIdentity
 
 
+class _Inside:
+    """A file or folder of a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", _owner: type["RunFolder"]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
     """The folders and files of one run."""
 
     path: Path
 
-    @property
-    def identity_file(self) -> Path:
-        """Which run this is."""
-        return self.path / "run.json"
+    identity_file = _Inside("run.json")
+    """Which run this is."""
 
-    @property
-    def job_file(self) -> Path:
-        """The job as it was given, for later reference."""
-        return self.path / "job.yaml"
+    job_file = _Inside("job.yaml")
+    """The job as it was given, for later reference."""
 
-    @property
-    def plan_file(self) -> Path:
-        """The plan, for the report and for people."""
-        return self.path / "plan.json"
+    plan_file = _Inside("plan.json")
+    """The plan, for the report and for people."""
 
-    @property
-    def picture_file(self) -> Path:
-        """The plan as a picture, where it could be drawn."""
-        return self.path / "plan.svg"
+    picture_file = _Inside("plan.svg")
+    """The plan as a picture, where it could be drawn."""
 
-    @property
-    def end_file(self) -> Path:
-        """How long the run took, and what had to be restarted."""
-        return self.path / "end.json"
+    end_file = _Inside("end.json")
+    """How long the run took, and what had to be restarted."""
 
-    @property
-    def targets_file(self) -> Path:
-        """Where the processes show what they measure, as Prometheus' `file_sd_configs` read it."""
-        return self.path / "targets.json"
+    targets_file = _Inside("targets.json")
+    """Where the processes show what they measure, as Prometheus' `file_sd_configs` read it."""
 
-    @property
-    def metrics_file(self) -> Path:
-        """What they measured, for `hetrl dashboard`."""
-        return self.path / "metrics.jsonl"
+    metrics_file = _Inside("metrics.jsonl")
+    """What they measured, for `hetrl dashboard`."""
 
-    @property
-    def contracts(self) -> Path:
-        """Launch contracts, one a process."""
-        return self.path / "launch"
+    contracts = _Inside("launch")
+    """Launch contracts, one a process."""
 
-    @property
-    def logs(self) -> Path:
-        """What the processes say, one file a process."""
-        return self.path / "logs"
+    logs = _Inside("logs")
+    """What the processes say, one file a process."""
 
-    @property
-    def tls(self) -> Path:
-        """The run's own authority and certificates."""
-        return self.path / "tls"
+    tls = _Inside("tls")
+    """The run's own authority and certificates."""
 
-    @property
-    def checkpoints(self) -> Path:
-        """Weights and optimizer state, where the job names no other place."""
-        return self.path / "checkpoints"
+    checkpoints = _Inside("checkpoints")
+    """Weights and optimizer state, where the job names no other place."""
 
     def state(self, process: str) -> Path:
         """Return the directory that a process may write."""
