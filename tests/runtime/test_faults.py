@@ -1,16 +1,20 @@
 """Points at which a process can be made to die: each is real, and only death is changed by them."""
 
+import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import hetrl_runtime
-from hetrl_runtime.process.faults import DIE_AT, Point, parsed
+from hetrl_runtime.process import faults
+from hetrl_runtime.process.faults import DIE_AT, Point, fault_points, parsed
 
 
 @pytest.mark.parametrize(
@@ -36,9 +40,52 @@ def test_what_is_no_point_is_refused_by_name(text):
 def test_every_point_is_passed_at_one_place():
     code = Path(hetrl_runtime.__file__).parent.rglob("*.py")
     text = "\n".join(file.read_text() for file in code if file.name != "faults.py")
-    passed = Counter({point: text.count(f"passing(Point.{point.name})") for point in Point})
+    passed = Counter(re.findall(r"\bPoint\.(\w+)", text))
 
-    assert passed == dict.fromkeys(Point, 1)
+    assert passed == dict.fromkeys(Point.__members__, 1)
+
+
+def marked_function(marks: list[str]) -> Callable[[bool], object]:
+    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
+    def function(fails: bool) -> str:
+        marks.append("called")
+        if fails:
+            raise OSError("no disk")
+        return "result"
+
+    return function
+
+
+def marked_coroutine_function(marks: list[str]) -> Callable[[bool], object]:
+    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
+    async def function(fails: bool) -> str:
+        await asyncio.sleep(0)
+        marks.append("called")
+        if fails:
+            raise OSError("no disk")
+        return "result"
+
+    return lambda fails: asyncio.run(function(fails))
+
+
+@pytest.mark.parametrize("make", [marked_function, marked_coroutine_function])
+@pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
+def test_fault_points_are_before_a_call_and_after_its_return(
+    make: Callable[[list[str]], Callable[[bool], object]],
+    fails: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marks: list[str] = []
+    monkeypatch.setattr(faults, "passing", lambda point: marks.append(str(point)))
+    function = make(marks)
+
+    if fails:
+        with pytest.raises(OSError, match="no disk"):
+            function(True)
+        assert marks == ["lease-decided", "called"]
+    else:
+        assert function(False) == "result"
+        assert marks == ["lease-decided", "called", "lease-written"]
 
 
 def test_process_dies_at_the_named_point_and_not_before():

@@ -20,6 +20,11 @@ class Checked:
     admitted: tuple[SampledTrajectory, ...]
     discarded: tuple[SampledTrajectory, ...]
 
+    @property
+    def num_tokens(self) -> int:
+        """Response tokens of what is trained on."""
+        return sum(each.num_response_tokens for each in self.admitted)
+
 
 def check(
     trajectories: Sequence[SampledTrajectory], *, bound: StalenessBound, version: int
