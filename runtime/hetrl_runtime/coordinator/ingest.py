@@ -7,8 +7,7 @@
 import logging
 from collections.abc import Callable
 
-from hetrl_runtime.coordinator.journal import history
-from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
@@ -30,7 +29,7 @@ class Ingest:
     def __init__(
         self,
         state: RunState,
-        journal: Journal,
+        journal: RunJournal,
         reporting: Reporting,
         traces: GroupTraces,
         *,
@@ -67,7 +66,7 @@ class Ingest:
         return codec.encode_receipt(found.id, outcome, detail)
 
     def _enter(self, accepted: DeliveredTrajectory, *, now: float) -> None:
-        self._journal.append(history.accepted(accepted))
+        self._journal.add_accepted(accepted)
         self.accepted_at = now
         self._traces.accepted(accepted, now=now)
         self._failure_budget.renew()
@@ -107,5 +106,5 @@ class Ingest:
 
     def _abandon(self, group: int, why: str) -> None:
         self._state.abandon(group)
-        self._journal.append(history.abandoned(group))
+        self._journal.add_abandoned(group)
         self._traces.abandoned(group, why)

@@ -14,7 +14,7 @@ from hetrl_core.task import Role, Task
 from hetrl_runtime.coordinator.ingest import Ingest
 from hetrl_runtime.coordinator.journal import history, journal
 from hetrl_runtime.coordinator.journal.history import Recorded
-from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.reporting.progress import RunSnapshot
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
 from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
@@ -22,9 +22,14 @@ from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
 from hetrl_runtime.coordinator.rules.members import Member, Members
 from hetrl_runtime.coordinator.rules.prompts import Prompts
-from hetrl_runtime.coordinator.rules.state import CommitRefused, RunState, WorkerBehind
+from hetrl_runtime.coordinator.rules.state import (
+    CommitRefused,
+    GroupLease,
+    RunState,
+    WorkerBehind,
+)
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
-from hetrl_runtime.process.faults import Point, passing
+from hetrl_runtime.process.faults import Point, fault_points
 from hetrl_runtime.tracing.groups import group_traces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -98,7 +103,7 @@ class Run:
         newest = recovered.newest
         if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
-        self._journal = Journal(path)
+        self._journal = RunJournal(path)
         self._ingest = Ingest(
             self.state,
             self._journal,
@@ -188,12 +193,19 @@ class Run:
             self._traces.waits(process, now=now)
             return groups if isinstance(groups, WorkerBehind) else ()
         ids = [identity for group in groups for identity in group.ids]
-        passing(Point.LEASE_DECIDED)
-        self._journal.append(history.lease_given(process, ids, worker_version=worker_version))
-        self._journal.flush()
-        passing(Point.LEASE_WRITTEN)
-        leases = tuple(self._prompt_lease(each.group, each.members) for each in groups)
+        self._journal.write_lease(process, ids, worker_version=worker_version)
+        leases = tuple(map(self._prompt_lease, groups))
         return self._traces.leased(process, leases, worker_version=worker_version, now=now)
+
+    def _prompt_lease(self, group: GroupLease) -> PromptLease:
+        prompt = self._prompts.of_group(group.group)
+        return PromptLease(
+            epoch=self.state.epoch,
+            group=group.group,
+            members=group.members,
+            question=prompt.question,
+            answer=prompt.answer,
+        )
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
         """Take trajectories in; their receipts may leave once ``write`` was called."""
@@ -201,9 +213,7 @@ class Run:
 
     def write(self) -> None:
         """Hand all that was decided so far to the operating system; it survives this process."""
-        passing(Point.DELIVERY_ACCEPTED)
-        self._journal.flush()
-        passing(Point.DELIVERY_WRITTEN)
+        self._journal.write_deliveries()
 
     # Batches and versions
 
@@ -211,10 +221,13 @@ class Run:
         """Return the batch of the current version; empty while it is not full."""
         batch = self.state.batch()
         if batch and self._batch_out_since is None:
-            self._batch_out_since = now
-            self._traces.handed_out(batch, now=now)
-            passing(Point.BATCH_CHOSEN)
+            self._hand_out(batch, now=now)
         return batch
+
+    @fault_points(after=Point.BATCH_CHOSEN)
+    def _hand_out(self, batch: tuple[DeliveredTrajectory, ...], *, now: float) -> None:
+        self._batch_out_since = now
+        self._traces.handed_out(batch, now=now)
 
     def commit(
         self,
@@ -241,20 +254,21 @@ class Run:
             self._batch_out_since = None
             # Nothing could be accepted while the bound was full: the wait starts again.
             self._ingest.accepted_at = now
-            passing(Point.COMMIT_DECIDED)
-            self._journal.append(
-                history.committed(version, consumed=consumed, discarded=discarded, report=report)
+            self._journal.write_commit(
+                version, consumed=consumed, discarded=discarded, report=report
             )
-            self._journal.flush()
-            passing(Point.COMMIT_WRITTEN)
-            self._traces.consumed(done.consumed, version=version - 1, step=traceparent, now=now)
-            self._record(Recorded(done=done, num_discarded=len(discarded), report=report), now=now)
-            passing(Point.COMMIT_REPORTED)
-            if self._journal.is_long:
-                self._journal.compact(history.entries(self.state, self._trainer_instance))
+            commit = Recorded(done=done, num_discarded=len(discarded), report=report)
+            self._report_commit(commit, step=traceparent, now=now)
+            self._journal.compact_if_long(self.state, self._trainer_instance)
         if ending:
             self.end(ending)
         return done.resume
+
+    @fault_points(after=Point.COMMIT_REPORTED)
+    def _report_commit(self, commit: Recorded, *, step: str, now: float) -> None:
+        done = commit.done
+        self._traces.consumed(done.consumed, version=done.resume.version - 1, step=step, now=now)
+        self._record(commit, now=now)
 
     def forcing(self) -> Callable[[], None]:
         """Return what brings all that was decided so far to the disk, for a thread to call once."""
@@ -264,21 +278,31 @@ class Run:
         """End the run, once; what comes later does not change the reason."""
         if self.ending is None:
             self.ending = ending
-            self._journal.append(history.ended(ending))
-            self._journal.force()
-            passing(Point.END_WRITTEN)
+            self._journal.write_ending(ending)
             log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
 
     def tick(self, *, now: float) -> bool:
         """Take expired leases back and give the run up where it hangs; tell whether it matters."""
+        has_expired = self._expire_leases(now=now)
+        self.members.forget_silent(now - FORGOTTEN_SECONDS)
+        if self.ending:
+            return has_expired
+        ending = verdict(
+            self._signs_of_life(), now=now, deadline_seconds=self.launch.startup_deadline_seconds
+        )
+        if ending:
+            self.end(ending)
+        return has_expired or ending is not None
+
+    def _expire_leases(self, *, now: float) -> bool:
         expired = self.state.expire(now=now)
         if expired:
             log.warning("leases expired: count=%d first=%s", len(expired), expired[0])
             self._traces.expired(expired)
-        self.members.forget_silent(now - FORGOTTEN_SECONDS)
-        if self.ending:
-            return bool(expired)
-        signs = SignsOfLife(
+        return bool(expired)
+
+    def _signs_of_life(self) -> SignsOfLife:
+        return SignsOfLife(
             started_at=self._started_at,
             trainer_seen_at=self.members.seen_at(Role.TRAINER),
             workers_seen_at=self.members.seen_at(Role.ROLLOUT),
@@ -288,10 +312,6 @@ class Run:
             accepted_at=None if self._is_trained else self._ingest.accepted_at,
             longest_step_seconds=self._reporting.longest_step_seconds,
         )
-        ending = verdict(signs, now=now, deadline_seconds=self.launch.startup_deadline_seconds)
-        if ending:
-            self.end(ending)
-        return bool(expired or ending)
 
     # Reports
 
@@ -346,9 +366,7 @@ class Run:
         self._batch_out_since = None
         self._ingest.accepted_at = now
         self._reporting.begin(now=now)
-        passing(Point.EPOCH_DECIDED)
-        self._journal.replace(history.entries(self.state, self._trainer_instance))
-        passing(Point.EPOCH_REPLACED)
+        self._journal.begin_epoch(self.state, self._trainer_instance)
         if resume.version >= self.launch.training.steps:
             self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
         log.info(
@@ -357,16 +375,6 @@ class Run:
             self.state.version,
             self.state.num_buffered,
             lost,
-        )
-
-    def _prompt_lease(self, group: int, members: tuple[int, ...]) -> PromptLease:
-        prompt = self._prompts.of_group(group)
-        return PromptLease(
-            epoch=self.state.epoch,
-            group=group,
-            members=members,
-            question=prompt.question,
-            answer=prompt.answer,
         )
 
     def _snapshot(self) -> RunSnapshot:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from hetrl_core.job.spec import DataSpec, ModelFiles, TrainingSpec
 from hetrl_core.launch import Launch
 from hetrl_core.task import Role, Task
-from hetrl_runtime.coordinator.journal.journal import Journal
+from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.rules.members import Member
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.run import Run
@@ -253,7 +253,7 @@ def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
         # A device that is always full takes the disk's place for a moment.
-        disk, run._journal = run._journal, Journal(Path("/dev/full"))
+        disk, run._journal = run._journal, RunJournal(Path("/dev/full"))
 
         with pytest.raises(OSError, match="No space left"):
             generate(run, now=1.0)
