@@ -40,14 +40,19 @@ class ModelRunner(Generic[AskedT, AnswerT]):
         """Run passes over queued requests until cancelled."""
         while True:
             requests = await self._queue.next()
-            self._looks(is_looking=True)
-            found = await asyncio.to_thread(self._model.look, [each.question for each in requests])
-            for request, answer in zip(requests, found, strict=True):
+            answers = await self._look([each.question for each in requests])
+            for request, answer in zip(requests, answers, strict=True):
                 if not request.answer.done():
                     request.answer.set_result(answer)
-            self.seen_tokens += sum(each.question.num_tokens for each in requests)
-            self._looks(is_looking=False)
 
-    def _looks(self, *, is_looking: bool) -> None:
+    async def _look(self, questions: list[AskedT]) -> list[AnswerT]:
+        """Run one pass, and note its beginning, its end and its tokens."""
+        self._set_looking(is_looking=True)
+        answers = await asyncio.to_thread(self._model.look, questions)
+        self.seen_tokens += sum(each.num_tokens for each in questions)
+        self._set_looking(is_looking=False)
+        return answers
+
+    def _set_looking(self, *, is_looking: bool) -> None:
         self.is_looking = is_looking
         self._note()

@@ -1,5 +1,7 @@
 """Metrics of an inference worker: its requests and their durations."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from hetrl_runtime.metrics.trainer import SECONDS_BUCKETS
@@ -11,9 +13,8 @@ class InferenceMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._last = ProcessStatus()
-        self.tokens = Counter(
-            "hetrl_inference_tokens", "Tokens that frozen models read.", registry=registry
-        )
+        counter = partial(Counter, registry=registry)
+        self.tokens = counter("hetrl_inference_tokens", "Tokens that frozen models read.")
         self.waiting = Gauge(
             "hetrl_inference_waiting_trajectories",
             "Responses that wait for their turn.",
@@ -25,12 +26,8 @@ class InferenceMetrics:
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
-        self.idle_seconds = Counter(
-            "hetrl_inference_idle_seconds", "Time with nothing to score.", registry=registry
-        )
-        self.busy_seconds = Counter(
-            "hetrl_inference_busy_seconds", "Time with something to score.", registry=registry
-        )
+        self.idle_seconds = counter("hetrl_inference_idle_seconds", "Time with nothing to score.")
+        self.busy_seconds = counter("hetrl_inference_busy_seconds", "Time with something to score.")
 
     def show(self, status: ProcessStatus) -> None:
         """Bring the series to this status; counters get what was added since the last."""

@@ -1,6 +1,7 @@
 """Metrics of the trainer: its steps, their effect on the policy, and their delays."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -27,41 +28,31 @@ class TrainerMetrics:
     """The trainer's series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.step = Gauge("hetrl_trainer_step", "Steps done.", registry=registry)
-        self.step_seconds = Histogram(
-            "hetrl_trainer_step_seconds",
-            "Whole steps, waiting included.",
-            buckets=SECONDS_BUCKETS,
-            registry=registry,
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, buckets=SECONDS_BUCKETS, registry=registry)
+        self.step = gauge("hetrl_trainer_step", "Steps done.")
+        self.step_seconds = histogram(
+            "hetrl_trainer_step_seconds", "Whole steps, waiting included."
         )
-        self.wait_seconds = Histogram(
-            "hetrl_trainer_wait_seconds",
-            "Waiting for a batch, per step.",
-            buckets=SECONDS_BUCKETS,
-            registry=registry,
+        self.wait_seconds = histogram(
+            "hetrl_trainer_wait_seconds", "Waiting for a batch, per step."
         )
-        self.checkpoint_seconds = Histogram(
-            "hetrl_trainer_checkpoint_seconds",
-            "Writing a checkpoint, during training.",
-            buckets=SECONDS_BUCKETS,
-            registry=registry,
+        self.checkpoint_seconds = histogram(
+            "hetrl_trainer_checkpoint_seconds", "Writing a checkpoint, during training."
         )
-        self.checkpoint_stall_seconds = Histogram(
+        self.checkpoint_stall_seconds = histogram(
             "hetrl_trainer_checkpoint_stall_seconds",
             "Training held up by a checkpoint, for its copy and for the one before.",
-            buckets=SECONDS_BUCKETS,
-            registry=registry,
         )
         self.tokens = Counter(
             "hetrl_trainer_tokens", "Response tokens trained on.", registry=registry
         )
-        self.last_step_at = Gauge(
+        self.last_step_at = gauge(
             "hetrl_trainer_last_step_timestamp_seconds",
             "When the last step was committed, as Unix time.",
-            registry=registry,
         )
         self._figures = {
-            figure: Gauge(f"hetrl_trainer_{name}", help_, registry=registry)
+            figure: gauge(f"hetrl_trainer_{name}", help_)
             for figure, (name, help_) in _FIGURES.items()
         }
 
