@@ -4,7 +4,6 @@ from prometheus_client import CollectorRegistry
 
 from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.activity import Activity
-from hetrl_runtime.rollout.status_metrics import StatusSeries
 from hetrl_runtime.wire.values import ProcessStatus
 
 
@@ -22,10 +21,10 @@ def test_time_counts_as_what_held_before_each_change() -> None:
 
 def test_series_follow_successive_statuses() -> None:
     registry = CollectorRegistry()
-    series = StatusSeries(RolloutMetrics(registry))
+    metrics = RolloutMetrics(registry)
 
-    series.show(ProcessStatus(version=1, running=3, generated_tokens=100, busy_seconds=2.0))
-    series.show(ProcessStatus(version=2, running=1, generated_tokens=150, busy_seconds=2.5))
+    metrics.show(ProcessStatus(version=1, running=3, generated_tokens=100, busy_seconds=2.0))
+    metrics.show(ProcessStatus(version=2, running=1, generated_tokens=150, busy_seconds=2.5))
 
     assert registry.get_sample_value("hetrl_tokens_generated_total") == 150
     assert registry.get_sample_value("hetrl_rollout_busy_seconds_total") == 2.5

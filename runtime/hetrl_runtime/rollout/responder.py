@@ -1,0 +1,163 @@
+"""One response of a rollout worker: sampled by the engine, scored, and delivered.
+
+    lease ─▶ engine ─▶ verifier, inference workers ─▶ coordinator
+
+``loop`` gets the leases, and changes the engine's weights meanwhile.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from hetrl_core.launch import Launch
+from hetrl_core.task import Task
+from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.reward.length import length_penalty
+from hetrl_runtime.rollout.engine import Generation, GenerationRequest
+from hetrl_runtime.rollout.equipment import Equipment
+from hetrl_runtime.rollout.multi_turn import last_turn, respond
+from hetrl_runtime.rollout.observer import RolloutObserver
+from hetrl_runtime.rollout.prompts import PromptTooLong
+from hetrl_runtime.rollout.response_trace import ResponseTrace
+from hetrl_runtime.tracing.current import current_span, traced
+from hetrl_runtime.wire.trajectory import (
+    FailedTrajectory,
+    LogProbs,
+    SampledTrajectory,
+    TrajectoryId,
+)
+from hetrl_runtime.wire.values import PromptLease
+
+
+class Responder:
+    """The steps from a leased prompt to a delivered trajectory."""
+
+    def __init__(
+        self, launch: Launch, *, process: str, equipment: Equipment, observer: RolloutObserver
+    ) -> None:
+        self._launch = launch
+        self._process = process
+        self._engine = equipment.engine
+        self._prompts = equipment.prompts
+        self._scorer = equipment.scorer
+        self._client = equipment.client
+        self._inference = equipment.inference
+        self._observer = observer
+        self._model = launch.model.source.rstrip("/").rpartition("/")[2]
+        self._asks_reference = Task.REFERENCE_INFERENCE in launch.inference_tasks
+        # A trajectory whose lease ran out may be leased to us again while we still generate it.
+        self._request_numbers = count()
+
+    @fault_points(after=Point.RESPONSE_SAMPLED)
+    async def sample(
+        self, lease: PromptLease, identity: TrajectoryId
+    ) -> SampledTrajectory | FailedTrajectory:
+        """Sample a response to a leased prompt, or return why there is none."""
+        started = time.monotonic()
+        data = self._launch.data
+        prompt = self._prompts.encode(lease.question, max_prompt_tokens=data.max_prompt_tokens)
+        if isinstance(prompt, PromptTooLong):
+            return FailedTrajectory(
+                group=identity.group,
+                member=identity.member,
+                epoch=lease.epoch,
+                process=self._process,
+                error=str(prompt),
+            )
+        request = GenerationRequest(
+            id=f"{lease.epoch}/{identity}/{next(self._request_numbers)}",
+            prompt_tokens=prompt,
+            max_tokens=data.max_response_tokens,
+            temperature=self._launch.algorithm.temperature,
+        )
+        generation = await self._generate(request)
+        sampled = SampledTrajectory(
+            group=identity.group,
+            member=identity.member,
+            epoch=lease.epoch,
+            process=self._process,
+            prompt_tokens=np.array(prompt, np.int32),
+            response_tokens=np.array(generation.tokens, np.int32),
+            behaviour_log_probs=np.array(generation.log_probs, np.float32),
+            token_versions=np.array(generation.versions, np.int32),
+            reward=0.0,
+            finish_reason=generation.finish_reason,
+            generation_seconds=time.monotonic() - started,
+            response_text=self._prompts.transcript(generation.tokens),
+            question=lease.question,
+            answer=lease.answer,
+            traceparent=current_span().traceparent,
+        )
+        self._observer.sampled(sampled)
+        return sampled
+
+    @traced("generate")
+    async def _generate(self, request: GenerationRequest) -> Generation:
+        span = current_span()
+        span.note({"hetrl.rollout": self._process})
+        trace = ResponseTrace(span=span, model=self._model)
+        return await respond(self._engine, request, self._prompts.calls, trace)
+
+    async def score(
+        self, sampled: SampledTrajectory | FailedTrajectory, answer: str
+    ) -> SampledTrajectory | FailedTrajectory | None:
+        """Return a response with its reward and the reference's log-probabilities.
+
+        A failure is returned as it is; None: the response is not wanted any more.
+        """
+        if isinstance(sampled, FailedTrajectory):
+            return sampled
+        reward, log_probs = await asyncio.gather(
+            self._reward(sampled, answer), self._reference_log_probs(sampled)
+        )
+        if reward is None or (log_probs is None and self._asks_reference):
+            return None
+        return replace(sampled, reward=reward, reference_log_probs=log_probs)
+
+    async def _reference_log_probs(self, sampled: SampledTrajectory) -> LogProbs | None:
+        """Return the reference's log-probabilities, where inference workers have the reference."""
+        return await self._ask_reference(sampled) if self._asks_reference else None
+
+    @traced("reference")
+    async def _ask_reference(self, sampled: SampledTrajectory) -> LogProbs | None:
+        assert self._inference
+        return await self._inference.reference_log_probs(
+            sampled, is_wanted=lambda: self._client.wants(sampled.id)
+        )
+
+    @traced("reward")
+    async def _reward(self, sampled: SampledTrajectory, answer: str) -> float | None:
+        data = self._launch.data
+        current_span().note({"hetrl.verifier": data.reward})
+        reward = await self._judged(sampled, answer)
+        if reward is None:
+            return None
+        if data.length_penalty:
+            reward -= length_penalty(
+                sampled.num_response_tokens,
+                max_tokens=data.max_response_tokens,
+                penalty=data.length_penalty,
+            )
+        current_span().note({"hetrl.reward": reward})
+        return reward
+
+    async def _judged(self, sampled: SampledTrajectory, answer: str) -> float | None:
+        """Return the reward of the last turn, by the verifier or the reward model."""
+        final = last_turn(sampled.response_tokens.tolist(), sampled.token_versions.tolist())
+        response = self._prompts.decode(final)
+        if self._scorer:
+            return await self._scorer.score(response, answer)
+        assert self._inference
+        return await self._inference.reward(
+            sampled.question, response, is_wanted=lambda: self._client.wants(sampled.id)
+        )
+
+    @fault_points(before=Point.RESPONSE_SCORED, after=Point.RESPONSE_ACKNOWLEDGED)
+    @traced("deliver")
+    async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> None:
+        """Deliver a trajectory; return once the coordinator has acknowledged it."""
+        outcome = await self._client.deliver(trajectory)
+        current_span().note({"hetrl.outcome": str(outcome)})
