@@ -17,17 +17,14 @@ from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.journal.run_journal import RunJournal
 from hetrl_runtime.coordinator.reporting.progress import RunSnapshot
 from hetrl_runtime.coordinator.reporting.reporting import Reporting
+from hetrl_runtime.coordinator.rules.commits import CommitRefused
 from hetrl_runtime.coordinator.rules.deadlines import SignsOfLife, verdict
 from hetrl_runtime.coordinator.rules.dynamic_sampling import DynamicSampling
 from hetrl_runtime.coordinator.rules.failure_budget import FailureBudget
 from hetrl_runtime.coordinator.rules.members import Member, Members
+from hetrl_runtime.coordinator.rules.open_groups import GroupLease
 from hetrl_runtime.coordinator.rules.prompts import Prompts
-from hetrl_runtime.coordinator.rules.state import (
-    CommitRefused,
-    GroupLease,
-    RunState,
-    WorkerBehind,
-)
+from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.process.faults import Point, fault_points
 from hetrl_runtime.tracing.groups import group_traces

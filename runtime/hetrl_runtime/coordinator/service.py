@@ -24,8 +24,9 @@ from grpc.aio import ServicerContext as Context
 from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.notifier import Notifier
+from hetrl_runtime.coordinator.rules.commits import CommitRefused
 from hetrl_runtime.coordinator.rules.members import Member
-from hetrl_runtime.coordinator.rules.state import CommitRefused, WorkerBehind
+from hetrl_runtime.coordinator.rules.state import WorkerBehind
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT

@@ -1,7 +1,8 @@
 """States of a run as tests need them, and one worker's and the trainer's usual moves."""
 
 from hetrl_core.job.algorithm import AlgorithmSpec
-from hetrl_runtime.coordinator.rules.state import Committed, RunState, WorkerBehind
+from hetrl_runtime.coordinator.rules.commits import Committed
+from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.trajectories import a_trajectory, delivered

@@ -2,12 +2,8 @@
 
 import pytest
 
-from hetrl_runtime.coordinator.rules.state import (
-    MAX_FAILURES,
-    CommitRefused,
-    Committed,
-    WorkerBehind,
-)
+from hetrl_runtime.coordinator.rules.commits import CommitRefused, Committed
+from hetrl_runtime.coordinator.rules.state import MAX_FAILURES, WorkerBehind
 from hetrl_runtime.wire.trajectory import FailedTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint
 from tests.runtime.coordinator.states import OTHER, WORKER, a_state, deliver, lease, step

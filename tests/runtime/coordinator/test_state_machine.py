@@ -18,7 +18,8 @@ from hypothesis.stateful import (
 
 from hetrl_core.job.algorithm import AlgorithmSpec
 from hetrl_runtime.coordinator.journal import history
-from hetrl_runtime.coordinator.rules.state import Committed, RunState, WorkerBehind
+from hetrl_runtime.coordinator.rules.commits import Committed
+from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
 from hetrl_runtime.wire.values import Outcome, ResumePoint, StepReport
 from tests.runtime.trajectories import a_trajectory, delivered

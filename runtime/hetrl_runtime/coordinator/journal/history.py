@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from hetrl_runtime.coordinator.rules.state import CommitRefused, Committed, RunState
+from hetrl_runtime.coordinator.rules.commits import CommitRefused, Committed
+from hetrl_runtime.coordinator.rules.state import RunState
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory

@@ -11,8 +11,8 @@ from hetrl_runtime.coordinator.journal.history import Recorded
 from hetrl_runtime.coordinator.reporting.curves import Curves
 from hetrl_runtime.coordinator.reporting.progress import Progresses, RunSnapshot
 from hetrl_runtime.coordinator.reporting.run_files import ReportFiles, step_record
+from hetrl_runtime.coordinator.rules.commits import Committed
 from hetrl_runtime.coordinator.rules.members import Members
-from hetrl_runtime.coordinator.rules.state import Committed
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.values import Ending, Outcome
