@@ -1,13 +1,11 @@
 """Points at which a process can be made to die: each is real, and only death is changed by them."""
 
-import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,46 +43,26 @@ def test_every_point_is_passed_at_one_place():
     assert passed == dict.fromkeys(Point.__members__, 1)
 
 
-def marked_function(marks: list[str]) -> Callable[[bool], object]:
-    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
-    def function(fails: bool) -> str:
-        marks.append("called")
-        if fails:
-            raise OSError("no disk")
-        return "result"
-
-    return function
-
-
-def marked_coroutine_function(marks: list[str]) -> Callable[[bool], object]:
-    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
-    async def function(fails: bool) -> str:
-        await asyncio.sleep(0)
-        marks.append("called")
-        if fails:
-            raise OSError("no disk")
-        return "result"
-
-    return lambda fails: asyncio.run(function(fails))
-
-
-@pytest.mark.parametrize("make", [marked_function, marked_coroutine_function])
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
 def test_fault_points_are_before_a_call_and_after_its_return(
-    make: Callable[[list[str]], Callable[[bool], object]],
-    fails: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marks: list[str] = []
     monkeypatch.setattr(faults, "passing", lambda point: marks.append(str(point)))
-    function = make(marks)
+
+    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
+    def function() -> str:
+        marks.append("called")
+        if fails:
+            raise OSError("no disk")
+        return "result"
 
     if fails:
         with pytest.raises(OSError, match="no disk"):
-            function(True)
+            function()
         assert marks == ["lease-decided", "called"]
     else:
-        assert function(False) == "result"
+        assert function() == "result"
         assert marks == ["lease-decided", "called", "lease-written"]
 
 

@@ -5,16 +5,11 @@ third time. Without the variable, a point costs a comparison. Names say what has
 at each point memory, disk and peers differ in what they know.
 """
 
-import inspect
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum, unique
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 DIE_AT = "HETRL_DIE_AT"
 
@@ -91,38 +86,14 @@ def passing(point: Point) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fault_points(
-    *, before: Point | None = None, after: Point | None = None
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function or coroutine function with the points before a call and after its return.
+@contextmanager
+def fault_points(*, before: Point | None = None, after: Point | None = None) -> Iterator[None]:
+    """Mark a block: a point before it, and one after it that an exception does not reach.
 
-    A call that raises does not reach the second one.
+    It also decorates functions.
     """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        if inspect.iscoroutinefunction(function):
-
-            @wraps(function)
-            async def marked_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                _pass(before)
-                result = await function(*args, **kwargs)
-                _pass(after)
-                return result
-
-            return cast("Callable[P, R]", marked_coroutine)
-
-        @wraps(function)
-        def marked(*args: P.args, **kwargs: P.kwargs) -> R:
-            _pass(before)
-            result = function(*args, **kwargs)
-            _pass(after)
-            return result
-
-        return marked
-
-    return decorate
-
-
-def _pass(point: Point | None) -> None:
-    if point is not None:
-        passing(point)
+    if before:
+        passing(before)
+    yield
+    if after:
+        passing(after)

@@ -159,13 +159,12 @@ class RolloutLoop:
             self._fetching = None
 
     async def _load(self, snapshot: Snapshot) -> None:
-        paused_seconds = await self._update_engine(snapshot)
+        with fault_points(before=Point.WEIGHTS_FETCHED, after=Point.WEIGHTS_LOADED):
+            paused_seconds = await self._engine.update_weights(
+                snapshot.data, version=snapshot.version
+            )
         self._has_loaded.set()
         self._observer.loaded(snapshot, paused_seconds=paused_seconds)
-
-    @fault_points(before=Point.WEIGHTS_FETCHED, after=Point.WEIGHTS_LOADED)
-    async def _update_engine(self, snapshot: Snapshot) -> float:
-        return await self._engine.update_weights(snapshot.data, version=snapshot.version)
 
     async def _keep_reporting(self) -> None:
         while True:

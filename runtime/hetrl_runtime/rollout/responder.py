@@ -51,11 +51,16 @@ class Responder:
         # A trajectory whose lease ran out may be leased to us again while we still generate it.
         self._request_numbers = count()
 
-    @fault_points(after=Point.RESPONSE_SAMPLED)
     async def sample(
         self, lease: PromptLease, identity: TrajectoryId
     ) -> SampledTrajectory | FailedTrajectory:
         """Sample a response to a leased prompt, or return why there is none."""
+        with fault_points(after=Point.RESPONSE_SAMPLED):
+            return await self._sample(lease, identity)
+
+    async def _sample(
+        self, lease: PromptLease, identity: TrajectoryId
+    ) -> SampledTrajectory | FailedTrajectory:
         started = time.monotonic()
         data = self._launch.data
         prompt = self._prompts.encode(lease.question, max_prompt_tokens=data.max_prompt_tokens)
@@ -94,12 +99,11 @@ class Responder:
         self._observer.sampled(sampled)
         return sampled
 
-    @traced("generate")
     async def _generate(self, request: GenerationRequest) -> Generation:
-        span = current_span()
-        span.note({"hetrl.rollout": self._process})
-        trace = ResponseTrace(span=span, model=self._model)
-        return await respond(self._engine, request, self._prompts.calls, trace)
+        with traced("generate") as span:
+            span.note({"hetrl.rollout": self._process})
+            trace = ResponseTrace(span=span, model=self._model)
+            return await respond(self._engine, request, self._prompts.calls, trace)
 
     async def score(
         self, sampled: SampledTrajectory | FailedTrajectory, answer: str
@@ -119,29 +123,28 @@ class Responder:
 
     async def _reference_log_probs(self, sampled: SampledTrajectory) -> LogProbs | None:
         """Return the reference's log-probabilities, where inference workers have the reference."""
-        return await self._ask_reference(sampled) if self._asks_reference else None
-
-    @traced("reference")
-    async def _ask_reference(self, sampled: SampledTrajectory) -> LogProbs | None:
+        if not self._asks_reference:
+            return None
         assert self._inference
-        return await self._inference.reference_log_probs(
-            sampled, is_wanted=lambda: self._client.wants(sampled.id)
-        )
+        with traced("reference"):
+            return await self._inference.reference_log_probs(
+                sampled, is_wanted=lambda: self._client.wants(sampled.id)
+            )
 
-    @traced("reward")
     async def _reward(self, sampled: SampledTrajectory, answer: str) -> float | None:
         data = self._launch.data
-        current_span().note({"hetrl.verifier": data.reward})
-        reward = await self._judged(sampled, answer)
-        if reward is None:
-            return None
-        if data.length_penalty:
-            reward -= length_penalty(
-                sampled.num_response_tokens,
-                max_tokens=data.max_response_tokens,
-                penalty=data.length_penalty,
-            )
-        current_span().note({"hetrl.reward": reward})
+        with traced("reward") as span:
+            span.note({"hetrl.verifier": data.reward})
+            reward = await self._judged(sampled, answer)
+            if reward is None:
+                return None
+            if data.length_penalty:
+                reward -= length_penalty(
+                    sampled.num_response_tokens,
+                    max_tokens=data.max_response_tokens,
+                    penalty=data.length_penalty,
+                )
+            span.note({"hetrl.reward": reward})
         return reward
 
     async def _judged(self, sampled: SampledTrajectory, answer: str) -> float | None:
@@ -155,9 +158,11 @@ class Responder:
             sampled.question, response, is_wanted=lambda: self._client.wants(sampled.id)
         )
 
-    @fault_points(before=Point.RESPONSE_SCORED, after=Point.RESPONSE_ACKNOWLEDGED)
-    @traced("deliver")
     async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> None:
         """Deliver a trajectory; return once the coordinator has acknowledged it."""
-        outcome = await self._client.deliver(trajectory)
-        current_span().note({"hetrl.outcome": str(outcome)})
+        with (
+            fault_points(before=Point.RESPONSE_SCORED, after=Point.RESPONSE_ACKNOWLEDGED),
+            traced("deliver") as span,
+        ):
+            outcome = await self._client.deliver(trajectory)
+            span.note({"hetrl.outcome": str(outcome)})

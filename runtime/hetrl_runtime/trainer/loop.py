@@ -28,7 +28,7 @@ from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
 from hetrl_runtime.process.faults import Point, fault_points
 from hetrl_runtime.tracing.current import current_span, traced
-from hetrl_runtime.tracing.span import NO_TRACER, Span, Tracer
+from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.trainer.batch import Batch, collate
 from hetrl_runtime.trainer.batch_checks import Checked, SignalWatch, check, shuffled
 from hetrl_runtime.trainer.checkpoints.checkpoint import CheckpointFolder
@@ -228,10 +228,10 @@ class Leader:
         return collate(trajectories, rewards=rewards)
 
     @fault_points(after=Point.VERSION_PUBLISHED)
-    @traced("publish weights")
     def _publish(self, version: int) -> None:
-        current_span().note({"hetrl.weights_bytes": len(self._weights)})
-        self._server.publish(Snapshot(version=version, data=self._weights))
+        with traced("publish weights") as span:
+            span.note({"hetrl.weights_bytes": len(self._weights)})
+            self._server.publish(Snapshot(version=version, data=self._weights))
         self._observer.published()
 
     def _compared_in(self, trajectory: SampledTrajectory) -> int:
@@ -244,22 +244,12 @@ class Leader:
     def _commit(
         self, version: int, checked: Checked, figures: dict[str, float], ending: Ending | None
     ) -> None:
-        self._send_commit(version, checked, figures, ending, step=current_span())
-        self._observer.committed(self._resume.version, checked, figures)
-        self._client.report(self._observer.status)
-
-    @fault_points(after=Point.VERSION_COMMITTED)
-    @traced("commit")
-    def _send_commit(
-        self,
-        version: int,
-        checked: Checked,
-        figures: dict[str, float],
-        ending: Ending | None,
-        *,
-        step: Span,
-    ) -> None:
-        with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
+        step = current_span()
+        with (
+            fault_points(after=Point.VERSION_COMMITTED),
+            traced("commit"),
+            self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS),
+        ):
             self._resume = self._client.commit(
                 version=version,
                 consumed=[each.id for each in checked.admitted],
@@ -268,6 +258,8 @@ class Leader:
                 ending=ending,
                 traceparent=step.traceparent,
             )
+        self._observer.committed(self._resume.version, checked, figures)
+        self._client.report(self._observer.status)
 
     def _save(self) -> None:
         if self._trained_version != self._resume.version:
@@ -278,28 +270,24 @@ class Leader:
         if self._saved_version == self._resume.version:
             return
         self._peers.give(Order(version=self._resume.version, saves=True))
-        self._begin_checkpoint(step=current_span())
+        # Writing outlives the checkpoint's span.
+        step = current_span()
+        with traced("checkpoint"):
+            self._writer.begin(
+                self._resume,
+                save_model=partial(self._learner.save_policy, weights=self._weights),
+                state=self._learner.state,
+                span=step,
+            )
         self._saved_version = self._resume.version
 
-    @traced("checkpoint")
-    def _begin_checkpoint(self, *, step: Span) -> None:
-        self._writer.begin(
-            self._resume,
-            save_model=partial(self._learner.save_policy, weights=self._weights),
-            state=self._learner.state,
-            span=step,
-        )
-
+    @fault_points(before=Point.LAST_CHECKPOINT_DONE)
     def _conclude(self, ending: Ending) -> Ending | None:
         """Let the coordinator end a run that is done, now that its last version is kept."""
         try:
-            self._send_conclusion(ending)
+            with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
+                self._client.conclude(version=self._resume.version, ending=ending)
         except StopRequested:
             log.info("stopping: the coordinator does not know that all steps are done")
             return None
         return ending
-
-    @fault_points(before=Point.LAST_CHECKPOINT_DONE)
-    def _send_conclusion(self, ending: Ending) -> None:
-        with self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS):
-            self._client.conclude(version=self._resume.version, ending=ending)

@@ -1,4 +1,4 @@
-"""The current span of a thread or task, and functions that are parts of it."""
+"""The current span of a thread or task, and blocks that are parts of it."""
 
 import asyncio
 
@@ -22,10 +22,10 @@ def inner() -> str:
     return current_span().traceparent
 
 
-@traced("concurrent")
 async def concurrent() -> None:
-    await asyncio.sleep(0)
-    current_span().note({"noted": True})
+    with traced("concurrent") as span:
+        await asyncio.sleep(0)
+        span.note({"noted": True})
 
 
 @traced("failed")
