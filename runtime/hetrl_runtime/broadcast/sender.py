@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import grpc
@@ -70,12 +69,7 @@ class Sender:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()

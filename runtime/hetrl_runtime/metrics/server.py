@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from types import TracebackType
 from typing import Self
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -88,12 +87,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

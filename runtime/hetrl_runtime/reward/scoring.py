@@ -13,7 +13,6 @@ import resource
 import signal
 import threading
 from functools import lru_cache
-from types import TracebackType
 from typing import Self
 
 from pebble import ProcessExpired, ProcessPool
@@ -74,12 +73,7 @@ class VerifierPool:
         self._pool.schedule(_score, args=["", ""])
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._pool.stop()  # type: ignore[no-untyped-call]
         await asyncio.to_thread(self._pool.join)
 

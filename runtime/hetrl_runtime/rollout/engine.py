@@ -18,6 +18,25 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """One response that is asked for. ``id`` is unique among those that are running."""
+
+    id: str
+    prompt_tokens: tuple[int, ...]
+    max_tokens: int
+    temperature: float = 1.0
+    """0: greedy; its log-probabilities are those of temperature 1."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt_tokens:
+            raise ValueError(f"request {self.id}: the prompt has no tokens")
+        if self.max_tokens < 1:
+            raise ValueError(f"request {self.id}: max_tokens must be >= 1, got {self.max_tokens}")
+        if self.temperature < 0:
+            raise ValueError(f"request {self.id}: temperature must be >= 0, got {self.temperature}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
     """Settings of an engine."""
 
@@ -49,24 +68,18 @@ class EngineSettings:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
 
+    def expect_room(self, request: GenerationRequest) -> None:
+        """Refuse a request that is too long.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationRequest:
-    """One response that is asked for. ``id`` is unique among those that are running."""
-
-    id: str
-    prompt_tokens: tuple[int, ...]
-    max_tokens: int
-    temperature: float = 1.0
-    """0: greedy; its log-probabilities are those of temperature 1."""
-
-    def __post_init__(self) -> None:
-        if not self.prompt_tokens:
-            raise ValueError(f"request {self.id}: the prompt has no tokens")
-        if self.max_tokens < 1:
-            raise ValueError(f"request {self.id}: max_tokens must be >= 1, got {self.max_tokens}")
-        if self.temperature < 0:
-            raise ValueError(f"request {self.id}: temperature must be >= 0, got {self.temperature}")
+        Raises:
+            ValueError: prompt and ``max_tokens`` together exceed ``max_sequence_tokens``.
+        """
+        total = len(request.prompt_tokens) + request.max_tokens
+        if total > self.max_sequence_tokens:
+            raise ValueError(
+                f"request {request.id}: prompt and max_tokens are {total} tokens, "
+                f"the limit is {self.max_sequence_tokens}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

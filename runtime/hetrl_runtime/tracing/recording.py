@@ -6,7 +6,6 @@ empties, and what does not fit is lost.
 
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -159,12 +158,7 @@ class RecordedSpan(Span):
         if self._span.is_recording():
             self._span.end(self._clock.ns(time.monotonic() if ended_at is None else ended_at))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
             self._span.set_status(Status(StatusCode.ERROR, str(error)[:200]))
             self.note({"error.type": type(error).__name__})

@@ -5,7 +5,6 @@ These two record nothing: untraced runs and trajectories use them, at the price 
 """
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 Value = str | bool | int | float | tuple[str, ...]
@@ -48,12 +47,7 @@ class Span:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.end()
 
 

@@ -106,15 +106,7 @@ class Batch:
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return all that it holds, in a fixed order."""
-        return (
-            self.tokens_BT,
-            self.is_token_BT,
-            self.mask_BR,
-            self.behaviour_BR,
-            self.reference_BR,
-            self.rewards_B,
-            self.groups_B,
-        )
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     def rows(self, chosen: Tensor | slice) -> Self:
         """Return some of the trajectories, all positions kept."""

@@ -118,19 +118,20 @@ class Learner:
             )
         ]
         targets, valuation = self._compute_targets(batch, [parts for _, parts in shares])
+        trains_actor = version >= self._warm_up_steps
         for rows, parts in shares:
             whole = Whole(
                 num_tokens=batch.rows(rows).num_tokens,
                 num_trajectories=len(rows),
                 most_tokens=self._max_response_tokens,
             )
-            if self.actor and version >= self._warm_up_steps:
+            if self.actor and trains_actor:
                 self.actor.step(batch, parts, whole, targets, version=version - self._warm_up_steps)
             if self.critic and valuation:
                 self.critic.step(batch, parts, whole, valuation, version=version)
-        metrics = self._of_actor(len(shares), version) if version >= self._warm_up_steps else {}
+        metrics = self._actor_metrics(len(shares), version) if trains_actor else {}
         if valuation:
-            metrics |= self._of_critic(len(shares), version) | valuation.figures(batch)
+            metrics |= self._critic_metrics(len(shares), version) | valuation.figures(batch)
         return metrics
 
     def _compute_targets(
@@ -211,7 +212,7 @@ class Learner:
         advantages_B = group_advantages(rewards_B, batch.groups_B, self._algorithm.advantage)
         return advantages_B[:, None].expand_as(batch.behaviour_BR)
 
-    def _of_actor(self, num_minibatches: int, version: int) -> dict[str, float]:
+    def _actor_metrics(self, num_minibatches: int, version: int) -> dict[str, float]:
         """Return the metrics of the policy's minibatches, from all processes."""
         minibatch_metrics = self.actor.minibatch_metrics if self.actor else None
         found, norm = means(
@@ -220,7 +221,7 @@ class Learner:
         rate = learning_rate_at(version - self._warm_up_steps, peak=self._training.learning_rate)
         return {**found, "gradient_norm": norm, "learning_rate": rate}
 
-    def _of_critic(self, num_minibatches: int, version: int) -> dict[str, float]:
+    def _critic_metrics(self, num_minibatches: int, version: int) -> dict[str, float]:
         """Return the metrics of the critic's minibatches, from all processes."""
         minibatch_metrics = self.critic.minibatch_metrics if self.critic else None
         found, norm = means(

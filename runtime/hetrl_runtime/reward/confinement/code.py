@@ -6,7 +6,6 @@ sets a time limit, and replaces the process when it takes too long or dies.
 
 import asyncio
 import logging
-from types import TracebackType
 from typing import Self
 
 from hetrl_core.job.spec import PythonReward
@@ -53,12 +52,7 @@ class ConfinedCode:
             raise OSError(f"data.python: {file} does not start: {reason}") from error
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
     async def score(self, response: str, answer: str) -> float:

@@ -25,8 +25,6 @@ LIFE_RESPONSES = 100
 
 _LOOK_SECONDS = 0.05
 
-_LOOK_SECONDS = 0.05
-
 
 class FunctionError(ValueError):
     """The code said what was wrong; its process lives, and can be asked again."""

@@ -70,23 +70,13 @@ class TransformersEngine:
                 f"got {settings.tensor_parallel}"
             )
         self._settings = settings
-        self._version = 0
-        self._generated_tokens = 0
+        self.version = 0
+        self.generated_tokens = 0
         self._inbox: SimpleQueue[_Command] = SimpleQueue()
         self._waiting: deque[GenerationRequest] = deque()
         self._results: dict[str, asyncio.Future[Generation]] = {}
         self._thread = Thread(target=self._run, name="transformers-engine", daemon=True)
         self._failure: BaseException | None = None
-
-    @property
-    def version(self) -> int:
-        """See ``InferenceEngine``."""
-        return self._version
-
-    @property
-    def generated_tokens(self) -> int:
-        """See ``InferenceEngine``."""
-        return self._generated_tokens
 
     async def start(self) -> None:
         """See ``InferenceEngine``."""
@@ -98,12 +88,7 @@ class TransformersEngine:
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See ``InferenceEngine``."""
-        total = len(request.prompt_tokens) + request.max_tokens
-        if total > self._settings.max_sequence_tokens:
-            raise ValueError(
-                f"request {request.id}: prompt and max_tokens are {total} tokens, "
-                f"the limit is {self._settings.max_sequence_tokens}"
-            )
+        self._settings.expect_room(request)
         self._raise_failure()
         result: asyncio.Future[Generation] = self._loop.create_future()
         self._inbox.put(_Admit(request, result))
@@ -144,7 +129,7 @@ class TransformersEngine:
             while self._obey_commands():
                 self._admit_waiting()
                 if len(self._slots):
-                    self._deliver(self._slots.step(self._version))
+                    self._deliver(self._slots.step(self.version))
         except BaseException as failure:  # callers must not wait after any error
             self._failure = failure
         self._abandon_all()
@@ -178,7 +163,7 @@ class TransformersEngine:
     def _deliver(self, finished: list[tuple[str, Generation]]) -> None:
         if not finished:
             return
-        self._generated_tokens += sum(len(generation.tokens) for _, generation in finished)
+        self.generated_tokens += sum(len(generation.tokens) for _, generation in finished)
         settled = [(self._results.pop(name), generation) for name, generation in finished]
         self._loop.call_soon_threadsafe(_resolve, settled)
 
@@ -192,7 +177,7 @@ class TransformersEngine:
         started = time.monotonic()
         self._weights.exchange(prepared)
         self._slots.recompute()
-        self._version = version
+        self.version = version
         return time.monotonic() - started
 
     def _abandon_all(self) -> None:

@@ -42,19 +42,9 @@ class VllmEngine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
-        self._version = 0
-        self._generated_tokens = 0
+        self.version = 0
+        self.generated_tokens = 0
         self._llm: Any = None
-
-    @property
-    def version(self) -> int:
-        """See ``InferenceEngine``."""
-        return self._version
-
-    @property
-    def generated_tokens(self) -> int:
-        """See ``InferenceEngine``."""
-        return self._generated_tokens
 
     async def start(self) -> None:
         """See ``InferenceEngine``."""
@@ -66,16 +56,11 @@ class VllmEngine:
         self._llm = await asyncio.to_thread(_load, self._settings)
         config = self._llm.vllm_config.model_config.hf_config
         self._has_tied_embeddings = bool(getattr(config, "tie_word_embeddings", False))
-        await self._llm.update_weight_version(str(self._version))
+        await self._llm.update_weight_version(str(self.version))
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """See ``InferenceEngine``."""
-        total = len(request.prompt_tokens) + request.max_tokens
-        if total > self._settings.max_sequence_tokens:
-            raise ValueError(
-                f"request {request.id}: prompt and max_tokens are {total} tokens, "
-                f"the limit is {self._settings.max_sequence_tokens}"
-            )
+        self._settings.expect_room(request)
         prompt = vllm.TokensPrompt(prompt_token_ids=list(request.prompt_tokens))
         try:
             async for output in self._llm.generate(prompt, self._sampling(request), request.id):
@@ -83,7 +68,7 @@ class VllmEngine:
         except EngineDeadError as error:
             raise EngineFailedError(f"the engine broke down: {error}") from error
         generation = _generation(completion, measured)
-        self._generated_tokens += len(generation.tokens)
+        self.generated_tokens += len(generation.tokens)
         return generation
 
     async def update_weights(self, weights: Bytes, *, version: int) -> float:
@@ -107,7 +92,7 @@ class VllmEngine:
                 # What is loaded by now is neither policy: nothing may be sampled from it.
                 await self.stop()
                 raise EngineFailedError(f"loading version {version} failed: {error}") from error
-            self._version = version
+            self.version = version
             await self._llm.resume_generation()
             return time.monotonic() - started
 

@@ -8,7 +8,6 @@ part of a model and of each minibatch a process has. With one process nothing is
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -66,12 +65,7 @@ class Peers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._control:
             dist.destroy_process_group()
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
@@ -175,12 +174,7 @@ class TrainerClient:
         self._run(self._open())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -6,7 +6,6 @@ Subclasses add further calls to the coordinator.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from types import TracebackType
 from typing import Self
 
 import grpc.aio
@@ -39,12 +38,7 @@ class FollowerClient:
         self._tasks.append(asyncio.create_task(self._keep_alive(), name="heartbeats"))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

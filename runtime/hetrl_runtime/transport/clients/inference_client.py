@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from math import isfinite
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 import grpc
@@ -83,12 +82,7 @@ class InferenceClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for closing in tuple(self._closing):
             closing.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 import google_crc32c
@@ -84,12 +83,7 @@ class WeightServer:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
