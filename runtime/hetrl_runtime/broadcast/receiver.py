@@ -13,6 +13,7 @@ from hetrl_runtime.broadcast.group import Group, Place, a_gpu
 from hetrl_runtime.compute.buffers import Buffers
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.weights.weights import MAX_WEIGHTS_BYTES, Snapshot
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import BroadcastsStub
 
@@ -47,9 +48,8 @@ class Receiver:
                 call.cancel()
 
     def _request(self, have_version: int) -> pb.AttendRequest:
-        job = self._launch.job
         return pb.AttendRequest(
-            job=pb.JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid),
+            job=codec.encode_job(self._launch.job),
             process=self._process,
             instance=self._instance,
             have_version=have_version,

@@ -27,7 +27,7 @@ from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
 from hetrl_runtime.process.faults import Point, fault_points
-from hetrl_runtime.tracing.groups import group_traces
+from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
@@ -86,7 +86,7 @@ class Run:
         self.trainer_waits = False
         self._prompts = prompts
         self._reporting = Reporting(launch, metrics, self.members)
-        self._traces = group_traces(tracer, job_uid=launch.job.uid)
+        self._traces = GroupTraces(tracer, job_uid=launch.job.uid)
         self._first_epoch = first_epoch
         self._started_at = now
         self._batch_out_since: float | None = None

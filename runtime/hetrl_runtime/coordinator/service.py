@@ -16,12 +16,12 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import NoReturn, TypeVar
+from dataclasses import fields
+from typing import TypeVar
 
 import grpc
 from grpc.aio import ServicerContext as Context
 
-from hetrl_core.launch import JobIdentity
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.notifier import Notifier
 from hetrl_runtime.coordinator.rules.commits import CommitRefused
@@ -30,6 +30,7 @@ from hetrl_runtime.coordinator.rules.state import WorkerBehind
 from hetrl_runtime.coordinator.run import Run
 from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.tracing.span import TRACEPARENT
+from hetrl_runtime.transport.channel import abort
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
@@ -107,7 +108,7 @@ class CoordinatorService(CoordinatorServicer):
         try:
             resume = codec.decode_resume(request.resume) if request.HasField("resume") else None
         except ValueError as error:
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            await abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         member = Member(
             process=request.process,
             role=_ROLES[request.role],
@@ -212,7 +213,7 @@ class CoordinatorService(CoordinatorServicer):
         await self._require_epoch(request.epoch, context)
         await self._follow_the_trainer(request.version, context)
         if request.version != self._run.state.version:
-            await _abort(
+            await abort(
                 context,
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"a batch for version {request.version} was asked for, "
@@ -255,7 +256,7 @@ class CoordinatorService(CoordinatorServicer):
                 traceparent=_traceparent(context),
             )
             if isinstance(done, CommitRefused):
-                await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
+                await abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
             # A disk takes as long as some hundred deliveries, which need not wait for it.
             await asyncio.to_thread(self._run.forcing())
             passing(Point.COMMIT_FORCED)
@@ -303,20 +304,17 @@ class CoordinatorService(CoordinatorServicer):
         return self._run.ending is not None or epoch != self._run.state.epoch
 
     async def _refuse_other_jobs(self, request: pb.RegisterRequest, context: Context) -> None:
-        asked = JobIdentity(
-            namespace=request.job.namespace, name=request.job.name, uid=request.job.uid
-        )
-        ours = self._run.launch.job
+        asked, ours = codec.decode_job(request.job), self._run.launch.job
         if asked != ours:
             log.warning("process of another job refused: process=%s", request.process)
-            await _abort(
+            await abort(
                 context,
                 grpc.StatusCode.PERMISSION_DENIED,
                 f"this coordinator runs job {ours.namespace}/{ours.name} (uid {ours.uid}), "
                 f"not {asked.namespace}/{asked.name} (uid {asked.uid})",
             )
         if request.role not in _ROLES or not request.process or not request.instance:
-            await _abort(
+            await abort(
                 context,
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"role must be one of {', '.join(_ROLES)}, got {request.role!r}; process and "
@@ -329,7 +327,7 @@ class CoordinatorService(CoordinatorServicer):
         if unless_ended:
             await self._abort_if_ended(context)
         if epoch != self._run.state.epoch:
-            await _abort(
+            await abort(
                 context,
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"epoch {epoch} is over, this is epoch {self._run.state.epoch}: register again",
@@ -339,7 +337,7 @@ class CoordinatorService(CoordinatorServicer):
         """Let a trainer that is further than a damaged journal say where it is."""
         is_unheard = self._run.members.num(Role.TRAINER) == 0
         if is_unheard and version > self._run.state.version:
-            await _abort(
+            await abort(
                 context,
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"version {version} is not in the journal, which ends at version "
@@ -349,12 +347,7 @@ class CoordinatorService(CoordinatorServicer):
     async def _abort_if_ended(self, context: Context) -> None:
         if ending := self._run.ending:
             details = json.dumps({"reason": ending.reason, "message": ending.message})
-            await _abort(context, grpc.StatusCode.ABORTED, details)
-
-
-async def _abort(context: Context, code: grpc.StatusCode, details: str) -> NoReturn:
-    await context.abort(code, details)
-    raise AssertionError("abort raises")
+            await abort(context, grpc.StatusCode.ABORTED, details)
 
 
 def _lease(lease: PromptLease) -> pb.Lease:
@@ -373,12 +366,7 @@ def _traceparent(context: Context) -> str:
 
 def _status(request: pb.HeartbeatRequest) -> ProcessStatus:
     return ProcessStatus(
-        version=request.version,
-        running=request.running,
-        generated_tokens=request.generated_tokens,
-        idle_seconds=request.idle_seconds,
-        busy_seconds=request.busy_seconds,
-        weight_sync_seconds=request.weight_sync_seconds,
+        **{each.name: getattr(request, each.name) for each in fields(ProcessStatus)}
     )
 
 

@@ -20,6 +20,8 @@ from hetrl_runtime.inference.reference import Response
 from hetrl_runtime.inference.request_queue import AnswerT, AskedT, QueueFullError
 from hetrl_runtime.inference.reward_model import Judged
 from hetrl_runtime.metrics.inference import InferenceMetrics
+from hetrl_runtime.transport.channel import abort
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import InferenceServicer
 from hetrl_runtime.wire.trajectory import LogProbs, Tokens
@@ -69,7 +71,7 @@ class InferenceService(InferenceServicer):
             await _not_here(context, Task.REFERENCE_INFERENCE)
         response = _response(request, vocab_size=asked.vocab_size)
         if isinstance(response, str):
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, response)
+            await abort(context, grpc.StatusCode.INVALID_ARGUMENT, response)
         log_probs = await self._ask(asked.runner, response, context)
         return pb.ReferenceReply(log_probs=log_probs.astype(FLOAT32).tobytes())
 
@@ -82,12 +84,12 @@ class InferenceService(InferenceServicer):
         if asked is None:
             await _not_here(context, Task.REWARD_INFERENCE)
         if reason := _oversized(request):
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+            await abort(context, grpc.StatusCode.INVALID_ARGUMENT, reason)
         # A long text takes a while, in which others are to be answered.
         judged = await asyncio.to_thread(asked.reads, request.question, request.response)
         if not judged.num_tokens:
             reason = "question and response are empty"
-            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+            await abort(context, grpc.StatusCode.INVALID_ARGUMENT, reason)
         reward = await self._ask(asked.runner, judged, context)
         return pb.RewardReply(reward=reward)
 
@@ -98,15 +100,15 @@ class InferenceService(InferenceServicer):
         try:
             found = await runner.ask(question)
         except QueueFullError as error:
-            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         self._metrics.seconds.observe(time.monotonic() - asked_at)
         return found
 
     async def _refuse_other_jobs(self, job: pb.JobIdentity, context: Context) -> None:
-        asked = JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid)
+        asked = codec.decode_job(job)
         if asked != self._job:
             details = f"this worker is of job {self._job}, not {asked}"
-            await _abort(context, grpc.StatusCode.PERMISSION_DENIED, details)
+            await abort(context, grpc.StatusCode.PERMISSION_DENIED, details)
 
 
 def _response(request: pb.ReferenceRequest, *, vocab_size: int) -> Response | str:
@@ -141,9 +143,4 @@ def _oversized(request: pb.RewardRequest) -> str:
 
 
 async def _not_here(context: Context, task: Task) -> NoReturn:
-    await _abort(context, grpc.StatusCode.UNIMPLEMENTED, f"this worker does not do {task}")
-
-
-async def _abort(context: Context, code: grpc.StatusCode, details: str) -> NoReturn:
-    await context.abort(code, details)
-    raise AssertionError("abort raises")
+    await abort(context, grpc.StatusCode.UNIMPLEMENTED, f"this worker does not do {task}")

@@ -23,48 +23,6 @@ SILENT_SECONDS = 15.0
 """Silence after which a worker did not wait for a lease: a waiting one asks every ten seconds."""
 
 
-class GroupTraces:
-    """Traces none."""
-
-    def waits(self, process: str, *, now: float) -> None:
-        """Record that a worker asked and got no lease."""
-
-    def leased(
-        self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
-    ) -> tuple[PromptLease, ...]:
-        """Return the leases, with the names of their spans where they are traced."""
-        del process, worker_version, now
-        return leases
-
-    def expired(self, ids: Iterable[TrajectoryId]) -> None:
-        """Record expired leases."""
-
-    def accepted(self, trajectory: DeliveredTrajectory, *, now: float) -> None:
-        """Record a trajectory that entered the buffer."""
-
-    def refused(self, identity: TrajectoryId, outcome: Outcome, reason: str) -> None:
-        """Record a refused delivery."""
-
-    def handed_out(self, batch: Iterable[DeliveredTrajectory], *, now: float) -> None:
-        """Record a batch that goes to the trainer."""
-
-    def consumed(
-        self, batch: Sequence[DeliveredTrajectory], *, version: int, step: str, now: float
-    ) -> None:
-        """End the groups that a version was trained on; ``step`` is its span's traceparent."""
-
-    def abandoned(self, group: int, reason: str) -> None:
-        """End a group that nothing is trained on."""
-
-    def close(self) -> None:
-        """End what is open: the run is over here."""
-
-
-def group_traces(tracer: Tracer, *, job_uid: str) -> GroupTraces:
-    """Return who follows the groups of a run."""
-    return _Recorded(tracer, job_uid=job_uid) if tracer.sample_ratio else GroupTraces()
-
-
 @dataclass(slots=True, kw_only=True)
 class _Way:
     """The state of one trajectory of a traced group."""
@@ -80,7 +38,9 @@ class _Group:
     ways: dict[int, _Way] = field(default_factory=dict)
 
 
-class _Recorded(GroupTraces):
+class GroupTraces:
+    """Spans of the traced groups of a run; without traces there are none."""
+
     def __init__(self, tracer: Tracer, *, job_uid: str) -> None:
         self._tracer = tracer
         self._job_uid = job_uid
@@ -89,11 +49,17 @@ class _Recorded(GroupTraces):
         """Workers that have got nothing: since when, and when they asked last."""
 
     def waits(self, process: str, *, now: float) -> None:
+        """Record that a worker asked and got no lease."""
+        if not self._tracer.sample_ratio:
+            return
         self._waiting[process] = (self._waiting_since(process, now), now)
 
     def leased(
         self, process: str, leases: tuple[PromptLease, ...], *, worker_version: int, now: float
     ) -> tuple[PromptLease, ...]:
+        """Return the leases, with the names of their spans where they are traced."""
+        if not self._tracer.sample_ratio:
+            return leases
         asked_at = self._waiting_since(process, now)
         self._waiting.pop(process, None)
         return tuple(
@@ -102,10 +68,12 @@ class _Recorded(GroupTraces):
         )
 
     def expired(self, ids: Iterable[TrajectoryId]) -> None:
+        """Record expired leases."""
         for each in ids:
             self._span(each).event("lease expired")
 
     def accepted(self, trajectory: DeliveredTrajectory, *, now: float) -> None:
+        """Record a trajectory that entered the buffer."""
         way = self._way(trajectory.id)
         if way is None:
             return
@@ -122,10 +90,12 @@ class _Recorded(GroupTraces):
         )
 
     def refused(self, identity: TrajectoryId, outcome: Outcome, reason: str) -> None:
+        """Record a refused delivery."""
         said = {"hetrl.outcome": str(outcome), "hetrl.reason": reason[:200]}
         self._span(identity).event("delivery refused", said)
 
     def handed_out(self, batch: Iterable[DeliveredTrajectory], *, now: float) -> None:
+        """Record a batch that goes to the trainer."""
         for each in batch:
             if way := self._way(each.id):
                 way.span.child("buffer", began_at=way.accepted_at).end(ended_at=now)
@@ -134,6 +104,7 @@ class _Recorded(GroupTraces):
     def consumed(
         self, batch: Sequence[DeliveredTrajectory], *, version: int, step: str, now: float
     ) -> None:
+        """End the groups that a version was trained on; ``step`` is its span's traceparent."""
         for each in batch:
             if way := self._way(each.id):
                 figures = {
@@ -149,9 +120,11 @@ class _Recorded(GroupTraces):
             self._end(group, "consumed", others="discarded", ended_at=now)
 
     def abandoned(self, group: int, reason: str) -> None:
+        """End a group that nothing is trained on."""
         self._end(group, reason, others=reason)
 
     def close(self) -> None:
+        """End what is open: the run is over here."""
         for group in tuple(self._groups):
             self._end(group, "unfinished", others="unfinished")
 

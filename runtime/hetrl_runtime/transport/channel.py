@@ -7,9 +7,11 @@ loopback is let through, so that no pod ever speaks in the clear by mistake.
 import ipaddress
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 import grpc.aio
+from grpc.aio import ServicerContext
 
 from hetrl_core.launch import Address, TlsFiles
 
@@ -88,6 +90,12 @@ def _bind(server: grpc.aio.Server | grpc.Server, address: Address, tls: TlsFiles
         require_client_auth=True,
     )
     return int(server.add_secure_port(str(address), credentials))
+
+
+async def abort(context: ServicerContext, code: grpc.StatusCode, details: str) -> NoReturn:
+    """End a call with an error."""
+    await context.abort(code, details)
+    raise AssertionError("abort raises")
 
 
 def _require_loopback(address: Address) -> None:

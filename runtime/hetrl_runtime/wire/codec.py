@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from hetrl_core.launch import JobIdentity
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import (
@@ -229,6 +230,16 @@ def decode_report(message: pb.StepReport) -> StepReport:
         wait_seconds=message.wait_seconds,
         metrics=dict(message.metrics),
     )
+
+
+def encode_job(job: JobIdentity) -> pb.JobIdentity:
+    """Return the message of a job's identity."""
+    return pb.JobIdentity(namespace=job.namespace, name=job.name, uid=job.uid)
+
+
+def decode_job(message: pb.JobIdentity) -> JobIdentity:
+    """Read a job's identity."""
+    return JobIdentity(namespace=message.namespace, name=message.name, uid=message.uid)
 
 
 def encode_ids(ids: Iterable[TrajectoryId]) -> list[pb.TrajectoryId]:

@@ -11,6 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
 from typing import TypeVar
 
 import grpc
@@ -104,11 +105,7 @@ class CoordinatorLink:
         if resume is not None:
             self._resume = resume
         request = pb.RegisterRequest(
-            job=pb.JobIdentity(
-                namespace=self.launch.job.namespace,
-                name=self.launch.job.name,
-                uid=self.launch.job.uid,
-            ),
+            job=codec.encode_job(self.launch.job),
             process=self.process,
             role=str(self._role),
             instance=self._instance,
@@ -145,16 +142,10 @@ class CoordinatorLink:
         self, holding: tuple[TrajectoryId, ...] = (), *, leaving: bool = False
     ) -> pb.HeartbeatReply:
         """Say once that we live and what we hold."""
-        status = self.status
         request = pb.HeartbeatRequest(
             epoch=self.registration.epoch,
             process=self.process,
-            version=status.version,
-            running=status.running,
-            generated_tokens=status.generated_tokens,
-            idle_seconds=status.idle_seconds,
-            busy_seconds=status.busy_seconds,
-            weight_sync_seconds=status.weight_sync_seconds,
+            **asdict(self.status),
             holding=codec.encode_ids(holding),
             leaving=leaving,
         )

@@ -21,6 +21,7 @@ from hetrl_core.launch import Address, Launch
 from hetrl_core.task import Task
 from hetrl_runtime.transport.channel import open_channel
 from hetrl_runtime.transport.errors import Refused, Unreachable
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import InferenceStub
 from hetrl_runtime.wire.trajectory import LogProbs, SampledTrajectory
@@ -70,9 +71,7 @@ class InferenceClient:
     def __init__(self, launch: Launch, *, process: str) -> None:
         self._launch = launch
         self._process = process
-        self._job = pb.JobIdentity(
-            namespace=launch.job.namespace, name=launch.job.name, uid=launch.job.uid
-        )
+        self._job = codec.encode_job(launch.job)
         self._workers: dict[str, _Worker] = {}
         self._has_met = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()

@@ -17,6 +17,7 @@ from hetrl_runtime.transport.clients.coordinator_link import backoff_seconds
 from hetrl_runtime.transport.errors import Refused, Unreachable
 from hetrl_runtime.transport.weights import patch
 from hetrl_runtime.transport.weights.weights import MAX_WEIGHTS_BYTES, Snapshot
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsStub
 
@@ -156,9 +157,7 @@ def fetch_request(
 ) -> pb.FetchRequest:
     """Ask for what is wanted, from where an assembly ends."""
     return pb.FetchRequest(
-        job=pb.JobIdentity(
-            namespace=launch.job.namespace, name=launch.job.name, uid=launch.job.uid
-        ),
+        job=codec.encode_job(launch.job),
         process=process,
         have_version=wanted.have_version,
         resume_version=assembly.version,

@@ -23,6 +23,7 @@ from hetrl_runtime.process.faults import Point, passing
 from hetrl_runtime.transport.channel import bind, open_threaded_server
 from hetrl_runtime.transport.weights.patches import Patches, Ways
 from hetrl_runtime.transport.weights.regions import Bytes
+from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.hetrl_pb2_grpc import WeightsServicer, add_WeightsServicer_to_server
 
@@ -196,7 +197,7 @@ class _Servicer(WeightsServicer):
 
 def require_job(asked: pb.JobIdentity, ours: JobIdentity, context: grpc.ServicerContext) -> None:
     """End a call of another job's process."""
-    if JobIdentity(namespace=asked.namespace, name=asked.name, uid=asked.uid) != ours:
+    if codec.decode_job(asked) != ours:
         context.abort(grpc.StatusCode.PERMISSION_DENIED, f"these are the weights of {ours}")
 
 
