@@ -339,7 +339,7 @@ class Run:
     @property
     def _inference_seen_at(self) -> float | None:
         """Return when somebody was last heard of for each of these; None where never."""
-        times = [self.members.asked_at(task) for task in self._asked]
+        times = [self.members.seen_at(task) for task in self._asked]
         known = [each for each in times if each is not None]
         return min(known) if known and len(known) == len(times) else None
 
@@ -379,7 +379,7 @@ class Run:
             version=self.state.version,
             has_trainer=bool(self.members.num(Role.TRAINER)),
             num_workers=self.members.num(Role.ROLLOUT),
-            lacks_inference=not all(map(self.members.is_asked, self._asked)),
+            lacks_inference=not all(map(self.members.num, self._asked)),
             trainer_waits=self.trainer_waits,
             workers_waiting=len(self.workers_waiting),
             workers_behind=sum(self.workers_waiting.values()),

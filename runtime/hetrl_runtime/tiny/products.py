@@ -6,40 +6,25 @@ into a call of the calculator, and its result out again, is within reach.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
-from hetrl_runtime.tiny.task import Split, split_of
+from hetrl_runtime.tiny.task import Problem, Split
 
-_HELD_OUT_OF_256 = 16
 _STEP = 7
 """Between first factors: a seventh of all problems is more than any run needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class Product(Problem):
     """One problem and its answer."""
 
-    first: int
-    second: int
-
-    @property
-    def expression(self) -> str:
-        """What to ask a calculator."""
-        return f"{self.first}*{self.second}"
-
-    @property
-    def question(self) -> str:
-        """What the model reads."""
-        return f"{self.expression}="
+    OPERATOR: ClassVar[str] = "*"
+    HELD_OUT_OF_256: ClassVar[int] = 16
 
     @property
     def answer(self) -> str:
         """What is right."""
         return str(self.first * self.second)
-
-    @property
-    def split(self) -> Split:
-        """Which side of the fence the problem is on."""
-        return split_of(self.question, held_out_of_256=_HELD_OUT_OF_256)
 
 
 @cache

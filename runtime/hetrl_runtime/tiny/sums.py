@@ -5,24 +5,18 @@ which two problems of three have.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from hetrl_runtime.tiny.task import Split, split_of
-
-_HELD_OUT_OF_256 = 96
-"""Of all problems: over two thousand to evaluate on, over three thousand to train on."""
+from hetrl_runtime.tiny.task import Problem, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class Sum(Problem):
     """One problem and its answers."""
 
-    first: int
-    second: int
-
-    @property
-    def question(self) -> str:
-        """What the model reads."""
-        return f"{self.first}+{self.second}="
+    OPERATOR: ClassVar[str] = "+"
+    HELD_OUT_OF_256: ClassVar[int] = 96
+    """Over two thousand to evaluate on, over three thousand to train on."""
 
     @property
     def answer(self) -> str:
@@ -33,11 +27,6 @@ class Sum:
     def answer_without_carry(self) -> str:
         """What a careless pupil writes: the last digit alone changes."""
         return f"{self.first // 10}{(self.first + self.second) % 10}"
-
-    @property
-    def split(self) -> Split:
-        """Which side of the fence the problem is on."""
-        return split_of(self.question, held_out_of_256=_HELD_OUT_OF_256)
 
 
 def sums(split: Split) -> tuple[Sum, ...]:

@@ -5,8 +5,9 @@ one evaluates.
 """
 
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar
 
 
 class Task(StrEnum):
@@ -26,19 +27,34 @@ class Split(StrEnum):
     HELD_OUT = "held-out"
 
 
-class Problem(Protocol):
-    """A question, and its answer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An expression of two numbers, and its value."""
+
+    OPERATOR: ClassVar[str]
+    HELD_OUT_OF_256: ClassVar[int]
+    """Of so many problems, those that are for evaluation."""
+
+    first: int
+    second: int
+
+    @property
+    def expression(self) -> str:
+        """What to ask a calculator."""
+        return f"{self.first}{self.OPERATOR}{self.second}"
 
     @property
     def question(self) -> str:
         """What the model reads."""
+        return f"{self.expression}="
 
     @property
     def answer(self) -> str:
         """What is right."""
+        raise NotImplementedError
 
-
-def split_of(question: str, *, held_out_of_256: int) -> Split:
-    """Return the split of a problem: training or held out, always the same."""
-    digest = hashlib.sha256(question.encode()).digest()
-    return Split.HELD_OUT if digest[0] < held_out_of_256 else Split.TRAIN
+    @property
+    def split(self) -> Split:
+        """Which side of the fence the problem is on, always the same."""
+        digest = hashlib.sha256(self.question.encode()).digest()
+        return Split.HELD_OUT if digest[0] < self.HELD_OUT_OF_256 else Split.TRAIN

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hetrl_core.task import Role
+from hetrl_core.task import Role, Task
 from hetrl_runtime.wire.values import InferenceEndpoint, ProcessStatus
 
 _RATE_WINDOW_SECONDS = 15.0
@@ -33,6 +33,11 @@ class Member:
 
     said: deque[tuple[float, ProcessStatus]] = field(default_factory=deque)
     """Its words of the last seconds, the newest last."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Its role, and the tasks of an inference worker."""
+        return (self.role, *(self.inference.tasks if self.inference else ()))
 
     @property
     def status(self) -> ProcessStatus:
@@ -72,9 +77,8 @@ class Members:
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
-        self._left_at: dict[Role, float] = {}
-        self._asked_until: dict[str, float] = {}
-        """By what inference workers were asked: when one that left was last heard of."""
+        self._left_at: dict[str, float] = {}
+        """By role and task: when a process that left was last heard of."""
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
@@ -93,9 +97,8 @@ class Members:
         """Strike a process out; that it was there is remembered."""
         member = self._members.pop(process, None)
         if member:
-            self._left_at[member.role] = max(self._left_at.get(member.role, 0.0), member.seen_at)
-            for task in member.inference.tasks if member.inference else ():
-                self._asked_until[task] = max(self._asked_until.get(task, 0.0), member.seen_at)
+            for kind in member.kinds:
+                self._left_at[kind] = max(self._left_at.get(kind, 0.0), member.seen_at)
 
     def forget_silent(self, since: float) -> None:
         """Strike out everyone who was not heard of since a moment."""
@@ -119,24 +122,13 @@ class Members:
         """Return where inference workers are asked that were heard of since a moment."""
         return tuple(each.inference for each in self if each.inference and each.seen_at >= since)
 
-    def is_asked(self, task: str) -> bool:
-        """Tell whether an inference worker with this task is here."""
-        return any(each.inference and task in each.inference.tasks for each in self)
+    def num(self, kind: Role | Task) -> int:
+        """Count the processes that are here, of a role or of an inference task."""
+        return sum(kind in each.kinds for each in self)
 
-    def asked_at(self, task: str) -> float | None:
-        """Return when an inference worker with this task was last heard of; None: never."""
-        times = [each.seen_at for each in self if each.inference and task in each.inference.tasks]
-        if task in self._asked_until:
-            times.append(self._asked_until[task])
-        return max(times, default=None)
-
-    def num(self, role: Role) -> int:
-        """Count the processes of a role that are here."""
-        return sum(1 for each in self if each.role is role)
-
-    def seen_at(self, role: Role) -> float | None:
-        """Return when a process of a role was last heard of; None when there never was one."""
-        times = [each.seen_at for each in self if each.role is role]
-        if role in self._left_at:
-            times.append(self._left_at[role])
+    def seen_at(self, kind: Role | Task) -> float | None:
+        """Return when a process of a role or an inference task was last heard of; None: never."""
+        times = [each.seen_at for each in self if kind in each.kinds]
+        if kind in self._left_at:
+            times.append(self._left_at[kind])
         return max(times, default=None)

@@ -6,7 +6,6 @@ again.
 """
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Self, TypeVar
@@ -19,13 +18,12 @@ from hetrl_core.task import Role, Task
 from hetrl_runtime.tracing.span import TRACEPARENT
 from hetrl_runtime.transport.clients.coordinator_link import (
     CALL_SECONDS,
-    HEARTBEAT_SECONDS,
     CoordinatorLink,
     is_epoch_over,
 )
 from hetrl_runtime.transport.clients.deliveries import Deliveries
 from hetrl_runtime.transport.clients.follower_client import FollowerClient
-from hetrl_runtime.transport.errors import RunEnded, TransportError
+from hetrl_runtime.transport.errors import RunEnded
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import FailedTrajectory, SampledTrajectory, TrajectoryId
@@ -166,8 +164,6 @@ class TrainerClient:
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="coordinator-client", daemon=True
         )
-        self._link: CoordinatorLink
-        self._heartbeats: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -175,14 +171,14 @@ class TrainerClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._close())
+        self._run(self._follower.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def register(self, resume: ResumePoint) -> Registration:
         """Tell the coordinator where the surviving history ends; it rewinds its ledger to it."""
-        return self._run(self._register(resume))
+        return self._run(self._follower.register(resume))
 
     def report(self, status: ProcessStatus) -> None:
         """Set the status that the next heartbeats send."""
@@ -228,34 +224,14 @@ class TrainerClient:
         self.commit(version=version, consumed=(), report=StepReport(), ending=ending)
 
     async def _open(self) -> None:
+        # On its event loop, which the channel belongs to.
         self._link = CoordinatorLink(
             self._launch,
             process=self._process,
             role=Role.TRAINER,
             needs_reference=self._needs_reference,
         )
-
-    async def _close(self) -> None:
-        if self._heartbeats:
-            self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                await self._link.heartbeat(leaving=True)
-        await self._link.close()
-
-    async def _register(self, resume: ResumePoint) -> Registration:
-        registration = await self._link.register(resume)
-        if self._heartbeats is None:
-            self._heartbeats = asyncio.create_task(self._keep_alive(), name="heartbeats")
-        return registration
-
-    async def _keep_alive(self) -> None:
-        while True:
-            epoch = self._link.registration.epoch
-            with contextlib.suppress(grpc.aio.AioRpcError, TransportError):
-                if (await self._link.heartbeat()).register_again:
-                    await self._link.register_again(epoch=epoch)
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+        self._follower = FollowerClient(self._link)
 
     async def _next_batch(self, version: int) -> list[SampledTrajectory]:
         while True:

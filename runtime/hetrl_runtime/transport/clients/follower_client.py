@@ -15,7 +15,7 @@ from hetrl_runtime.transport.errors import TransportError
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb
 from hetrl_runtime.wire.trajectory import TrajectoryId
-from hetrl_runtime.wire.values import Announcement, ProcessStatus, Registration
+from hetrl_runtime.wire.values import Announcement, ProcessStatus, Registration, ResumePoint
 
 
 class FollowerClient:
@@ -34,16 +34,27 @@ class FollowerClient:
         return self._link.registration
 
     async def __aenter__(self) -> Self:
-        await self._link.register()
-        self._tasks.append(asyncio.create_task(self._keep_alive(), name="heartbeats"))
+        await self.register()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            await self._link.heartbeat(leaving=True)
+        await self.close()
+
+    async def register(self, resume: ResumePoint | None = None) -> Registration:
+        """Register, a trainer with its place on its history; heartbeats follow."""
+        registration = await self._link.register(resume)
+        if not self._tasks:
+            self._tasks.append(asyncio.create_task(self._keep_alive(), name="heartbeats"))
+        return registration
+
+    async def close(self) -> None:
+        """Leave the run, if we registered, and close the connection."""
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await self._link.heartbeat(leaving=True)
         await self._link.close()
 
     def report(self, status: ProcessStatus) -> None:
