@@ -60,16 +60,15 @@ def score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | 
 
 
 def _score(launch: Launch, rank: Rank, *, ranks: Sequence[Rank], meeting: Path | None) -> None:
-    from hetrl_runtime.inference.loading import load  # noqa: PLC0415  # see above
-    from hetrl_runtime.inference.reference import place_in_pod  # noqa: PLC0415
-    from hetrl_runtime.inference.worker import work  # noqa: PLC0415
+    from hetrl_runtime.inference.reference import place_in_pod  # noqa: PLC0415  # see above
+    from hetrl_runtime.inference.worker import Models, work  # noqa: PLC0415
     from hetrl_runtime.trainer.model.model import best_device  # noqa: PLC0415
     from hetrl_runtime.trainer.processes.peers import Peers  # noqa: PLC0415
 
     device, place = best_device(rank.local_gpu), place_in_pod(ranks, rank)
     tasks = asked(launch, rank.ordinal)
     with Peers(launch, place=place, device=device, meeting=meeting) as peers:
-        loading = partial(load, launch, tasks, peers, device=device)
+        loading = partial(Models.load, launch, tasks, peers, device=device)
         if place.rank:
             # They end with rank 0, which hears of a stop as well and may still need them.
             for number in (signal.SIGTERM, signal.SIGINT):

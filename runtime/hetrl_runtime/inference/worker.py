@@ -6,11 +6,12 @@ asked ──▶ runners ──▶ passes, one after the other, in a thread ─�
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+import torch
 from prometheus_client import CollectorRegistry
 
 from hetrl_core.launch import Launch
@@ -23,6 +24,7 @@ from hetrl_runtime.inference.service import AskedReference, AskedReward, Inferen
 from hetrl_runtime.metrics.inference import InferenceMetrics
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.process.activity import Activity
+from hetrl_runtime.trainer.processes.peers import Peers
 from hetrl_runtime.transport.channel import bind, open_async_server
 from hetrl_runtime.transport.clients.coordinator_link import CoordinatorLink
 from hetrl_runtime.transport.clients.follower_client import FollowerClient
@@ -42,6 +44,24 @@ class Models:
 
     reference: ReferenceModel | None = None
     reward: RewardModel | None = None
+
+    @classmethod
+    def load(
+        cls, launch: Launch, tasks: Collection[Task], peers: Peers, *, device: torch.device
+    ) -> Self:
+        """Load what a pod's tasks need; what is not divided, on the first of its processes alone.
+
+        Raises:
+            ModelError: a model is not there, or cannot be what it is to be.
+        """
+        reference = reward = None
+        if Task.REFERENCE_INFERENCE in tasks:
+            reference = ReferenceModel(launch, peers, device=device)
+        if Task.REWARD_INFERENCE in tasks and peers.rank == 0:
+            files = launch.data.model
+            assert files, "a plan has this task only for a job that has such a model"
+            reward = RewardModel(files, device=device)
+        return cls(reference=reference, reward=reward)
 
     @property
     def tasks(self) -> tuple[Task, ...]:

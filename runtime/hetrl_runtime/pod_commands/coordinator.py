@@ -3,11 +3,9 @@
 import asyncio
 import signal
 import sys
-from pathlib import Path
 
 import click
 
-from hetrl_core import launch as contract
 from hetrl_core.launch import TERMINAL_EXIT_CODE, Launch
 from hetrl_runtime.compute import memory
 from hetrl_runtime.coordinator.server import serve
@@ -26,7 +24,7 @@ STOPPED_EXIT_CODE = 128 + signal.SIGTERM
     expose_value=False,
     help="The pod's number, as for every pod; ignored, since there is one coordinator.",
 )
-def command(launch_file: Path) -> None:
+def command(launch: Launch) -> None:
     """Coordinate one run: lease prompts, accept trajectories, hand batches to the trainer.
 
     Ends with 0 when all steps are done; with 3 when the run failed for good, the reason on
@@ -34,7 +32,6 @@ def command(launch_file: Path) -> None:
     """
     logs.configure()
     try:
-        launch = contract.from_json(launch_file.read_text())
         memory.keep_freed()
         spare_the_processor()
         ending = on_the_fastest_loop(_until_stopped(launch))

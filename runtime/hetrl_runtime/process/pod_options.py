@@ -4,9 +4,13 @@
 """
 
 import socket
+import sys
 from pathlib import Path
 
 import click
+
+from hetrl_core import launch as contract
+from hetrl_core.launch import Launch
 
 FROM_HOSTNAME = "from-hostname"
 
@@ -28,9 +32,18 @@ def ordinal(given: str) -> int:
     return int(number)
 
 
+def _launch(file: Path) -> Launch:
+    """Read the launch contract; end the process with 1, and the reason, if that cannot be."""
+    try:
+        return contract.from_json(file.read_text())
+    except (OSError, ValueError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+
+
 launch_option = click.option(
     "--launch",
-    "launch_file",
+    callback=lambda _context, _parameter, file: _launch(file),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
     help="The launch contract, a JSON file.",

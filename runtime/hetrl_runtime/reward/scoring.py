@@ -19,9 +19,8 @@ from pebble import ProcessExpired, ProcessPool
 
 from hetrl_core.job.spec import DataSpec
 from hetrl_runtime.reward.confinement.code import ConfinedCode
-from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.one_line import described, one_line
-from hetrl_runtime.reward.verifiers import Verifier
+from hetrl_runtime.reward.verifiers import Verifier, verifier_of
 
 SCORING_SECONDS = 2.0
 """Longest that one response is judged; then its judge is killed, and it is worth nothing."""
@@ -60,7 +59,7 @@ class VerifierPool:
         Raises:
             ValueError: there is none of that name.
         """
-        judge_of(data)
+        verifier_of(data)
         self._pool = ProcessPool(
             max_workers=1,
             context=multiprocessing.get_context("spawn"),
@@ -113,7 +112,7 @@ def _prepare(data: DataSpec) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_JUDGE_BYTES, _JUDGE_BYTES))
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     # Before anything is timed: the first judgements load parsers, which takes as long as they may.
-    _judge[:] = [judge_of(data)]
+    _judge[:] = [verifier_of(data)]
     for response in _FIRST_RESPONSES:
         _judge[0](response, "0.25")
 

@@ -13,9 +13,8 @@ from hetrl_core import launch as contract
 from hetrl_core.launch import Launch
 from hetrl_core.plan.pod_sets import Rank
 from hetrl_core.task import Role, Task
-from hetrl_runtime.inference.loading import load
 from hetrl_runtime.inference.reference import ReferenceModel, place_in_pod
-from hetrl_runtime.inference.worker import work
+from hetrl_runtime.inference.worker import Models, work
 from hetrl_runtime.trainer.processes.peers import Peers
 from hetrl_runtime.wire.values import Ending
 
@@ -39,7 +38,7 @@ def an_inference_worker(launch: Launch, *, ordinal: int = 0) -> "asyncio.Task[En
     """Begin to work for a run, at all that its contract has for such workers."""
     mine = replace(launch, role=Role.INFERENCE, pod_set="inference-test")
     # Now, and not beside others: transformers cannot load two models at once in one process.
-    models = load(mine, frozenset(mine.inference_tasks), alone(mine), device=CPU)
+    models = Models.load(mine, frozenset(mine.inference_tasks), alone(mine), device=CPU)
     return asyncio.create_task(work(mine, lambda: models, process=f"inference-test-{ordinal}"))
 
 

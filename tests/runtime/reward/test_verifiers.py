@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from hetrl_core.job.spec import DataSpec, LengthPenalty, RegexReward
 from hetrl_runtime.reward import mathematics
-from hetrl_runtime.reward.judge import judge_of
 from hetrl_runtime.reward.length import length_penalty
-from hetrl_runtime.reward.verifiers import verifier
+from hetrl_runtime.reward.verifiers import verifier, verifier_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -167,7 +166,7 @@ def test_regex_wants_the_form_and_in_its_group_the_answer(
 ) -> None:
     data = DataSpec(prompts="", reward="regex", regex=RegexReward(pattern=pattern))
 
-    assert judge_of(data)(response, answer) == expected
+    assert verifier_of(data)(response, answer) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ import torch.nn.functional as F  # noqa: N812  # torch's own custom
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from hetrl_runtime.trainer.layers.families import FAMILIES
-from hetrl_runtime.trainer.layers.packing import attend
+from hetrl_runtime.trainer.layers.packing import FAMILIES, attend
 
 _FEED_PRODUCTS_ALONE = (
     "input_layernorm",

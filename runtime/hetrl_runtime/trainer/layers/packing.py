@@ -26,7 +26,12 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from hetrl_runtime.trainer.layers.families import FAMILIES
+FAMILIES = frozenset({"llama", "qwen2", "qwen3"})
+"""Architectures that are known from inside, as ``model_type`` in a model's ``config.json``.
+
+They are an embedding, alike layers, a norm and a head; layers attend by way of transformers'
+interface for that, and compute everything else position by position.
+"""
 
 ATTENTION = "hetrl_packed"
 """What models that are packed know this attention by."""

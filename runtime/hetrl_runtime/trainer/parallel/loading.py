@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from hetrl_runtime.trainer.layers.families import FAMILIES
+from hetrl_runtime.trainer.layers.packing import FAMILIES
 from hetrl_runtime.trainer.parallel import sharding, tensor
 from hetrl_runtime.trainer.parallel.mesh import Mesh
 from hetrl_runtime.trainer.parallel.stage import Stage, empty_model, materialise
