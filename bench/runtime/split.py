@@ -44,9 +44,9 @@ from hetrl_planner.simulator.pipeline.pipeline import (
 )
 from hetrl_planner.simulator.simulate import simulate
 from hetrl_runtime.metrics.rollout import RolloutMetrics
-from hetrl_runtime.rollout.equipment import Equipment
 from hetrl_runtime.rollout.loop import RolloutLoop
 from hetrl_runtime.rollout.prompts import PromptFormat
+from hetrl_runtime.rollout.responder import Equipment
 from hetrl_runtime.tiny.model import make_model
 from hetrl_runtime.tiny.warm_up import WarmUp
 from hetrl_runtime.trainer.learner import Learner

@@ -120,7 +120,7 @@ def _version(run: Run) -> None:
         assert isinstance(leases, tuple)
         for lease in leases:
             run.deliver(_messages(lease, body), now=time.monotonic())
-        run.write()
+        run.journal.write_deliveries()
     run.commit(
         version + 1,
         consumed=[each.id for each in batch],
@@ -129,7 +129,7 @@ def _version(run: Run) -> None:
         ending=None,
         now=time.monotonic(),
     )
-    run.forcing()()
+    run.journal.force()
 
 
 def _messages(lease: PromptLease, body: bytes) -> list[bytes]:

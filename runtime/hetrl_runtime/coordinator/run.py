@@ -5,7 +5,7 @@ in seconds; calls come one at a time, from one event loop.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hetrl_core.launch import Launch
@@ -100,10 +100,10 @@ class Run:
         newest = recovered.newest
         if newest and not self._reporting.has_step(newest.done, epoch=self.state.epoch):
             self._record(newest, now=now)
-        self._journal = RunJournal(path)
+        self.journal = RunJournal(path)
         self._ingest = Ingest(
             self.state,
-            self._journal,
+            self.journal,
             self._reporting,
             self._traces,
             dynamic_sampling=DynamicSampling(launch.algorithm),
@@ -114,14 +114,9 @@ class Run:
 
     def close(self) -> None:
         """Write everything to the disk."""
-        self._journal.close()
+        self.journal.close()
         self._reporting.close()
         self._traces.close()
-
-    @property
-    def failure(self) -> OSError | None:
-        """Why the journal cannot be written any more: the process must end then."""
-        return self._journal.failure
 
     # Processes come and go
 
@@ -190,7 +185,7 @@ class Run:
             self._traces.waits(process, now=now)
             return groups if isinstance(groups, WorkerBehind) else ()
         ids = [identity for group in groups for identity in group.ids]
-        self._journal.write_lease(process, ids, worker_version=worker_version)
+        self.journal.write_lease(process, ids, worker_version=worker_version)
         leases = tuple(map(self._prompt_lease, groups))
         return self._traces.leased(process, leases, worker_version=worker_version, now=now)
 
@@ -205,12 +200,8 @@ class Run:
         )
 
     def deliver(self, messages: Iterable[bytes], *, now: float) -> list[pb.DeliveryReceipt]:
-        """Take trajectories in; their receipts may leave once ``write`` was called."""
+        """Take trajectories in; receipts may leave once the journal has written deliveries."""
         return [self._ingest.take(message, now=now) for message in messages]
-
-    def write(self) -> None:
-        """Hand all that was decided so far to the operating system; it survives this process."""
-        self._journal.write_deliveries()
 
     # Batches and versions
 
@@ -239,7 +230,7 @@ class Run:
     ) -> ResumePoint | CommitRefused:
         """Move on to the next version, and end the run where the trainer says so.
 
-        The answer may leave once the function that ``forcing`` returns was called.
+        The answer may leave once the journal is forced to the disk.
         After the last version the run goes on until the trainer ends it: a trainer that dies
         before its checkpoint is written resumes from an earlier one and repeats the rest.
         """
@@ -251,12 +242,12 @@ class Run:
             self._batch_out_since = None
             # Nothing could be accepted while the bound was full: the wait starts again.
             self._ingest.accepted_at = now
-            self._journal.write_commit(
+            self.journal.write_commit(
                 version, consumed=consumed, discarded=discarded, report=report
             )
             commit = Recorded(done=done, num_discarded=len(discarded), report=report)
             self._report_commit(commit, step=traceparent, now=now)
-            self._journal.compact_if_long(self.state, self._trainer_instance)
+            self.journal.compact_if_long(self.state, self._trainer_instance)
         if ending:
             self.end(ending)
         return done.resume
@@ -267,15 +258,11 @@ class Run:
         self._traces.consumed(done.consumed, version=done.resume.version - 1, step=step, now=now)
         self._record(commit, now=now)
 
-    def forcing(self) -> Callable[[], None]:
-        """Return what brings all that was decided so far to the disk, for a thread to call once."""
-        return self._journal.forcing()
-
     def end(self, ending: Ending) -> None:
         """End the run, once; what comes later does not change the reason."""
         if self.ending is None:
             self.ending = ending
-            self._journal.write_ending(ending)
+            self.journal.write_ending(ending)
             log.info("run ended: reason=%s message=%s", ending.reason, ending.message)
 
     def tick(self, *, now: float) -> bool:
@@ -363,7 +350,7 @@ class Run:
         self._batch_out_since = None
         self._ingest.accepted_at = now
         self._reporting.begin(now=now)
-        self._journal.begin_epoch(self.state, self._trainer_instance)
+        self.journal.begin_epoch(self.state, self._trainer_instance)
         if resume.version >= self.launch.training.steps:
             self.end(Ending(reason=ALL_STEPS_DONE, message=f"{resume.version} steps are done"))
         log.info(

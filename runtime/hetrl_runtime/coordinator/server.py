@@ -183,8 +183,8 @@ async def _until_over(
     posting = asyncio.create_task(_keep_posting(run, post)) if post else None
     try:
         while not stop.is_set() and run.ending is None:
-            if run.failure:
-                raise run.failure
+            if run.journal.failure:
+                raise run.journal.failure
             if run.tick(now=time.monotonic()):
                 service.announce_change()
             run.publish()

@@ -87,14 +87,14 @@ class CoordinatorService(CoordinatorServicer):
         written = self._loop.create_future()
         self._unwritten.append(written)
         await written
-        if self._run.failure:
-            raise self._run.failure
+        if failure := self._run.journal.failure:
+            raise failure
 
     def _write(self) -> None:
         waiting, self._unwritten = self._unwritten, []
-        # Those that wait read the run's ``failure``.
+        # Those that wait read the journal's ``failure``.
         with contextlib.suppress(OSError):
-            self._run.write()
+            self._run.journal.write_deliveries()
         for written in waiting:
             if not written.done():
                 written.set_result(None)
@@ -258,7 +258,7 @@ class CoordinatorService(CoordinatorServicer):
             if isinstance(done, CommitRefused):
                 await abort(context, grpc.StatusCode.INVALID_ARGUMENT, done.reason)
             # A disk takes as long as some hundred deliveries, which need not wait for it.
-            await asyncio.to_thread(self._run.forcing())
+            await asyncio.to_thread(self._run.journal.forcing())
             passing(Point.COMMIT_FORCED)
         self.announce_change()
         ending = self._run.ending

@@ -16,30 +16,17 @@ class ModelRunner(Generic[AskedT, AnswerT]):
     def __init__(self, model: FrozenModel[AskedT, AnswerT], *, note: Callable[[], None]) -> None:
         """Call ``note`` at the beginning and end of every pass."""
         self._model = model
-        self._queue = RequestQueue[AskedT, AnswerT](max_tokens=model.max_tokens_per_pass)
+        self.queue = RequestQueue[AskedT, AnswerT](max_tokens=model.max_tokens_per_pass)
         self._note = note
         self.is_looking = False
         self.seen_tokens = 0
         """Total of all passes."""
 
-    @property
-    def num_waiting(self) -> int:
-        """Questions in the queue."""
-        return len(self._queue)
-
-    async def ask(self, question: AskedT) -> AnswerT:
-        """Queue a question; wait for its pass and return the answer.
-
-        Raises:
-            QueueFullError: too many wait already.
-        """
-        return await self._queue.ask(question)
-
     # consumes: questions   waits for: a question   unblocks: its caller
     async def run(self) -> None:
         """Run passes over queued requests until cancelled."""
         while True:
-            requests = await self._queue.next()
+            requests = await self.queue.next()
             answers = await self._look([each.question for each in requests])
             for request, answer in zip(requests, answers, strict=True):
                 if not request.answer.done():

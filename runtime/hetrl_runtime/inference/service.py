@@ -98,7 +98,7 @@ class InferenceService(InferenceServicer):
     ) -> AnswerT:
         asked_at = time.monotonic()
         try:
-            found = await runner.ask(question)
+            found = await runner.queue.ask(question)
         except QueueFullError as error:
             await abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         self._metrics.seconds.observe(time.monotonic() - asked_at)

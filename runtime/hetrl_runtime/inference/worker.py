@@ -151,7 +151,7 @@ class InferenceWorker:
         while True:
             self._note()
             status = ProcessStatus(
-                running=sum(runner.num_waiting for runner in self._runners),
+                running=sum(len(runner.queue) for runner in self._runners),
                 generated_tokens=sum(runner.seen_tokens for runner in self._runners),
                 idle_seconds=self._activity.idle_seconds,
                 busy_seconds=self._activity.busy_seconds,

@@ -13,9 +13,8 @@ import logging
 
 from hetrl_core.launch import Launch
 from hetrl_runtime.process.faults import Point, fault_points
-from hetrl_runtime.rollout.equipment import Equipment
 from hetrl_runtime.rollout.observer import RolloutObserver
-from hetrl_runtime.rollout.responder import Responder
+from hetrl_runtime.rollout.responder import Equipment, Responder
 from hetrl_runtime.tracing.current import active
 from hetrl_runtime.transport.errors import RunEnded, ending_of
 from hetrl_runtime.transport.weights.weights import Snapshot

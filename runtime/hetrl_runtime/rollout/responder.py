@@ -7,22 +7,28 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
+from hetrl_runtime.metrics.rollout import RolloutMetrics
 from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
-from hetrl_runtime.rollout.engine import Generation, GenerationRequest
-from hetrl_runtime.rollout.equipment import Equipment
+from hetrl_runtime.reward.scoring import VerifierPool
+from hetrl_runtime.rollout.engine import Generation, GenerationRequest, InferenceEngine
 from hetrl_runtime.rollout.multi_turn import last_turn, respond
 from hetrl_runtime.rollout.observer import RolloutObserver
-from hetrl_runtime.rollout.prompts import PromptTooLong
+from hetrl_runtime.rollout.prompts import PromptFormat, PromptTooLong
 from hetrl_runtime.rollout.response_trace import ResponseTrace
 from hetrl_runtime.tracing.current import current_span, traced
+from hetrl_runtime.tracing.span import NO_TRACER, Tracer
+from hetrl_runtime.transport.clients.coordinator_client import WorkerClient
+from hetrl_runtime.transport.clients.inference_client import InferenceClient
+from hetrl_runtime.transport.weights.relay import WeightSource
 from hetrl_runtime.wire.trajectory import (
     FailedTrajectory,
     LogProbs,
@@ -30,6 +36,24 @@ from hetrl_runtime.wire.trajectory import (
     TrajectoryId,
 )
 from hetrl_runtime.wire.values import PromptLease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """The open parts of a worker; its set-up closes them."""
+
+    engine: InferenceEngine
+    prompts: PromptFormat
+    scorer: VerifierPool | ConfinedCode | None
+    """None: a reward model does, which ``inference`` is asked for."""
+
+    client: WorkerClient
+    weights: WeightSource
+    metrics: RolloutMetrics
+    inference: InferenceClient | None = None
+    """None: no inference worker is asked anything."""
+
+    tracer: Tracer = NO_TRACER
 
 
 class Responder:

@@ -18,10 +18,10 @@ from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.scoring import VerifierPool, scorer_of
 from hetrl_runtime.rollout.engine import EngineSettings, InferenceEngine
 from hetrl_runtime.rollout.engines import open_engine
-from hetrl_runtime.rollout.equipment import Equipment
 from hetrl_runtime.rollout.loop import RolloutLoop
 from hetrl_runtime.rollout.model_files import model_folder
 from hetrl_runtime.rollout.prompts import PromptFormat
+from hetrl_runtime.rollout.responder import Equipment
 from hetrl_runtime.tracing.span import Tracer
 from hetrl_runtime.tracing.tracer import tracer_of
 from hetrl_runtime.transport.clients.coordinator_client import WorkerClient

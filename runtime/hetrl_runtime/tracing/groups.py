@@ -12,15 +12,27 @@ spans with it, as any process does; what was under way then is traced again from
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
-from hetrl_runtime.tracing.sampling import is_traced
 from hetrl_runtime.tracing.span import UNTRACED, Attributes, Span, Tracer
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Outcome, PromptLease
 
+_DIGEST_BYTES = 8
+
 SILENT_SECONDS = 15.0
 """Silence after which a worker did not wait for a lease: a waiting one asks every ten seconds."""
+
+
+def is_traced(job_uid: str, group: int, *, ratio: float) -> bool:
+    """Tell whether a group is among the traced ``ratio`` of a run's.
+
+    All trajectories of a group or none, since a step waits for whole groups; and the same groups
+    after every restart, so that a trace can be compared with the one before.
+    """
+    digest = blake2b(f"{job_uid}/{group}".encode(), digest_size=_DIGEST_BYTES).digest()
+    return int.from_bytes(digest) < ratio * (1 << 8 * _DIGEST_BYTES)
 
 
 @dataclass(slots=True, kw_only=True)

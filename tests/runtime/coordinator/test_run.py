@@ -253,15 +253,15 @@ def test_a_journal_that_cannot_be_written_is_no_secret(tmp_path: Path) -> None:
         register(run, Role.TRAINER)
         register(run, Role.ROLLOUT)
         # A device that is always full takes the disk's place for a moment.
-        disk, run._journal = run._journal, RunJournal(Path("/dev/full"))
+        disk, run.journal = run.journal, RunJournal(Path("/dev/full"))
 
         with pytest.raises(OSError, match="No space left"):
             generate(run, now=1.0)
 
-        assert run.failure
+        assert run.journal.failure
         with pytest.raises(OSError, match="No space left"):
-            run._journal.close()
-        run._journal = disk
+            run.journal.close()
+        run.journal = disk
 
 
 def sampled_dynamically(tmp_path: Path, *, is_asked: bool = True) -> Launch:

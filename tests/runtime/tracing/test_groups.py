@@ -10,7 +10,7 @@ import pytest
 from hetrl_core.job.spec import TracesSpec
 from hetrl_core.task import Role
 from hetrl_runtime.coordinator.run import LEASE_SECONDS, Run
-from hetrl_runtime.tracing.sampling import is_traced
+from hetrl_runtime.tracing.groups import is_traced
 from hetrl_runtime.tracing.tracer import tracer_of
 from hetrl_runtime.wire import codec
 from hetrl_runtime.wire import hetrl_pb2 as pb

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetrl_runtime.tracing.sampling import is_traced
+from hetrl_runtime.tracing.groups import is_traced
 
 GROUPS = range(20_000)
 

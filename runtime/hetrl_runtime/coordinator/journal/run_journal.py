@@ -27,7 +27,7 @@ class RunJournal(Journal):
 
     @fault_points(before=Point.DELIVERY_ACCEPTED, after=Point.DELIVERY_WRITTEN)
     def write_deliveries(self) -> None:
-        """Write what deliveries have added."""
+        """Hand what deliveries have added to the operating system; it survives this process."""
         self.flush()
 
     @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
