@@ -56,10 +56,12 @@ class Ingest:
                 outcome = self._state.accept(found)
                 if outcome is Outcome.ACCEPTED:
                     self._enter(found, now=now)
+            case Malformed():
+                log.warning("trajectory malformed: id=%s reason=%s", found.id, found.error)
+                self._fail(found)
+                outcome, detail = Outcome.MALFORMED, found.error
             case FailedTrajectory():
                 outcome, detail = self._fail(found), found.error
-            case Malformed():
-                outcome, detail = self._malformed(found), found.reason
         if outcome is not Outcome.ACCEPTED:
             self._traces.refused(found.id, outcome, detail)
         self._reporting.count(outcome)
@@ -90,19 +92,6 @@ class Ingest:
             if ending := self._failure_budget.given_up(failed):
                 self._end(ending)
         return outcome
-
-    def _malformed(self, malformed: Malformed) -> Outcome:
-        log.warning("trajectory malformed: id=%s reason=%s", malformed.id, malformed.reason)
-        self._fail(
-            FailedTrajectory(
-                group=malformed.id.group,
-                member=malformed.id.member,
-                epoch=malformed.epoch,
-                process=malformed.process,
-                error=malformed.reason,
-            )
-        )
-        return Outcome.MALFORMED
 
     def _abandon(self, group: int, why: str) -> None:
         self._state.abandon(group)

@@ -6,6 +6,7 @@ raises on what a peer sends, and nothing executes it.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -29,18 +30,15 @@ from hetrl_runtime.wire.validation import (
 )
 from hetrl_runtime.wire.values import InferenceEndpoint, Outcome, ResumePoint, StepReport
 
+FailureT = TypeVar("FailureT", bound=FailedTrajectory)
+
 PART_BYTES = 1 << 20
 """From here on a message of several trajectories is long enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Malformed:
-    """A message that cannot be a trajectory, and why."""
-
-    id: TrajectoryId
-    epoch: int
-    process: str
-    reason: str
+class Malformed(FailedTrajectory):
+    """A message that cannot be a trajectory; the error says why."""
 
 
 def encode_trajectory(trajectory: SampledTrajectory | FailedTrajectory) -> bytes:
@@ -83,12 +81,12 @@ def receive_trajectory(data: bytes) -> DeliveredTrajectory | FailedTrajectory | 
     if isinstance(message, Malformed):
         return message
     if reason := misaddressed(message):
-        return _malformed(message, reason)
+        return _failure(Malformed, message, reason)
     if message.error:
-        return _failed(message)
+        return _failure(FailedTrajectory, message, message.error[:MAX_TEXT_CHARS])
     response = inspected(message, size_bytes=len(data))
     if isinstance(response, str):
-        return _malformed(message, response)
+        return _failure(Malformed, message, response)
     return DeliveredTrajectory(
         id=TrajectoryId(message.group, message.member),
         epoch=message.epoch,
@@ -149,25 +147,16 @@ def _parsed(data: bytes) -> pb.Trajectory | Malformed:
     except DecodeError as error:
         # It has no readable id.
         reason = f"{len(data)} bytes that are no trajectory: {error}"
-        return Malformed(id=TrajectoryId(-1, -1), epoch=0, process="", reason=reason)
+        return Malformed(group=-1, member=-1, epoch=0, process="", error=reason)
 
 
-def _malformed(message: pb.Trajectory, reason: str) -> Malformed:
-    return Malformed(
-        id=TrajectoryId(message.group, message.member),
-        epoch=message.epoch,
-        process=message.process,
-        reason=reason,
-    )
-
-
-def _failed(message: pb.Trajectory) -> FailedTrajectory:
-    return FailedTrajectory(
+def _failure(kind: type[FailureT], message: pb.Trajectory, error: str) -> FailureT:
+    return kind(
         group=message.group,
         member=message.member,
         epoch=message.epoch,
         process=message.process,
-        error=message.error[:MAX_TEXT_CHARS],
+        error=error,
     )
 
 

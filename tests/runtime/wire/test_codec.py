@@ -108,7 +108,7 @@ def test_bytes_that_are_no_message_are_nobodys() -> None:
     found = codec.receive_trajectory(b"\xff\xff\xff")
 
     assert isinstance(found, Malformed)
-    assert "3 bytes that are no trajectory" in found.reason
+    assert "3 bytes that are no trajectory" in found.error
     assert found.id.group == -1
 
 
@@ -192,7 +192,7 @@ def test_a_malformed_trajectory_is_said_to_be(
     found = codec.decode_trajectory(message.SerializeToString())
 
     assert isinstance(found, Malformed)
-    assert complaint in found.reason
+    assert complaint in found.error
 
 
 @given(st.binary(max_size=200), st.binary(max_size=40), st.text(max_size=10), st.floats())
