@@ -12,7 +12,7 @@ import pytest
 
 import hetrl_runtime
 from hetrl_runtime.process import faults
-from hetrl_runtime.process.faults import DIE_AT, Point, fault_points, parsed
+from hetrl_runtime.process.faults import DIE_AT, FaultPoints, Point, parsed
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_fault_points_are_before_a_call_and_after_its_return(
     marks: list[str] = []
     monkeypatch.setattr(faults, "passing", lambda point: marks.append(str(point)))
 
-    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
+    @FaultPoints(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
     def function() -> str:
         marks.append("called")
         if fails:

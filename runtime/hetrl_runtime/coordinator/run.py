@@ -26,7 +26,7 @@ from hetrl_runtime.coordinator.rules.open_groups import GroupLease
 from hetrl_runtime.coordinator.rules.prompts import Prompts
 from hetrl_runtime.coordinator.rules.state import RunState, WorkerBehind
 from hetrl_runtime.metrics.coordinator import CoordinatorMetrics
-from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.tracing.groups import GroupTraces
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.wire import hetrl_pb2 as pb
@@ -212,7 +212,7 @@ class Run:
             self._hand_out(batch, now=now)
         return batch
 
-    @fault_points(after=Point.BATCH_CHOSEN)
+    @FaultPoints(after=Point.BATCH_CHOSEN)
     def _hand_out(self, batch: tuple[DeliveredTrajectory, ...], *, now: float) -> None:
         self._batch_out_since = now
         self._traces.handed_out(batch, now=now)
@@ -252,7 +252,7 @@ class Run:
             self.end(ending)
         return done.resume
 
-    @fault_points(after=Point.COMMIT_REPORTED)
+    @FaultPoints(after=Point.COMMIT_REPORTED)
     def _report_commit(self, commit: Recorded, *, step: str, now: float) -> None:
         done = commit.done
         self._traces.consumed(done.consumed, version=done.resume.version - 1, step=step, now=now)

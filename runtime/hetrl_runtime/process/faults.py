@@ -7,8 +7,7 @@ at each point memory, disk and peers differ in what they know.
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from enum import StrEnum, unique
 
 DIE_AT = "HETRL_DIE_AT"
@@ -86,14 +85,17 @@ def passing(point: Point) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@contextmanager
-def fault_points(*, before: Point | None = None, after: Point | None = None) -> Iterator[None]:
-    """Mark a block: a point before it, and one after it that an exception does not reach.
+class FaultPoints(ContextDecorator):
+    """A point before a block or function, and one after it that an exception does not reach."""
 
-    It also decorates functions.
-    """
-    if before:
-        passing(before)
-    yield
-    if after:
-        passing(after)
+    def __init__(self, *, before: Point | None = None, after: Point | None = None) -> None:
+        self._before = before
+        self._after = after
+
+    def __enter__(self) -> None:
+        if self._before:
+            passing(self._before)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._after and kind is None:
+            passing(self._after)

@@ -12,7 +12,7 @@ import contextlib
 import logging
 
 from hetrl_core.launch import Launch
-from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.rollout.observer import RolloutObserver
 from hetrl_runtime.rollout.responder import Equipment, Responder
 from hetrl_runtime.tracing.current import active
@@ -158,7 +158,7 @@ class RolloutLoop:
             self._fetching = None
 
     async def _load(self, snapshot: Snapshot) -> None:
-        with fault_points(before=Point.WEIGHTS_FETCHED, after=Point.WEIGHTS_LOADED):
+        with FaultPoints(before=Point.WEIGHTS_FETCHED, after=Point.WEIGHTS_LOADED):
             paused_seconds = await self._engine.update_weights(
                 snapshot.data, version=snapshot.version
             )
@@ -173,7 +173,7 @@ class RolloutLoop:
             self._report()
             await asyncio.sleep(REPORT_SECONDS)
 
-    @fault_points(before=Point.LEASE_RECEIVED)
+    @FaultPoints(before=Point.LEASE_RECEIVED)
     def _begin(self, leases: tuple[PromptLease, ...], tasks: asyncio.TaskGroup) -> None:
         for lease in leases:
             for identity in lease.ids if lease.epoch == self._epoch else ():

@@ -15,7 +15,7 @@ import numpy as np
 from hetrl_core.launch import Launch
 from hetrl_core.task import Task
 from hetrl_runtime.metrics.rollout import RolloutMetrics
-from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.reward.confinement.code import ConfinedCode
 from hetrl_runtime.reward.length import length_penalty
 from hetrl_runtime.reward.scoring import VerifierPool
@@ -79,7 +79,7 @@ class Responder:
         self, lease: PromptLease, identity: TrajectoryId
     ) -> SampledTrajectory | FailedTrajectory:
         """Sample a response to a leased prompt, or return why there is none."""
-        with fault_points(after=Point.RESPONSE_SAMPLED):
+        with FaultPoints(after=Point.RESPONSE_SAMPLED):
             return await self._sample(lease, identity)
 
     async def _sample(
@@ -185,7 +185,7 @@ class Responder:
     async def deliver(self, trajectory: SampledTrajectory | FailedTrajectory) -> None:
         """Deliver a trajectory; return once the coordinator has acknowledged it."""
         with (
-            fault_points(before=Point.RESPONSE_SCORED, after=Point.RESPONSE_ACKNOWLEDGED),
+            FaultPoints(before=Point.RESPONSE_SCORED, after=Point.RESPONSE_ACKNOWLEDGED),
             traced("deliver") as span,
         ):
             outcome = await self._client.deliver(trajectory)

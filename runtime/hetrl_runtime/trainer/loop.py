@@ -26,7 +26,7 @@ from hetrl_runtime.broadcast.sender import Sender
 from hetrl_runtime.compute.memory import keep_loaded
 from hetrl_runtime.metrics.server import MetricsServer
 from hetrl_runtime.metrics.trainer import TrainerMetrics
-from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.tracing.current import current_span, traced
 from hetrl_runtime.tracing.span import NO_TRACER, Tracer
 from hetrl_runtime.trainer.batch import Batch, collate
@@ -113,7 +113,7 @@ class Leader:
             finally:
                 self._peers.give(Order(version=self._resume.version))
 
-    @fault_points(after=Point.RESTORED)
+    @FaultPoints(after=Point.RESTORED)
     def _restore(self) -> None:
         """Go on from the newest checkpoint, or begin."""
         self._checkpoints.prepare()
@@ -176,7 +176,7 @@ class Leader:
         self._writer.finish()
         return self._conclude(ending) if ending and is_done else ending
 
-    @fault_points(after=Point.REGISTERED)
+    @FaultPoints(after=Point.REGISTERED)
     def _register(self) -> None:
         with self._stop.interrupts():
             self._client.register(self._resume)
@@ -195,7 +195,7 @@ class Leader:
         self._commit(version + 1, checked, figures, ending)
         return ending
 
-    @fault_points(after=Point.BATCH_RECEIVED)
+    @FaultPoints(after=Point.BATCH_RECEIVED)
     @traced("wait for batch")
     def _next_batch(self, version: int) -> list[SampledTrajectory]:
         with self._stop.interrupts():
@@ -208,7 +208,7 @@ class Leader:
         self._observer.checked(checked, version=version)
         return checked
 
-    @fault_points(after=Point.VERSION_TRAINED)
+    @FaultPoints(after=Point.VERSION_TRAINED)
     @traced("train")
     def _learn(self, trajectories: tuple[SampledTrajectory, ...], version: int) -> dict[str, float]:
         figures: dict[str, float] = {}
@@ -227,7 +227,7 @@ class Leader:
             rewards = shuffled(rewards, seed=training.seed, version=version)
         return collate(trajectories, rewards=rewards)
 
-    @fault_points(after=Point.VERSION_PUBLISHED)
+    @FaultPoints(after=Point.VERSION_PUBLISHED)
     def _publish(self, version: int) -> None:
         with traced("publish weights") as span:
             span.note({"hetrl.weights_bytes": len(self._weights)})
@@ -246,7 +246,7 @@ class Leader:
     ) -> None:
         step = current_span()
         with (
-            fault_points(after=Point.VERSION_COMMITTED),
+            FaultPoints(after=Point.VERSION_COMMITTED),
             traced("commit"),
             self._stop.interrupts(after_seconds=_COMMIT_GRACE_SECONDS),
         ):
@@ -281,7 +281,7 @@ class Leader:
             )
         self._saved_version = self._resume.version
 
-    @fault_points(before=Point.LAST_CHECKPOINT_DONE)
+    @FaultPoints(before=Point.LAST_CHECKPOINT_DONE)
     def _conclude(self, ending: Ending) -> Ending | None:
         """Let the coordinator end a run that is done, now that its last version is kept."""
         try:

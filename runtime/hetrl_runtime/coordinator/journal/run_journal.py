@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hetrl_runtime.coordinator.journal import history
 from hetrl_runtime.coordinator.journal.journal import Journal
 from hetrl_runtime.coordinator.rules.state import RunState
-from hetrl_runtime.process.faults import Point, fault_points
+from hetrl_runtime.process.faults import FaultPoints, Point
 from hetrl_runtime.wire.delivered import DeliveredTrajectory
 from hetrl_runtime.wire.trajectory import TrajectoryId
 from hetrl_runtime.wire.values import Ending, StepReport
@@ -25,12 +25,12 @@ class RunJournal(Journal):
         """Add a prompt that was given up, to be written with the deliveries."""
         self.append(history.abandoned(group))
 
-    @fault_points(before=Point.DELIVERY_ACCEPTED, after=Point.DELIVERY_WRITTEN)
+    @FaultPoints(before=Point.DELIVERY_ACCEPTED, after=Point.DELIVERY_WRITTEN)
     def write_deliveries(self) -> None:
         """Hand what deliveries have added to the operating system; it survives this process."""
         self.flush()
 
-    @fault_points(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
+    @FaultPoints(before=Point.LEASE_DECIDED, after=Point.LEASE_WRITTEN)
     def write_lease(
         self, process: str, ids: Iterable[TrajectoryId], *, worker_version: int
     ) -> None:
@@ -38,7 +38,7 @@ class RunJournal(Journal):
         self.append(history.lease_given(process, ids, worker_version=worker_version))
         self.flush()
 
-    @fault_points(before=Point.COMMIT_DECIDED, after=Point.COMMIT_WRITTEN)
+    @FaultPoints(before=Point.COMMIT_DECIDED, after=Point.COMMIT_WRITTEN)
     def write_commit(
         self,
         version: int,
@@ -53,13 +53,13 @@ class RunJournal(Journal):
         )
         self.flush()
 
-    @fault_points(after=Point.END_WRITTEN)
+    @FaultPoints(after=Point.END_WRITTEN)
     def write_ending(self, ending: Ending) -> None:
         """Write the run's end to the disk."""
         self.append(history.ended(ending))
         self.force()
 
-    @fault_points(before=Point.EPOCH_DECIDED, after=Point.EPOCH_REPLACED)
+    @FaultPoints(before=Point.EPOCH_DECIDED, after=Point.EPOCH_REPLACED)
     def begin_epoch(self, state: RunState, trainer_instance: str) -> None:
         """Replace the journal by the state with which an epoch begins."""
         self.replace(history.entries(state, trainer_instance))

@@ -84,9 +84,10 @@ class OpenGroups:
 
     def accept(self, trajectory: DeliveredTrajectory) -> None:
         """Move a trajectory to the buffer, from wherever it is; start its group if need be."""
-        self._start(trajectory.group)
-        self.leases.end(trajectory.id)
-        self.pending.discard(trajectory.id)
+        identity = trajectory.id
+        self._start(identity.group)
+        self.leases.end(identity)
+        self.pending.discard(identity)
         self.buffer.add(trajectory)
 
     def make_again(self, ids: Iterable[TrajectoryId]) -> tuple[TrajectoryId, ...]:
